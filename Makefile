@@ -1,0 +1,35 @@
+# Two commands do everything on a fresh machine with Python 3.11 or later:
+#   make run    builds one attention head for a two-variable formula, prints the plan and the error, writes out/
+#   make test   lint, types, layers and the test suite
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test check bench clean
+
+run: $(STAMP)
+	@mkdir -p out
+	$(BIN)/softwright approximate "sin(3*x) * exp(-y**2)" x=-1:1 y=-2:2 --tol 1e-6 -o out/model.safetensors --plot out/model.png
+
+test: check
+	$(BIN)/python -m pytest
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/approximate.py
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "softwright needs Python 3.11 or later: make PYTHON=python3.11 ...")'
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) out

@@ -1,0 +1,62 @@
+"""softwright: softmax attention whose weights are computed, not trained.
+
+The public names are loaded when first used, so that `import softwright` is instant and a checker needs no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from softwright.attention import AttentionNetwork, Head
+    from softwright.built import Built, load
+    from softwright.domain import Box
+    from softwright.errors import FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
+    from softwright.pipeline import approximate
+    from softwright.targets import Expression, Function, Table
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AttentionNetwork": "softwright.attention",
+    "Box": "softwright.domain",
+    "Built": "softwright.built",
+    "Expression": "softwright.targets",
+    "FileFormatError": "softwright.errors",
+    "Function": "softwright.targets",
+    "Head": "softwright.attention",
+    "InvalidInput": "softwright.errors",
+    "SoftwrightError": "softwright.errors",
+    "Table": "softwright.targets",
+    "ToleranceNotReached": "softwright.errors",
+    "approximate": "softwright.pipeline",
+    "load": "softwright.built",
+}
+
+__all__ = [
+    "AttentionNetwork",
+    "Box",
+    "Built",
+    "Expression",
+    "FileFormatError",
+    "Function",
+    "Head",
+    "InvalidInput",
+    "SoftwrightError",
+    "Table",
+    "ToleranceNotReached",
+    "__version__",
+    "approximate",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'softwright' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

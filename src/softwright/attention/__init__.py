@@ -1,0 +1,20 @@
+"""Formula (0) as data (`Head`), as torch modules (`AttentionNetwork`) and in its explicit self-attention form."""
+
+from softwright.attention.head import Axis, Head, evaluate
+from softwright.attention.layer import AttentionLayer, SoftmaxHead
+from softwright.attention.network import DTYPES, ENGINES, AttentionNetwork
+from softwright.attention.self_attention import SelfAttention, SelfAttentionNetwork, SumOfLinear
+
+__all__ = [
+    "DTYPES",
+    "ENGINES",
+    "AttentionLayer",
+    "AttentionNetwork",
+    "Axis",
+    "Head",
+    "SelfAttention",
+    "SelfAttentionNetwork",
+    "SoftmaxHead",
+    "SumOfLinear",
+    "evaluate",
+]

@@ -1,0 +1,139 @@
+"""Softmax heads as torch modules, run by `scaled_dot_product_attention`.
+
+Every head is vanilla attention. The query of a point t is (t, 1), the key of token j is (k_j, b_j), so the score is
+k_j.t + b_j with scale 1. Constant values make it cross-attention to fixed tokens. Affine values v_j + G_j t need tokens
+that carry t, i.e. self-attention: the value of token j is read off a token that holds it (see `self_attention.py`
+for that token matrix spelt out); here only the row of the query that is kept is computed.
+
+Two facts of the CPU kernels decide the shapes: unequal widths of keys and values fall to a slow kernel, so both are padded
+with zeros to the same width; and the default scale is 1/sqrt(width), so `scale=1.0` is passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+from softwright.attention.head import Axis, Head, Structure
+
+_CHUNK_ELEMENTS = 4_000_000  # entries of the largest temporary, about 32 MB in float64
+
+
+def _parameter(array: np.ndarray, dtype: torch.dtype) -> nn.Parameter:
+    return nn.Parameter(torch.tensor(array, dtype=dtype), requires_grad=False)
+
+
+class SoftmaxHead(nn.Module):
+    """One head: parameters keys (N, d), biases (N,), values (N, m) and, for affine values, slopes (N, m, d)."""
+
+    keys: nn.Parameter
+    biases: nn.Parameter
+    values: nn.Parameter
+    slopes: nn.Parameter | None
+
+    def __init__(self, head: Head, dtype: torch.dtype = torch.float64) -> None:
+        super().__init__()
+        self.structure: Structure = head.structure
+        self.axis_sizes: tuple[int, ...] = tuple(axis.tokens for axis in head.axes)
+        self.keys = _parameter(head.keys, dtype)
+        self.biases = _parameter(head.biases, dtype)
+        self.values = _parameter(head.values, dtype)
+        self.slopes = None if head.slopes is None else _parameter(head.slopes, dtype)
+
+    @property
+    def tokens(self) -> int:
+        return self.keys.shape[0]
+
+    def forward(self, t: Tensor) -> Tensor:
+        """(q, d) -> (q, m), in chunks that bound the memory."""
+        N, d = self.keys.shape
+        width = max(d + 1, self.values.shape[1])
+        rows = max(1, _CHUNK_ELEMENTS // (N * width if self.slopes is not None else N))
+        attend = self._cross_attention if self.slopes is None else self._self_attention
+        if len(t) <= rows:
+            return attend(t, width)
+        return torch.cat([attend(part, width) for part in t.split(rows)])
+
+    def _cross_attention(self, t: Tensor, width: int) -> Tensor:
+        m = self.values.shape[1]
+        query = pad(t, (0, 1), value=1.0)  # (q, d+1)
+        key = torch.cat([self.keys, self.biases[:, None]], dim=1)  # (N, d+1)
+        out = scaled_dot_product_attention(
+            pad(query, (0, width - query.shape[1]))[None, None],  # (1, 1, q, width)
+            pad(key, (0, width - key.shape[1]))[None, None],  # (1, 1, N, width)
+            pad(self.values, (0, width - m))[None, None],  # (1, 1, N, width)
+            scale=1.0,
+        )
+        return out[0, 0, :, :m]
+
+    def _self_attention(self, t: Tensor, width: int) -> Tensor:
+        q, m = len(t), self.values.shape[1]
+        query = pad(t, (0, 1), value=1.0)  # (q, d+1)
+        key = torch.cat([self.keys, self.biases[:, None]], dim=1)  # (N, d+1)
+        slopes = cast(nn.Parameter, self.slopes)
+        value = self.values + torch.einsum("nmd,qd->qnm", slopes, t)  # (q, N, m): each query's own tokens
+        out = scaled_dot_product_attention(
+            pad(query, (0, width - query.shape[1]))[:, None, None],  # (q, 1, 1, width)
+            pad(key, (0, width - key.shape[1])).expand(q, 1, -1, -1),  # (q, 1, N, width)
+            pad(value, (0, width - m))[:, None],  # (q, 1, N, width)
+            scale=1.0,
+        )
+        return out[:, 0, 0, :m]
+
+    def to_head(self) -> Head:
+        """The head as data: the very numbers that run, in float64."""
+        keys, biases, values = (p.detach().double().cpu().numpy() for p in (self.keys, self.biases, self.values))
+        slopes = None if self.slopes is None else self.slopes.detach().double().cpu().numpy()
+        if self.structure == "grid":
+            axes = _axes_of_grid(keys, biases, self.axis_sizes)
+            if axes is not None:
+                return Head(keys, biases, values, slopes, "grid", axes)
+            return Head(keys, biases, values, slopes, "scattered")
+        return Head(keys, biases, values, slopes, self.structure)
+
+
+def _axes_of_grid(keys: np.ndarray, biases: np.ndarray, sizes: Sequence[int]) -> tuple[Axis, ...] | None:
+    """Recover the axes from the keys and biases of a grid; None if the parameters no longer form a grid."""
+    d = len(sizes)
+    grid_keys = keys.reshape(*sizes, d)
+    grid_biases = biases.reshape(sizes)
+    corner = grid_biases[(0,) * d]
+    axes = []
+    rebuilt = np.full(tuple(sizes), corner)
+    for i in range(d):
+        line = tuple(slice(None) if j == i else 0 for j in range(d))
+        axis_keys, axis_biases = grid_keys[line][:, i], grid_biases[line]
+        shape = [-1 if j == i else 1 for j in range(d)]
+        if not np.array_equal(grid_keys[..., i], np.broadcast_to(axis_keys.reshape(shape), tuple(sizes))):
+            return None
+        rebuilt = rebuilt + (axis_biases - corner).reshape(shape)
+        axes.append(Axis(axis_keys, axis_biases - (corner if i else 0.0)))
+    return tuple(axes) if np.allclose(rebuilt, grid_biases, rtol=1e-6, atol=1e-6) else None
+
+
+class AttentionLayer(nn.Module):
+    """Several heads side by side; their outputs add up (the output map W_O is the sum)."""
+
+    def __init__(self, heads: Sequence[Head], dtype: torch.dtype = torch.float64) -> None:
+        super().__init__()
+        self.heads = nn.ModuleList([SoftmaxHead(head, dtype) for head in heads])
+
+    def __iter__(self) -> Iterator[SoftmaxHead]:
+        return (cast(SoftmaxHead, head) for head in self.heads)
+
+    @property
+    def tokens(self) -> int:
+        return sum(head.tokens for head in self)
+
+    def forward(self, t: Tensor) -> Tensor:
+        """(q, d) -> (q, m)"""
+        outputs = [head(t) for head in self]
+        total = outputs[0]
+        for output in outputs[1:]:
+            total = total + output
+        return total

@@ -1,0 +1,101 @@
+"""`AttentionNetwork`: the module that users run. Points of the box in, values out, one attention layer in between.
+
+    x (..., d)  ->  t = (x - center) * scale in [-1, 1]^d  ->  sum of softmax heads  ->  (..., m)
+
+The change to the unit frame is a linear map of (x, 1), so it belongs to the query projection; it is kept apart because
+subtracting the centre first is what keeps float32 accurate far from the origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from softwright.attention.engines.factorised import factorised_head
+from softwright.attention.head import Head
+from softwright.attention.layer import AttentionLayer
+from softwright.domain import Box
+from softwright.errors import Faults, InvalidInput
+
+DTYPES: dict[str, torch.dtype] = {"float64": torch.float64, "float32": torch.float32}
+ENGINES = ("sdpa", "factorised")
+
+
+class AttentionNetwork(nn.Module):
+    """One layer of softmax heads on a box. An ordinary module: `state_dict`, autograd, any leading shape."""
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, heads: Sequence[Head], box: Box, dtype: torch.dtype = torch.float64) -> None:
+        super().__init__()
+        faults = Faults("AttentionNetwork")
+        if faults.check(len(heads) > 0, "no heads given; a network needs at least one"):
+            dims, outputs = {head.dim for head in heads}, {head.outputs for head in heads}
+            faults.check(dims == {box.dim}, f"heads take {sorted(dims)} inputs, the box has {box.dim}; they must agree")
+            faults.check(len(outputs) == 1, f"heads give {sorted(outputs)} outputs; they must agree")
+        faults.check(dtype in DTYPES.values(), f"dtype {dtype} is not supported; use torch.float64 or torch.float32")
+        faults.raise_if_any()
+        self.box = box
+        self.register_buffer("center", torch.tensor(box.center, dtype=dtype))
+        self.register_buffer("scale", torch.tensor(1.0 / box.halfwidth, dtype=dtype))
+        self.layer = AttentionLayer(heads, dtype)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.box.names
+
+    @property
+    def outputs(self) -> int:
+        return next(iter(self.layer)).values.shape[1]
+
+    @property
+    def tokens(self) -> int:
+        return self.layer.tokens
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.center.dtype
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers that describe the network (a grid head's keys and biases are counted axis by axis)."""
+        return sum(head.parameters for head in self.heads())
+
+    def heads(self) -> list[Head]:
+        """The heads as data, with the very numbers that run."""
+        return [head.to_head() for head in self.layer]
+
+    def forward(self, x: Tensor, engine: str = "sdpa") -> Tensor:
+        """(..., d) -> (..., m). `engine="factorised"` evaluates grid heads axis by axis: the same sum, faster."""
+        if x.shape[-1:] != self.center.shape:
+            raise InvalidInput(
+                "AttentionNetwork",
+                [f"the last axis must hold {', '.join(self.names)} ({len(self.names)} numbers), got shape {tuple(x.shape)}"],
+            )
+        if x.dtype != self.dtype:
+            raise InvalidInput(
+                "AttentionNetwork",
+                [f"input is {x.dtype}, the network {self.dtype}; convert with x.to({self.dtype}) or network.to({x.dtype})"],
+            )
+        if engine not in ENGINES:
+            raise InvalidInput("AttentionNetwork", [f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}"])
+        t = (x.reshape(-1, x.shape[-1]) - self.center) * self.scale  # (q, d)
+        if engine == "sdpa":
+            y = self.layer(t)
+        else:
+            outputs = [factorised_head(head, t) if head.structure == "grid" else head(t) for head in self.layer]
+            y = torch.stack(outputs).sum(dim=0)
+        return y.reshape(*x.shape[:-1], y.shape[-1])
+
+    def evaluate(self, points: np.ndarray, engine: str = "sdpa") -> np.ndarray:
+        """NumPy in, NumPy out: points (..., d) in any float type, values (..., m) in float64."""
+        with torch.no_grad():
+            x = torch.as_tensor(np.asarray(points, dtype=np.float64)).to(self.dtype)
+            return self(x, engine=engine).double().numpy()
+
+    def extra_repr(self) -> str:
+        return f"{', '.join(self.names)} -> {self.outputs} output(s), {self.tokens} tokens, {self.dtype}"

@@ -1,0 +1,120 @@
+"""`Box`: the named, closed, bounded product of intervals over which everything is built, checked and proved.
+
+All constructions work in the unit frame t = (x - centre) / halfwidth in [-1, 1]^d; a box converts between both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from softwright.errors import Faults
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
+_RESERVED = frozenset({"pi", "e"})
+
+
+class Box:
+    """A closed box with named sides: `Box(x=(-1, 1), y=(-2, 2))`.
+
+    Bounds may also come as one mapping, `Box({"x": (-1, 1)})`, or as arrays, `Box.from_bounds([-1, -2], [1, 2])`.
+    """
+
+    __slots__ = ("lower", "names", "upper")
+
+    def __init__(self, bounds: Mapping[str, Sequence[float]] | None = None, /, **named: Sequence[float]) -> None:
+        sides: dict[str, Sequence[float]] = {**(bounds or {}), **named}
+        faults = Faults("Box")
+        faults.check(bool(sides), "a box needs at least one side, for example Box(x=(-1, 1))")
+        lower, upper = [], []
+        for name, side in sides.items():
+            faults.check(
+                isinstance(name, str) and bool(_NAME.match(name)) and name not in _RESERVED,
+                f"{name!r} is not a usable variable name; use letters, digits and _ (and neither 'pi' nor 'e')",
+            )
+            try:
+                low, high = (float(bound) for bound in side)
+            except (TypeError, ValueError):
+                faults.add(f"side {name}: {side!r} is not a pair of numbers; write {name}=(low, high)")
+                continue
+            if not (np.isfinite(low) and np.isfinite(high)):
+                faults.add(f"side {name}: ({low}, {high}) is not finite; a proof needs a bounded domain, give numbers")
+            elif low > high:
+                faults.add(f"side {name}: low {low} exceeds high {high}; swap them")
+            elif low == high:
+                faults.add(f"side {name}: ({low}, {high}) is empty; substitute the constant {low} into the target")
+            elif not np.isfinite(high - low) or high - low < 1e-290:
+                faults.add(f"side {name}: ({low}, {high}) cannot be scaled in float64; rescale the variable")
+            lower.append(low)
+            upper.append(high)
+        faults.raise_if_any()
+        self.names: tuple[str, ...] = tuple(sides)
+        self.lower = np.array(lower, dtype=np.float64)
+        self.upper = np.array(upper, dtype=np.float64)
+        self.lower.setflags(write=False)
+        self.upper.setflags(write=False)
+
+    @classmethod
+    def from_bounds(
+        cls, lower: Sequence[float] | np.ndarray, upper: Sequence[float] | np.ndarray, names: Sequence[str] | None = None
+    ) -> Box:
+        """Box from two arrays; the sides are called x1, x2, ... (x alone in one dimension) unless names are given."""
+        low, high = np.atleast_1d(np.asarray(lower, float)), np.atleast_1d(np.asarray(upper, float))
+        faults = Faults("Box.from_bounds")
+        faults.check(low.ndim == 1 and low.shape == high.shape, f"shapes {low.shape} and {high.shape} must be equal, 1-D")
+        if names is None:
+            names = ["x"] if low.size == 1 else [f"x{i}" for i in range(1, low.size + 1)]
+        faults.check(len(names) == low.size, f"{len(names)} names for {low.size} sides; give one name a side")
+        faults.check(len(set(names)) == len(names), f"names {list(names)} repeat; each side needs its own name")
+        faults.raise_if_any()
+        return cls({name: (a, b) for name, a, b in zip(names, low.tolist(), high.tolist(), strict=True)})
+
+    @property
+    def dim(self) -> int:
+        return len(self.names)
+
+    @property
+    def center(self) -> np.ndarray:
+        return self.lower + 0.5 * (self.upper - self.lower)
+
+    @property
+    def halfwidth(self) -> np.ndarray:
+        return 0.5 * (self.upper - self.lower)
+
+    def from_unit(self, points: np.ndarray) -> np.ndarray:
+        """Map t in [-1, 1]^d to the box; the ends map to the ends exactly, and nothing leaves the box."""
+        return np.clip(self.center + self.halfwidth * points, self.lower, self.upper)
+
+    def to_unit(self, points: np.ndarray) -> np.ndarray:
+        return (points - self.center) / self.halfwidth
+
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        """Which of the points (n, d) lie in the closed box: (n,) booleans."""
+        return np.all((points >= self.lower) & (points <= self.upper), axis=-1)
+
+    def sample(self, count: int, seed: int = 0) -> np.ndarray:
+        """`count` uniform random points (count, d), the same for the same seed."""
+        return self.from_unit(np.random.default_rng(seed).uniform(-1.0, 1.0, (count, self.dim)))
+
+    def corners(self, most: int = 4096) -> np.ndarray:
+        """The 2^d corners (at most `most` of them, in a fixed order)."""
+        count = min(most, 2 ** min(self.dim, 40))
+        bits = (np.arange(count)[:, None] >> np.arange(self.dim)) & 1
+        return np.where(bits == 1, self.upper, self.lower)
+
+    def as_dict(self) -> dict[str, list[float]]:
+        return {name: [float(a), float(b)] for name, a, b in self}
+
+    def __iter__(self) -> Iterator[tuple[str, float, float]]:
+        return iter(list(zip(self.names, self.lower.tolist(), self.upper.tolist(), strict=True)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Box) and self.as_dict() == other.as_dict() and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash((self.names, tuple(self.lower.tolist()), tuple(self.upper.tolist())))
+
+    def __repr__(self) -> str:
+        return "Box(" + ", ".join(f"{name}=({low:g}, {high:g})" for name, low, high in self) + ")"
