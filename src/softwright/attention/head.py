@@ -186,6 +186,20 @@ class Head:
             keys, self.biases + self.keys @ c, values, slopes, structure, self.axes if structure == "grid" else ()
         )
 
+    def embedded(self, dim: int, positions: Sequence[int]) -> Head:
+        """The head of more variables that reads only those at `positions`; a grid stays a grid (with axes of one token)."""
+        if self.structure != "grid":
+            return self.along(np.eye(dim)[list(positions)])
+        idle = Axis(np.zeros(1), np.zeros(1))
+        axes = [idle] * dim
+        for axis, position in zip(self.axes, positions, strict=True):
+            axes[position] = axis
+        slopes = None
+        if self.slopes is not None:
+            slopes = np.zeros((self.tokens, self.outputs, dim))
+            slopes[:, :, list(positions)] = self.slopes
+        return Head.on_grid(axes, self.values, slopes)
+
     def plus_affine(self, constant: np.ndarray, gradient: np.ndarray | None = None) -> Head:
         """Add constant (m,) and gradient (m, d) times t: free, because the softmax weights add to one."""
         values = self.values + np.asarray(constant, dtype=float)

@@ -1,0 +1,68 @@
+"""`Plan`: what was chosen and why, in words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softwright.attention import AttentionNetwork
+from softwright.build.problem import Fit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The choice that led to a network: strategy, sizes, temperature, the tolerance asked for, and the reasons."""
+
+    strategy: str
+    tolerance: float
+    heads: list[dict[str, Any]]
+    tokens: int
+    parameters: int
+    dtype: str
+    seconds: float
+    reasons: list[str] = field(default_factory=list)
+
+    def explain(self) -> str:
+        """Why this construction, one line a reason, then one line a head."""
+        lines = [f"strategy {self.strategy}: {self.tokens} token(s), {self.parameters} parameters, tolerance {self.tolerance:g}"]
+        lines += [f"  because {reason}" for reason in self.reasons]
+        for i, head in enumerate(self.heads, 1):
+            lines.append(
+                f"  head {i}: {head['tokens']} token(s), {head['structure']}, {head['values']} values, "
+                f"largest score {head['largest_score']:.3g}, largest value {head['largest_value']:.3g}"
+            )
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Plan:
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        return cls(**known)
+
+
+def make_plan(fit: Fit, network: AttentionNetwork, tolerance: float, dtype: str, seconds: float) -> Plan:
+    heads = []
+    for head in network.heads():
+        heads.append(
+            {
+                "tokens": head.tokens,
+                "structure": " x ".join(str(a.tokens) for a in head.axes) + " grid" if head.axes else head.structure,
+                "values": "affine" if head.affine else "constant",
+                "largest_score": float((np.abs(head.keys).sum(axis=1) + np.abs(head.biases)).max()),
+                "largest_value": float(np.abs(head.values).max()),
+            }
+        )
+    return Plan(
+        strategy=fit.strategy,
+        tolerance=tolerance,
+        heads=heads,
+        tokens=network.tokens,
+        parameters=network.parameter_count,
+        dtype=dtype,
+        seconds=seconds,
+        reasons=list(fit.reasons),
+    )

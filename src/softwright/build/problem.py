@@ -1,0 +1,130 @@
+"""What a strategy is given and what it gives back.
+
+A `Problem` is the target in the unit frame t in [-1, 1]^d with an absolute tolerance; a `Fit` is a list of heads whose sum
+is the answer, with the sup error seen on the strategy's own check points (a sample, never called a bound).
+Strategies subdivide: a sum of cliques or a ridge direction makes smaller problems from a larger one with `derived`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from softwright.attention.head import Head
+
+Values = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n, m)
+Scalar = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n,)
+
+UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24}
+
+
+class OutOfBudget(Exception):  # noqa: N818 (control flow inside build/, never shown to a user)
+    """The time asked for is used up."""
+
+
+@dataclass
+class Budget:
+    """How much may be spent: tokens in the result, seconds, and where progress is reported."""
+
+    max_tokens: int = 100_000
+    max_seconds: float = 120.0
+    report: Callable[[str], None] = field(default=lambda message: None)
+    started: float = field(default_factory=time.monotonic)
+
+    def check(self) -> None:
+        if time.monotonic() - self.started > self.max_seconds:
+            raise OutOfBudget
+
+    def say(self, message: str) -> None:
+        self.report(message)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function of t in [-1, 1]^d, the tolerance in its own units, the dtype that will run, and known kinks.
+
+    `kinks` are functions whose zero sets hold every point where smoothness breaks; None means that nothing is known (a
+    black box), so kinks must be looked for.
+    """
+
+    function: Values
+    dim: int
+    outputs: int
+    tolerance: float
+    dtype: str = "float64"
+    kinks: tuple[Scalar, ...] | None = None
+    budget: Budget = field(default_factory=Budget)
+
+    def derived(self, function: Values, dim: int, tolerance: float, kinks: tuple[Scalar, ...] | None) -> Problem:
+        return replace(self, function=function, dim=dim, tolerance=tolerance, kinks=kinks)
+
+    def value_cap(self, scale: float, most: float = 1e4) -> float:
+        """How large values may grow, relative to the target's scale, before rounding in the dtype shows."""
+        share = 0.05 if self.dtype == "float64" else 0.5
+        return float(np.clip(share * self.tolerance / scale / UNIT_ROUNDOFF[self.dtype], 10.0, most))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Heads whose sum approximates the problem's function; `error` is what the strategy's own check points showed."""
+
+    heads: list[Head]
+    error: float
+    strategy: str
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        return sum(head.tokens for head in self.heads)
+
+    def because(self, *reasons: str) -> Fit:
+        return replace(self, reasons=(*reasons, *self.reasons))
+
+
+def best_of(fits: Sequence[Fit | None], tolerance: float) -> Fit:
+    """The fit with fewest tokens among those that meet the tolerance, else the most accurate one."""
+    there = [fit for fit in fits if fit is not None]
+    good = [fit for fit in there if fit.error <= tolerance]
+    return min(good, key=lambda fit: fit.tokens) if good else min(there, key=lambda fit: fit.error)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Midrange (m,) and half-range of sampled values: g = (f - middle) / scale lies in about [-1, 1]."""
+
+    middle: np.ndarray
+    scale: float
+
+
+def scaling_of(values: np.ndarray) -> Scaling:
+    low, high = values.min(axis=0), values.max(axis=0)
+    return Scaling(0.5 * (low + high), float(max(0.5 * (high - low).max(), 1e-300)))
+
+
+def probe_points(dim: int, count: int, seed: int) -> np.ndarray:
+    """Points of [-1, 1]^d: uniform ones, ones drawn to the ends, and ones on faces, edges and corners."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(-1, 1, (count, dim))
+    third = count // 3
+    points[:third] = np.sin(0.5 * np.pi * points[:third])
+    snap = rng.uniform(size=(third, dim)) < 0.5
+    points[third : 2 * third] = np.where(snap, np.sign(points[third : 2 * third]), points[third : 2 * third])
+    corners = min(2**dim, max(2, count // 10)) if dim < 12 else 0
+    bits = (np.arange(corners)[:, None] >> np.arange(dim)) & 1
+    points[count - corners :] = 2.0 * bits - 1
+    return points
+
+
+def affine_fit(problem: Problem, points: np.ndarray, values: np.ndarray) -> Fit | None:
+    """One token if the target is constant or affine to within a fraction of the tolerance."""
+    A = np.hstack([np.ones((len(points), 1)), points])
+    coefficients = np.linalg.lstsq(A, values, rcond=None)[0]  # (1 + d, m)
+    error = float(np.abs(A @ coefficients - values).max())
+    if error > 0.3 * problem.tolerance:
+        return None
+    d = problem.dim
+    head = Head(np.zeros((1, d)), np.zeros(1), coefficients[:1], coefficients[1:].T[None])
+    return Fit([head], error, "affine", ("the target is affine: one token whose value is the target itself",))

@@ -1,0 +1,426 @@
+"""The checker's own arithmetic: a parser for formulas, and Taylor models of them in balls. Part of `checker.py`.
+
+A Taylor model of degree p over the cube |s_i| <= 1 is a polynomial of degree p, with balls for coefficients, plus a bound
+`error` for everything else. |a|_k is the sum of the moduli of the coefficients of degree k, so |a|_k bounds that part.
+
+    product      truncated; lost: sum_{k+l>p} |a|_k |b|_l, and |a| e_b + |b| e_a + e_a e_b
+    f(a)         sum_{k<=p} c_k (a - a_0)^k, truncated, c_k the Taylor coefficients of f at a_0. With A = |a - a_0| + e_a the
+                 rest is at most |f^(p+1)|/(p+1)! over a_0 +- A, times A^(p+1) (Lagrange); what the powers lose is the part
+                 beyond degree p of the majorant sum_k |c_k| (|a|_1 z + |a|_2 z^2 + ..)^k, taken at z = 1 with e_a added to A
+    |a|          a or -a where the sign is certain; else, over a range [l, h], it lies in la a + mu +- mu with
+                 la = (h + l)/(h - l) and mu = -l h/(h - l)
+    min, max     (a + b -+ |a - b|)/2;   where: one branch if the condition is certain, else the hull of both
+    sqrt, asin, acos, real powers at an end of their domain: the interval between the values at the ends of the range
+
+Polynomials are lists of homogeneous parts. A part of degree k is one arb_poly: s_0 is set to 1 (its power follows from k)
+and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_polys, in C.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any
+
+from flint import arb, arb_mat, arb_poly, arb_series, fmpq
+
+ZERO, ONE, NOTHING = arb(0), arb(1), arb_poly()
+LONGEST_TEXT, LONGEST_NUMBER = 10_000, 400
+Parts = list[arb_poly]
+
+
+class NotProvedError(Exception):
+    """The first thing found that keeps a certificate from being verified."""
+
+
+class UndefinedError(NotProvedError):
+    """The formula may be undefined somewhere in a box; smaller boxes may show that it is not."""
+
+
+def require(condition: Any, reason: str) -> None:
+    if not condition:
+        raise NotProvedError(reason)
+
+
+def total(numbers: Iterable[arb]) -> arb:
+    return sum(numbers, ZERO)
+
+
+def dot(a: Iterable[arb], b: Iterable[arb]) -> arb:
+    return sum(map(operator.mul, a, b), ZERO)
+
+
+# ---------------------------------------------------------------------------------------------------------- parser
+
+TOKEN = re.compile(r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|<=|>=|[-+*/(),<>]))", re.ASCII)
+BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
+NEGATION = 3  # between products and powers: -x**2 is -(x**2), -x*y is (-x)*y
+ARGUMENTS = {"min": range(2, 1000), "max": range(2, 1000), "where": range(5, 6)}  # where: left, right, strict, then, else
+ONE_ARGUMENT = "sin cos tan asin acos atan sinh cosh tanh exp log sqrt abs sign erf".split()
+ARGUMENTS |= {name: range(1, 2) for name in ONE_ARGUMENT}
+
+
+class Parser:
+    """Operator precedence; the tree is made of ("name", argument, ...) tuples, sums and products are kept flat."""
+
+    def __init__(self, text: str, names: Sequence[str]) -> None:
+        require(len(text) <= LONGEST_TEXT, f"the formula has {len(text)} characters, more than {LONGEST_TEXT}")
+        self.names, self.tokens, position = list(names), [], 0
+        text = text.rstrip()
+        while position < len(text):
+            match = TOKEN.match(text, position)
+            if match is None:
+                raise NotProvedError(f"the formula cannot be read at {text[position : position + 20]!r}")
+            self.tokens.append(match.groups())
+            position = match.end()
+        self.tokens.append((None, None, "end"))
+        self.tokens.reverse()  # the next token is the last
+
+    def ahead(self) -> str:
+        return self.tokens[-1][2] or ""
+
+    def take(self, *symbols: str) -> str:
+        return self.tokens.pop()[2] if self.ahead() in symbols else ""
+
+    def need(self, *symbols: str) -> str:
+        require(self.ahead() in symbols, f"the formula cannot be read: {' or '.join(symbols)} expected")
+        return self.take(*symbols)
+
+    def outputs(self) -> list[Any]:
+        found = [self.expression(1)]
+        while self.take(","):
+            found.append(self.expression(1))
+        require(self.ahead() == "end", "the formula goes on after its end")
+        return found
+
+    def expression(self, binding: int) -> Any:
+        sign = self.take("-", "+")
+        left = self.expression(NEGATION) if sign else self.atom()
+        left = ("sum", [(-1, left)]) if sign == "-" else left
+        while BINDING.get(self.ahead(), 0) >= binding:
+            symbol = self.need(*BINDING)
+            right = self.expression(NEGATION if symbol == "**" else BINDING[symbol] + 1)
+            if symbol == "**":
+                left = ("pow", left, right)
+                continue
+            name, inverse = ("sum", "-") if symbol in "+-" else ("product", "/")
+            chain = left[1] if left[0] == name else [(1, left)]
+            left = (name, [*chain, (-1 if symbol == inverse else 1, right)])
+        return left
+
+    def atom(self) -> Any:
+        number, name, symbol = self.tokens.pop()
+        if number:
+            return ("number", exact_decimal(number))
+        if name in self.names:
+            return ("variable", self.names.index(name))
+        if name in ("pi", "e"):
+            return (name,)
+        require(name in ARGUMENTS or symbol == "(", f"the formula cannot be read at {name or symbol!r}")
+        if name:
+            self.need("(")
+        arguments = [self.expression(1)]
+        if name == "where":
+            comparison = self.need("<", "<=", ">", ">=")
+            arguments.append(self.expression(1))
+            if comparison[0] == "<":  # first > second, or first >= second if not strict
+                arguments.reverse()
+            arguments.append(len(comparison) == 1)
+        while name and self.take(","):
+            arguments.append(self.expression(1))
+        self.need(")")
+        require(not name or len(arguments) in ARGUMENTS[name], f"wrong number of arguments of {name}")
+        return (name, *arguments) if name else arguments[0]
+
+
+def exact_decimal(text: str) -> fmpq:
+    mantissa, _, exponent = text.lower().partition("e")
+    whole, _, decimals = mantissa.partition(".")
+    require(len(text) <= LONGEST_NUMBER and abs(int(exponent or 0)) <= LONGEST_NUMBER, "a number is too long")
+    return fmpq(int(whole + decimals)) * fmpq(10) ** (int(exponent or 0) - len(decimals))
+
+
+def additive_terms(node: Any, sign: int = 1) -> list[tuple[int, Any]]:
+    """The signed terms that remain when sums and negations are taken apart at the top."""
+    if node[0] != "sum":
+        return [(sign, node)]
+    return [term for s, child in node[1] for term in additive_terms(child, s * sign)]
+
+
+# ---------------------------------------------------------------------------------------------------- Taylor models
+
+
+class Space:
+    """Polynomials of total degree <= `degree` in `dim` variables."""
+
+    def __init__(self, dim: int, degree: int) -> None:
+        self.dim, self.degree = dim, degree
+        self.strides = [0] + [(degree + 1) ** i for i in range(dim - 1)]
+        every = [powers for powers in product(range(degree + 1), repeat=dim) if sum(powers) <= degree]
+        every.sort(key=lambda powers: (sum(powers), self.place(powers)))
+        self.monomials = every
+        self.places = [[self.place(powers) for powers in every if sum(powers) == k] for k in range(degree + 1)]
+        at = {powers: n for n, powers in enumerate(every)}
+        self.recipe: list[tuple[int, int, int]] = []  # monomial n > 0 = an earlier one times s_axis, which then has power k
+        for powers in every[1:]:
+            axis = next(i for i, k in enumerate(powers) if k)
+            before = tuple(k - (i == axis) for i, k in enumerate(powers))
+            self.recipe.append((at[before], axis, powers[axis]))
+        self.first = [at[tuple(int(i == k) for k in range(dim))] for i in range(dim)]  # where s_0, s_1, .. stand
+        # Bernstein coefficients bound the polynomial up to degree `low`; in many variables higher degrees would cost more
+        # than they gain and are bounded by their moduli.
+        self.low = min(degree, {1: degree, 2: degree, 3: 6}.get(dim, 3))
+        self.low_count = sum(len(places) for places in self.places[: self.low + 1])
+        self.bernstein = self._bernstein_matrix(self.low)
+
+    def place(self, powers: tuple[int, ...]) -> int:
+        return sum(map(operator.mul, powers, self.strides))
+
+    def _bernstein_matrix(self, n: int) -> arb_mat:
+        """Rows: monomials. Columns: their Bernstein coefficients of degree n in each variable on [-1, 1]^dim.
+
+        s^k with s = 2 z - 1 has coefficients a_m of z^m; then b_i = sum_{m <= i} C(i, m)/C(n, m) a_m.
+        """
+        C = math.comb
+        one = [
+            [
+                sum((fmpq(C(i, m) * C(k, m) * 2**m * (-1) ** (k - m), C(n, m)) for m in range(min(i, k) + 1)), fmpq(0))
+                for i in range(n + 1)
+            ]
+            for k in range(n + 1)
+        ]
+        rows = []
+        for powers in self.monomials[: self.low_count]:
+            row = [fmpq(1)]
+            for k in powers:
+                row = [a * b for a in row for b in one[k]]
+            rows.append([arb(b) for b in row])
+        return arb_mat(rows)
+
+    def powers(self, point: Sequence[arb], over_factorials: bool = False) -> list[arb]:
+        """All monomials at a point, if asked divided by the factorials of their powers."""
+        values = [ONE]
+        for before, axis, k in self.recipe:
+            value = values[before] * point[axis]
+            values.append(value / k if over_factorials and k > 1 else value)
+        return values
+
+    def polynomial(self, coefficients: Sequence[arb]) -> Parts:
+        parts, start = [], 0
+        for places in self.places:
+            own = list(coefficients[start : start + len(places)])
+            start += len(places)
+            if self.dim > 2:
+                dense = [ZERO] * (places[-1] + 1)
+                for place, c in zip(places, own, strict=True):
+                    dense[place] = c
+                own = dense
+            parts.append(arb_poly(own))
+        return parts
+
+    def coefficients(self, parts: Parts) -> list[arb]:
+        return [part[place] for part, places in zip(parts, self.places, strict=True) for place in places]
+
+    def linear(self, constant: arb, slopes: Sequence[arb] = ()) -> Parts:
+        dense = [ZERO] * (self.strides[-1] + 1)
+        for stride, slope in zip(self.strides, slopes, strict=False):
+            dense[stride] = slope
+        return [arb_poly([constant]), arb_poly(dense)] + [NOTHING] * (self.degree - 1)
+
+    def multiply(self, a: Parts, b: Parts) -> Parts:
+        out = [NOTHING] * (self.degree + 1)
+        nonzero = [(j, part) for j, part in enumerate(b) if part.length()]
+        for i, left in enumerate(a):
+            if left.length():
+                for j, right in nonzero:
+                    if i + j > self.degree:
+                        break
+                    out[i + j] = out[i + j] + left * right
+        return out
+
+
+def plus(a: Parts, b: Parts) -> Parts:
+    return list(map(operator.add, a, b))
+
+
+def norms(parts: Parts) -> list[arb]:
+    return [total(map(abs, part.coeffs())) for part in parts]
+
+
+def truncated(a: list[arb], b: list[arb]) -> arb:
+    """What a product loses by truncation: the sum of a_k b_l over k + l > degree."""
+    return total(a[k] * total(b[len(b) - k :]) for k in range(1, len(a)) if not a[k].is_zero())
+
+
+class Model:
+    """A function of s: the polynomial `parts`, and an error of modulus at most `error`."""
+
+    __slots__ = ("error", "parts", "space")
+
+    def __init__(self, space: Space, parts: Parts, error: arb = ZERO) -> None:
+        self.space, self.parts, self.error = space, parts, error
+
+    @property
+    def fixed(self) -> bool:
+        return self.error.is_zero() and not any(part.length() for part in self.parts[1:])
+
+    def __add__(self, other: Model) -> Model:
+        return Model(self.space, plus(self.parts, other.parts), self.error + other.error)
+
+    def __sub__(self, other: Model) -> Model:
+        return Model(self.space, list(map(operator.sub, self.parts, other.parts)), self.error + other.error)
+
+    def scaled(self, factor: arb) -> Model:
+        return Model(self.space, [part * factor for part in self.parts], self.error * abs(factor))
+
+    def __mul__(self, other: Model) -> Model:
+        if self.fixed or other.fixed:
+            return other.scaled(self.parts[0][0]) if self.fixed else self.scaled(other.parts[0][0])
+        a, b = norms(self.parts), norms(other.parts)
+        lost = truncated(a, b) + total(a) * other.error + (total(b) + other.error) * self.error
+        return Model(self.space, self.space.multiply(self.parts, other.parts), lost)
+
+    def size(self) -> arb:
+        return total(norms(self.parts)) + self.error
+
+    def bounds(self) -> tuple[arb, arb]:
+        """An interval that holds all values; exact for b s + c s^2 in each variable, by moduli for the rest."""
+        low = high = self.parts[0][0]
+        rest = total(norms([NOTHING, *self.parts[1:]])) + self.error
+        for stride in self.space.strides:
+            b, c = self.parts[1][stride], self.parts[2][2 * stride]
+            low, high, rest = low + least(b, c), high - least(-b, -c), rest - abs(b) - abs(c)
+        rest = rest.upper().max(ZERO)  # a sum of moduli less some of them: never below 0
+        return (low - rest).lower(), (high + rest).upper()
+
+    def composed(self, function: Callable[[arb_series], arb_series], monotone: bool = False) -> Model:
+        p, center, moduli = self.space.degree, self.parts[0][0], norms(self.parts)
+        moduli[0] = ZERO
+        width = total(moduli) + self.error
+        if width.is_zero():
+            return defined(Model(self.space, self.space.linear(function(arb_series([center], 1))[0])))
+        outer = function(arb_series([center, 1], p + 1))
+        terms = [outer[k] for k in range(p + 1)]
+        beyond = abs(function(arb_series([center + arb(0, width), 1], p + 2))[p + 1]) * width ** (p + 1)
+        if monotone and not (beyond.is_finite() and all(c.is_finite() for c in terms)):
+            low, high = (function(arb_series([end], 1))[0] for end in self.bounds())
+            hull = low.union(high)
+            return defined(Model(self.space, self.space.linear(hull.mid()), hull.rad()))
+        inner: Parts = [NOTHING, *self.parts[1:]]
+        result: Parts = [NOTHING] * (p + 1)
+        for c in reversed(terms):
+            result = self.space.multiply(result, inner)
+            result[0] = result[0] + c
+        majorant = arb_series([abs(c) for c in terms], p + 1)(arb_series(moduli, p + 1))
+        lost = total(abs(c) * width**k for k, c in enumerate(terms)) - total(majorant[k] for k in range(p + 1))
+        return defined(Model(self.space, result, abs(lost) + beyond))
+
+    def absolute(self) -> Model:
+        low, high = self.bounds()
+        if low >= 0 or high <= 0:
+            return self if low >= 0 else self.scaled(-ONE)
+        mu = -low * high / (high - low)
+        chord = self.scaled((high + low) / (high - low))
+        return defined(Model(self.space, [chord.parts[0] + mu, *chord.parts[1:]], chord.error + abs(mu)))
+
+
+def defined(model: Model) -> Model:
+    if not (model.error.is_finite() and model.parts[0][0].is_finite()):
+        raise UndefinedError("the formula may be undefined there")
+    return model
+
+
+def least(b: arb, c: arb) -> arb:
+    """A lower bound of b s + c s^2 over |s| <= 1."""
+    if c > 0 and not abs(b) >= 2 * c:
+        return -b * b / (4 * c)
+    return (c if c > 0 or c <= 0 else -abs(c)) - abs(b)
+
+
+SERIES: dict[str, Callable[[Any], Any]] = {
+    **{name: operator.methodcaller(name) for name in "sin cos tan asin acos atan exp log sqrt erf".split()},
+    "sinh": lambda x: (x.exp() - (-x).exp()) * (ONE / 2),
+    "cosh": lambda x: (x.exp() + (-x).exp()) * (ONE / 2),
+    "tanh": lambda x: 1 - 2 / ((x + x).exp() + 1),
+}
+
+
+def evaluate(node: Any, variables: list[Model]) -> Model:
+    """The formula on a box, in the models of its variables."""
+    kind, space = node[0], variables[0].space
+    if kind in ("number", "pi", "e"):
+        value = arb(node[1]) if kind == "number" else arb.pi() if kind == "pi" else arb.const_e()
+        return Model(space, space.linear(value))
+    if kind == "variable":
+        return variables[node[1]]
+    if kind in ("sum", "product"):
+        result = Model(space, space.linear(ZERO if kind == "sum" else ONE))
+        for sign, child in node[1]:
+            value = evaluate(child, variables)
+            if kind == "sum":
+                result = result + value if sign > 0 else result - value
+            else:
+                result = result * (value if sign > 0 else value.composed(lambda x: 1 / x))
+        return result
+    if kind == "where":
+        low, high = (evaluate(node[1], variables) - evaluate(node[2], variables)).bounds()
+        holds, fails = (low > 0, high <= 0) if node[3] else (low >= 0, high < 0)
+        if holds or fails:
+            return evaluate(node[4] if holds else node[5], variables)
+        one, other = (evaluate(child, variables) for child in node[4:])
+        middle = (one + other).scaled(ONE / 2)
+        return Model(space, middle.parts, middle.error + (one - other).size() / 2)
+    values = [evaluate(child, variables) for child in node[1:]]
+    if kind == "pow":
+        return power(values[0], values[1], node[2])
+    if kind in ("min", "max"):
+        result = values[0]
+        for other in values[1:]:
+            gap = (result - other).absolute()
+            result = (result + other + (gap if kind == "max" else gap.scaled(-ONE))).scaled(ONE / 2)
+        return result
+    if kind == "abs":
+        return values[0].absolute()
+    if kind == "sign":
+        low, high = values[0].bounds()
+        sure = ONE if low > 0 else -ONE if high < 0 else ZERO
+        return Model(space, space.linear(sure), ONE - abs(sure))
+    return values[0].composed(SERIES[kind], monotone=kind in ("sqrt", "asin", "acos"))
+
+
+def rational_value(node: Any) -> fmpq | None:
+    """The value of a constant subtree that uses only numbers, + - * /; None for anything else."""
+    if node[0] == "number":
+        return node[1]
+    if node[0] not in ("sum", "product"):
+        return None
+    result = fmpq(0) if node[0] == "sum" else fmpq(1)
+    for sign, child in node[1]:
+        value = rational_value(child)
+        if value is None or (node[0] == "product" and sign < 0 and value == 0):
+            return None
+        result = result + sign * value if node[0] == "sum" else result * value if sign > 0 else result / value
+    return result
+
+
+def power(base: Model, exponent: Model, node: Any) -> Model:
+    known = rational_value(node)
+    if known is None:
+        return (base.composed(SERIES["log"]) * exponent).composed(SERIES["exp"])
+    if known.q == 1:
+        require(abs(known.p) <= 10_000, "an exponent is too large")
+        result = Model(base.space, base.space.linear(ONE))
+        for bit in bin(abs(int(known.p)))[2:]:
+            result = result * result * base if bit == "1" else result * result
+        return result if known >= 0 else result.composed(lambda x: 1 / x)
+    low, _ = base.bounds()
+    if not low >= 0:
+        raise UndefinedError("a real power may have a negative base there")
+
+    def real_power(x: arb_series) -> arb_series:
+        return arb_series([ZERO], 1) if known > 0 and x.length() == 0 else (arb(known) * x.log()).exp()
+
+    return base.composed(real_power, monotone=known > 0)

@@ -1,0 +1,177 @@
+"""The residual g - f on boxes: everything the search asks of a problem, in one picklable object.
+
+For every box: an upper bound of |g - f| over it (largest over the outputs), a lower bound of |g - f| at its centre, a
+bound of |fl(g) - g| over it, and hints where to split. Upper and lower bounds are rigorous; hints are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softwright.certify.directed import up
+from softwright.certify.rounding import sum_error
+from softwright.certify.series import Basis, basis
+from softwright.certify.taylor_head import ExactHead, HeadOnBoxes, head_on_boxes, join
+from softwright.certify.taylor_model import TaylorModel
+
+# (shape, centers (B, d), radii (B, d)) -> one model an output
+TargetModels = Callable[[Basis, np.ndarray, np.ndarray], list[TaylorModel]]
+
+_NOISY = 0.02  # share of the wanted accuracy that float64 noise may take before ball arithmetic is used
+ORDERS = {1: 12, 2: 10, 3: 8, 4: 6, 5: 5, 6: 4, 7: 4, 8: 4}
+
+
+@dataclass
+class BoxBounds:
+    """Results for B boxes."""
+
+    upper: np.ndarray  # (B,) sup |g - f| <= upper, over outputs too
+    lower: np.ndarray  # (B,) |g - f| >= lower at the centre
+    rounding: np.ndarray  # (B,) |fl(g) - g| <= rounding
+    rounding_center: np.ndarray  # (B,) estimate at the centre
+    split: np.ndarray  # (B, d) how much each variable contributes
+    range_low: np.ndarray  # (m, B) g - f >= range_low
+    range_high: np.ndarray  # (m, B)
+
+    def take(self, chosen: np.ndarray) -> BoxBounds:
+        return BoxBounds(
+            *(getattr(self, name)[chosen] for name in ("upper", "lower", "rounding", "rounding_center", "split")),
+            self.range_low[:, chosen],
+            self.range_high[:, chosen],
+        )
+
+
+def concatenate(parts: Sequence[BoxBounds]) -> BoxBounds:
+    if len(parts) == 1:
+        return parts[0]
+
+    def joined(name: str, axis: int = 0) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+    names = ("upper", "lower", "rounding", "rounding_center", "split")
+    return BoxBounds(*(joined(name) for name in names), joined("range_low", 1), joined("range_high", 1))
+
+
+@dataclass(frozen=True)
+class Residual:
+    """g - f with g a sum of heads (possibly none) and f the target; `constant` (m,) is taken off the difference."""
+
+    heads: tuple[ExactHead, ...]
+    target: TargetModels
+    dim: int
+    outputs: int
+    order: int
+    constant: np.ndarray
+    escalate: bool = True
+
+    def with_constant(self, constant: np.ndarray) -> Residual:
+        return replace(self, constant=np.asarray(constant, dtype=float))
+
+    def bounds(
+        self, centers: np.ndarray, radii: np.ndarray, groups: Sequence[np.ndarray], accuracy: float
+    ) -> BoxBounds:
+        """Bounds on boxes centers (B, d) +- radii (B, d); the boxes of one group are neighbours of equal radius."""
+        with np.errstate(all="ignore"):
+            return self._bounds(centers, radii, groups, accuracy)
+
+    def _bounds(
+        self, centers: np.ndarray, radii: np.ndarray, groups: Sequence[np.ndarray], accuracy: float
+    ) -> BoxBounds:
+        shape = basis(self.dim, self.order)
+        B, m = len(centers), self.outputs
+        targets = self.target(shape, centers, radii)
+        order = np.concatenate(list(groups))
+        back = np.empty(B, dtype=np.int64)
+        back[order] = np.arange(B)
+        per_head: list[HeadOnBoxes] = []
+        share = accuracy / max(1, len(self.heads))
+        for head in self.heads:
+            pieces = [head_on_boxes(head, shape, centers[g], radii[g].max(axis=0), share) for g in groups]
+            per_head.append(_reorder(join(pieces), back))
+        noise = sum((np.max(h.noise, axis=0) for h in per_head), np.zeros(B))
+        residuals = [self._combine([h.models[o] for h in per_head], targets[o], o) for o in range(m)]
+        if self.escalate and self.heads:
+            center = np.max([np.abs(r.coefficients[0]) for r in residuals], axis=0)
+            noisy = (noise > _NOISY * accuracy) | ((center + noise > accuracy) & (center - noise <= accuracy) & (noise > 1e-4 * accuracy))
+            again = np.flatnonzero(noisy & np.isfinite(noise))
+            if len(again):
+                self._escalate(again, centers, radii, share, per_head)
+                residuals = [self._combine([h.models[o] for h in per_head], targets[o], o) for o in range(m)]
+        return self._collect(residuals, per_head, radii)
+
+    def _combine(self, models: Sequence[TaylorModel], target: TaylorModel, output: int) -> TaylorModel:
+        total = -target
+        for model in models:
+            total = total + model
+        return total if self.constant[output] == 0.0 else total.plus(-self.constant[output])
+
+    def _escalate(
+        self, chosen: np.ndarray, centers: np.ndarray, radii: np.ndarray, share: float, per_head: list[HeadOnBoxes]
+    ) -> None:
+        """Replace the models of the chosen boxes by ball-arithmetic ones."""
+        from softwright.certify.flint_models import head_models_in_balls
+
+        shape = basis(self.dim, self.order)
+        for head, found in zip(self.heads, per_head, strict=True):
+            for i in chosen:
+                sharper = head_models_in_balls(head, shape, centers[i], radii[i], share)
+                for model, (coefficients, remainder) in zip(found.models, sharper, strict=True):
+                    if remainder < model.remainder[i] or not np.isfinite(model.remainder[i]):
+                        model.coefficients[:, i] = coefficients
+                        model.remainder[i] = remainder
+
+    def _collect(self, residuals: list[TaylorModel], per_head: list[HeadOnBoxes], radii: np.ndarray) -> BoxBounds:
+        B, d = radii.shape
+        m = self.outputs
+        lows, highs = np.empty((m, B)), np.empty((m, B))
+        lower = np.zeros(B)
+        split = np.zeros((B, d))
+        unknown = np.zeros(B)
+        uses = basis(d, self.order).uses
+        for o, model in enumerate(residuals):
+            lows[o], highs[o] = model.range()
+            # centre value: exact value lies within the remainder of the constant coefficient
+            at_center = np.nextafter(np.abs(model.coefficients[0]) - model.remainder, -np.inf)
+            lower = np.fmax(lower, np.nan_to_num(at_center, nan=0.0, posinf=0.0, neginf=0.0))
+            sizes = np.nan_to_num(np.abs(model.coefficients), nan=0.0, posinf=1e300)
+            split += np.stack([sizes[uses[:, i]].sum(axis=0) for i in range(d)], axis=1)
+            unknown += np.nan_to_num(model.remainder, nan=1e300, posinf=1e300)
+        pull = sum((h.pull for h in per_head), np.zeros((B, d))) + 1e-3 * radii / radii.max(axis=1, keepdims=True)
+        pull = np.nan_to_num(pull, nan=1.0, posinf=1e300)
+        split = split + unknown[:, None] * (pull / pull.sum(axis=1, keepdims=True))
+        upper = np.max(np.maximum(np.abs(lows), np.abs(highs)), axis=0)
+        rounding, rounding_center = np.zeros((m, B)), np.zeros((m, B))
+        for h in per_head:
+            rounding = rounding + h.rounding
+            rounding_center = rounding_center + np.nan_to_num(h.rounding_center, nan=np.inf)
+        if per_head:
+            sizes = sum((h.size for h in per_head), np.zeros((m, B)))
+            rounding = up(rounding + sum_error(self.heads[0].engine, len(per_head), sizes), len(per_head) + 4)
+        worst = np.max(rounding, axis=0)
+        return BoxBounds(
+            np.where(np.isnan(upper), np.inf, upper),
+            lower,
+            np.where(np.isnan(worst), np.inf, worst),
+            np.max(rounding_center, axis=0),
+            split,
+            lows,
+            highs,
+        )
+
+
+def _reorder(found: HeadOnBoxes, back: np.ndarray) -> HeadOnBoxes:
+    """Undo the grouping: column i of the result belongs to box i."""
+    if np.array_equal(back, np.arange(len(back))):
+        return found
+    models = [TaylorModel(m.shape, m.coefficients[:, back], m.remainder[back], m.live) for m in found.models]
+    return HeadOnBoxes(
+        models,
+        found.rounding[:, back],
+        found.rounding_center[:, back],
+        found.size[:, back],
+        found.noise[:, back],
+        found.pull[back],
+    )

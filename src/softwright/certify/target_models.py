@@ -1,0 +1,138 @@
+"""Taylor models of targets, and what each of them rests on.
+
+    Expression               no assumption: the formula itself is enclosed
+    Function, second_derivative  multilinear interpolation of the corners of a box; its error is sum_i M_i h_i^2 / 8
+    Function, lipschitz      the value at the centre +- L times the distance: correct, but boxes ~ L / (bound - error)
+    Table on a grid          the multilinear interpolant itself, exact; a proof box must not straddle grid lines to be sharp
+    MLP                      layers of Linear and activations in Taylor arithmetic, exact for the stored weights
+
+A promised second derivative is worth far more than a Lipschitz constant: the number of boxes falls from 1/accuracy to the
+square root of it in each variable.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softwright.certify.directed import U, up
+from softwright.certify.residual import TargetModels
+from softwright.certify.series import Basis
+from softwright.certify.taylor_expression import ExpressionModels
+from softwright.certify.taylor_model import TaylorModel, constant, variables
+from softwright.domain import Box
+from softwright.errors import InvalidInput
+from softwright.targets.expression import Expression
+from softwright.targets.function import Function
+from softwright.targets.nodes import Node
+from softwright.targets.target import Target
+
+
+@dataclass
+class FormulaModels:
+    """Models of a formula; `names` are the proof's variables, of which the formula may use some."""
+
+    nodes: tuple[Node, ...]
+    names: tuple[str, ...]
+    _walk: ExpressionModels = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._walk = ExpressionModels(self.nodes, self.names)
+
+    def __call__(self, shape: Basis, centers: np.ndarray, radii: np.ndarray) -> list[TaylorModel]:
+        return self._walk(variables(shape, centers, radii))
+
+
+@dataclass
+class LipschitzModels:
+    """f(centre) +- L times the distance; L a number (Euclidean) or one number a variable."""
+
+    values: Callable[[np.ndarray], np.ndarray]
+    lipschitz: float | tuple[float, ...]
+
+    def __call__(self, shape: Basis, centers: np.ndarray, radii: np.ndarray) -> list[TaylorModel]:
+        if isinstance(self.lipschitz, float):
+            distance = self.lipschitz * np.sqrt((radii * radii).sum(axis=1))
+        else:
+            distance = radii @ np.array(self.lipschitz)
+        at_center = self.values(centers)  # (B, m)
+        return [constant(shape, column, up(distance, shape.dim + 8)) for column in at_center.T]
+
+
+@dataclass
+class CurvatureModels:
+    """Multilinear interpolation of the corners; `curvature` bounds |d2f/dx_i2|, one number a variable."""
+
+    values: Callable[[np.ndarray], np.ndarray]
+    curvature: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def __call__(self, shape: Basis, centers: np.ndarray, radii: np.ndarray) -> list[TaylorModel]:
+        # Corners are floats just outside the box (but never outside the domain, where f may not exist).
+        left = np.maximum(np.nextafter(centers - radii, -np.inf), self.low)
+        right = np.minimum(np.nextafter(centers + radii, np.inf), self.high)
+        bend = up(((right - left) * (1 + 4 * U)) ** 2 @ (self.curvature / 8.0), shape.dim + 8)
+        return [
+            TaylorModel(model.shape, model.coefficients, up(model.remainder + bend), model.live)
+            for model in multilinear(shape, centers, radii, left, right, self.values)
+        ]
+
+
+def multilinear(
+    shape: Basis,
+    centers: np.ndarray,
+    radii: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    values: Callable[[np.ndarray], np.ndarray],
+) -> list[TaylorModel]:
+    """The multilinear interpolant of the corners of [left, right] (B, d) as models on centers +- radii."""
+    d = shape.dim
+    width = np.maximum(right - left, np.nextafter(0.0, 1.0))
+    weights: list[tuple[TaylorModel, TaylorModel]] = []
+    for i in range(d):
+        start = (centers[:, i] - left[:, i]) / width[:, i]
+        step = radii[:, i] / width[:, i]
+        rising = constant(shape, start, up(4 * U * (np.abs(start) + step)))
+        rising.coefficients[shape.linear[i]] = step
+        rising.live[shape.linear[i]] = True
+        weights.append(((-rising).plus(1.0), rising))
+    corners = list(itertools.product((0, 1), repeat=d))
+    total: list[TaylorModel] | None = None
+    for corner in corners:
+        at = values(np.where(np.array(corner) == 1, right, left))  # (B, m)
+        weight = weights[0][corner[0]]
+        for i in range(1, d):
+            weight = weight * weights[i][corner[i]]
+        terms = [weight.times(column) for column in at.T]
+        total = terms if total is None else [a + b for a, b in zip(total, terms, strict=True)]
+    return total or []
+
+
+def models_of(target: Target, names: Sequence[str], domain: Box) -> tuple[TargetModels, tuple[str, ...]]:
+    """The models of a target in the variables `names`, and the assumptions they rest on."""
+    if isinstance(target, Expression):
+        return FormulaModels(target.nodes, tuple(names)), ()
+    if isinstance(target, Function):
+        taken = "the callable's float64 values are exact at float64 points"
+        if target.second_derivative is not None:
+            given = target.second_derivative
+            curvature = np.broadcast_to(np.asarray(given, dtype=float), (target.dim,)).copy()
+            text = f"the given bound on second derivatives of {target.name}: {given}"
+            return CurvatureModels(target, curvature, domain.lower, domain.upper), (text, taken)
+        if target.lipschitz is not None:
+            text = f"the given Lipschitz constant of {target.name}: {target.lipschitz}"
+            return LipschitzModels(target, target.lipschitz), (text, taken)
+        raise InvalidInput(
+            "certify",
+            [
+                f"nothing is known of {target.name} between the points where it is called; pass second_derivative= (best) "
+                "or lipschitz= to Function, or give the formula as a text"
+            ],
+        )
+    raise InvalidInput("certify", [f"a target of type {type(target).__name__} cannot be certified; use a formula"])
+

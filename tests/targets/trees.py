@@ -1,0 +1,124 @@
+"""Random syntax trees, and their value in ball arithmetic as the independent reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import flint
+from flint import arb
+from hypothesis import strategies as st
+
+from softwright.targets.nodes import Constant, Node, Number, Operation, Variable
+
+flint.ctx.prec = 200
+
+UNARY = [
+    "neg",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "exp",
+    "log",
+    "sqrt",
+    "abs",
+    "sign",
+]
+BINARY = ["add", "sub", "mul", "div", "pow", "min", "max"]
+NUMBERS = ["0", "1", "2", "3", ".5", "0.1", "1.5e-3", "2.", "7e2", "0.30000000000000004"]
+
+
+def number(text: str) -> Number:
+    return Number(float(text), text)
+
+
+leaves = st.one_of(
+    st.sampled_from([Variable("x"), Variable("y")]),
+    st.sampled_from(NUMBERS).map(number),
+    st.sampled_from([Constant("pi"), Constant("e")]),
+)
+
+
+def _grow(children: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    condition = st.builds(
+        lambda name, a, b: Operation(name, (a, b)), st.sampled_from(["less", "less_equal"]), children, children
+    )
+    return st.one_of(
+        st.builds(lambda name, a: Operation(name, (a,)), st.sampled_from([*UNARY, "erf"]), children),
+        st.builds(lambda name, a, b: Operation(name, (a, b)), st.sampled_from(BINARY), children, children),
+        st.builds(lambda a, n: Operation("pow", (a, number(str(n)))), children, st.integers(0, 5)),
+        st.builds(lambda c, a, b: Operation("where", (c, a, b)), condition, children, children),
+    )
+
+
+trees: st.SearchStrategy[Node] = st.recursive(leaves, _grow, max_leaves=10)
+
+
+class UnknownValueError(Exception):
+    """The reference cannot tell: undefined there, or undecided at this precision."""
+
+
+def reference(node: Node, point: Mapping[str, float]) -> arb:
+    """A ball that holds the real value of the node at the point; recursive and slow, unlike what it checks."""
+    if isinstance(node, Number):
+        return arb(node.text)
+    if isinstance(node, Constant):
+        return arb.pi() if node.name == "pi" else arb(1).exp()
+    if isinstance(node, Variable):
+        return arb(point[node.name])
+    if node.name == "where":
+        sides = [reference(a, point) for a in node.arguments[0].arguments]  # type: ignore[union-attr]
+        return reference(node.arguments[1 if _holds(node.arguments[0].name, *sides) else 2], point)  # type: ignore[union-attr]
+    arguments = [reference(a, point) for a in node.arguments]
+    value = _BINARY[node.name](*arguments) if node.name in _BINARY else _unary(node.name, arguments[0])
+    if not value.is_finite():
+        raise UnknownValueError
+    return value
+
+
+def _holds(name: str, a: arb, b: arb) -> bool:
+    yes, no = (a < b, a >= b) if name == "less" else (a <= b, a > b)
+    if not (yes or no):
+        raise UnknownValueError
+    return yes
+
+
+def _unary(name: str, a: arb) -> arb:
+    if name == "neg":
+        return -a
+    if name == "sign":
+        if not (a > 0 or a < 0 or a == 0):
+            raise UnknownValueError
+        return arb(1 if a > 0 else -1 if a < 0 else 0)
+    if name == "abs":
+        return abs(a)
+    return getattr(a, name)()
+
+
+def _power(base: arb, exponent: arb) -> arb:
+    if exponent.is_exact() and exponent == exponent.floor():
+        if base == 0 and exponent < 0:
+            raise UnknownValueError
+        whole = exponent.unique_fmpz()
+        return base ** int(whole) if whole is not None and abs(whole) < 10**6 else (base.log() * exponent).exp()
+    if base == 0 and exponent > 0:
+        return arb(0)
+    if not base > 0:
+        raise UnknownValueError
+    return (base.log() * exponent).exp()
+
+
+_BINARY = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "pow": _power,
+    "min": lambda a, b: a.min(b),
+    "max": lambda a, b: a.max(b),
+}
