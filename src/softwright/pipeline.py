@@ -42,7 +42,7 @@ def approximate(
     strategy: str = "auto",
     dtype: str = "float64",
     max_tokens: int = 100_000,
-    max_seconds: float = 120.0,
+    max_seconds: float = 60.0,
     progress: Progress | None = None,
 ) -> Built:
     """An attention network within `tol` of the target, everywhere that the independent check looks.
@@ -165,7 +165,7 @@ def _problem(target: Target, box: Box, tolerance: float, dtype: str, budget: Bud
 
 
 def _finish(fit: Fit, target: Target, box: Box, tolerance: float, dtype: str, started: float) -> Built:
-    network = AttentionNetwork(fit.heads, box, DTYPES[dtype])
+    network = AttentionNetwork(fit.heads, box, DTYPES[dtype], fit.origin)
     if isinstance(target, Table):
         errors = np.abs(network.evaluate(target.points) - target.values).max(axis=1)
         worst = int(errors.argmax())

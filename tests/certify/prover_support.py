@@ -11,7 +11,7 @@ from flint import arb
 from softwright.attention.head import Head
 from softwright.attention.network import AttentionNetwork
 from softwright.certify.ball_expression import evaluate, precision
-from softwright.certify.taylor_head import ExactHead
+from softwright.certify.head_moments import ExactHead
 from softwright.certify.taylor_model import TaylorModel
 from softwright.domain import Box
 from softwright.targets.expression import Expression

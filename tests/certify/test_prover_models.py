@@ -50,7 +50,7 @@ def test_head_models_contain_the_head(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dim, order = int(rng.integers(1, 4)), int(rng.integers(1, 9))
     network = random_network(
-        rng, dim, int(rng.integers(2, 30)), int(rng.integers(1, 3)), 1, bool(rng.integers(2)),
+        rng, dim, int(rng.integers(2, 60)), int(rng.integers(1, 3)), 1, bool(rng.integers(2)),
         10.0 ** rng.uniform(-1, 3), 10.0 ** rng.uniform(-2, 5),
     )  # fmt: skip
     head = exact_heads(network, "sdpa")[0]
@@ -60,7 +60,8 @@ def test_head_models_contain_the_head(seed: int) -> None:
     first = box.from_unit(rng.uniform(-0.5, 0.5, dim))
     centers = first + radius * 2 * rng.integers(-2, 3, (5, dim))
     with np.errstate(all="ignore"):
-        found = head_on_boxes(head, shape, centers, radius, 10.0 ** rng.uniform(-12, -2))
+        radii = np.broadcast_to(radius, centers.shape)
+        found = head_on_boxes(head, shape, centers, radii, [np.arange(5)], 10.0 ** rng.uniform(-12, -2))
     checked = 0
     with precision(200):
         for b in range(len(centers)):

@@ -134,9 +134,9 @@ def test_equal_parts_are_computed_once() -> None:
 def test_a_million_points_are_quick() -> None:
     expression = Expression("sin(3*x)*exp(-y**2) + x**2")
     points = np.random.default_rng(0).uniform(-1, 1, (1_000_000, 2))
-    start = time.perf_counter()
+    start = time.process_time()
     assert expression(points).shape == (1_000_000, 1)
-    assert time.perf_counter() - start < 3.0
+    assert time.process_time() - start < 3.0
 
 
 UNIT, POSITIVE, WIDE, SQUARE = Box(x=(-1, 1)), Box(x=(0, 1)), Box(x=(0, 2)), Box(x=(-1, 1), y=(-1, 1))
@@ -187,9 +187,9 @@ def test_defined_formulas_are_not_refused(text: str, box: Box) -> None:
     ],
 )
 def test_undefined_places_are_found(text: str, box: Box, report: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     reports = Expression(text, box).find_undefined(box)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert len(reports) == 1
     assert report in reports[0]
 
@@ -200,13 +200,13 @@ def test_all_undefined_parts_are_listed() -> None:
 
 
 def test_many_poles_and_many_variables_stay_within_the_budget() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     poles = Expression("+".join(f"1/(x - {i}/97)" for i in range(40)))
     assert len(poles.find_undefined(Box(x=(-1, 1)))) == 40
     cube = Box({f"x{i}": (0, 1) for i in range(12)})
     wide = Expression("1/(" + "+".join(cube.names) + " - 0.54321)", cube)
     assert "undefined" in wide.find_undefined(cube)[0]
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
 
 
 def test_a_box_without_the_variables_is_an_error() -> None:

@@ -209,10 +209,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_strings_are_refused_quickly(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InvalidInput) as caught:
         parse(text)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert len(str(caught.value)) < 20_000
 
 

@@ -1,6 +1,6 @@
 """`AttentionNetwork`: the module that users run. Points of the box in, values out, one attention layer in between.
 
-    x (..., d)  ->  t = (x - center) * scale in [-1, 1]^d  ->  sum of softmax heads  ->  (..., m)
+    x (..., d)  ->  t = (x - center) * scale, in [-1, 1]^d  ->  sum of softmax heads  ->  (..., m)
 
 The change to the unit frame is a linear map of (x, 1), so it belongs to the query projection; it is kept apart because
 subtracting the centre first is what keeps float32 accurate far from the origin.
@@ -30,7 +30,14 @@ class AttentionNetwork(nn.Module):
     center: Tensor
     scale: Tensor
 
-    def __init__(self, heads: Sequence[Head], box: Box, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(
+        self,
+        heads: Sequence[Head],
+        box: Box,
+        dtype: torch.dtype = torch.float64,
+        origin: Sequence[float] | None = None,
+    ) -> None:
+        """`origin`, in the unit frame, is the point that coordinates are measured from (the centre unless given)."""
         super().__init__()
         faults = Faults("AttentionNetwork")
         if faults.check(len(heads) > 0, "no heads given; a network needs at least one"):
@@ -40,7 +47,8 @@ class AttentionNetwork(nn.Module):
         faults.check(dtype in DTYPES.values(), f"dtype {dtype} is not supported; use torch.float64 or torch.float32")
         faults.raise_if_any()
         self.box = box
-        self.register_buffer("center", torch.tensor(box.center, dtype=dtype))
+        center = box.center if origin is None else box.from_unit(np.asarray(origin, dtype=float))
+        self.register_buffer("center", torch.tensor(center, dtype=dtype))
         self.register_buffer("scale", torch.tensor(1.0 / box.halfwidth, dtype=dtype))
         self.layer = AttentionLayer(heads, dtype)
 

@@ -49,8 +49,11 @@ class AxisProblem:
     `columns` must be scaled so that one tolerance fits all. Samples are cached by size: the target may be expensive.
     """
 
-    def __init__(self, columns: Columns, tolerance: float, value_cap: float) -> None:
-        self.columns, self.tolerance, self.value_cap = columns, tolerance, value_cap
+    def __init__(
+        self, columns: Columns, tolerance: float, value_cap: float, tick: Callable[[], None] = lambda: None
+    ) -> None:
+        """`tick` is called before every piece of work; it may raise when the time is up."""
+        self.columns, self.tolerance, self.value_cap, self.tick = columns, tolerance, value_cap, tick
         self._cache: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
 
     @property
@@ -68,6 +71,7 @@ class AxisProblem:
 
     def fit(self, axis: Axis, affine: bool, sup: bool = False) -> AxisFit:
         """Values for the axis by least squares; with `sup`, reweighted towards the sup norm when that can rescue it."""
+        self.tick()
         t, F, check, wanted = self.samples(axis.tokens * (1 + affine))
         A = design(axis, t, affine)
         C = design(axis, check, affine)

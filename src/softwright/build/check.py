@@ -61,7 +61,7 @@ def crossing_points(head: Head, count: int, seed: int) -> np.ndarray:
 
 
 def check_points(heads: Sequence[Head], box: Box, count: int, seed: int) -> np.ndarray:
-    """Points of the box (n, d) for one check."""
+    """Points of the box (n, d) for one check of heads in the unit frame."""
     parts = [probe_points(box.dim, count, seed)]
     if box.dim == 1:
         parts.append(np.linspace(-1, 1, count)[:, None])
@@ -74,7 +74,8 @@ def observe(
 ) -> Observed:
     """The largest error seen; points are rounded to the network's dtype first, so that both sides see the same input."""
     box = network.box
-    heads = network.heads()
+    origin = box.to_unit(network.center.double().numpy())
+    heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in network.heads()]
     count = int(max(2000, min(count, _MOST_PAIRS // network.tokens)))
     precision = np.float32 if network.dtype.itemsize == 4 else np.float64
 

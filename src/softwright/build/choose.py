@@ -81,9 +81,7 @@ def _automatic(problem: Problem, formula: Formula | None) -> Fit:
         try:
             fits.append(attempt())
         except OutOfBudget:
-            if not any(fits):
-                raise
-            break
+            continue  # what needs more time than is left is passed over; the last attempt always gives something
         newest = fits[-1]
         if newest is not None and newest.error <= problem.tolerance:
             return newest
@@ -114,7 +112,7 @@ def _pieces(problem: Problem, formula: Formula | None) -> Fit | None:
 def _lift(line: Fit, w: np.ndarray) -> Fit:
     direction = ", ".join(f"{x:.4g}" for x in w / np.abs(w).max())
     reason = f"the target varies along one direction only, ({direction}) in the unit frame"
-    heads = [head.along(w[None]) for head in line.heads]
+    heads = [head.along(w[None]) for head in line.in_unit_frame()]
     return Fit(heads, line.error, "ridge", (reason, *line.reasons))
 
 
@@ -171,7 +169,7 @@ def _add_up(
         if fit.error > share:
             return None
         error += fit.error
-        for head in map(place, fit.heads):
+        for head in map(place, fit.in_unit_frame()):
             if head.tokens == 1:  # a single token is an affine function, which any other head carries for nothing
                 constant += head.values[0]
                 gradient += 0.0 if head.slopes is None else head.slopes[0]

@@ -31,7 +31,7 @@ def line_breaks(problem: Problem) -> list[float]:
 def _axis_problem(problem: Problem, scaling: Scaling, cap: float) -> AxisProblem:
     relative = min(_SAFETY * problem.tolerance / scaling.scale, 0.5)
     return AxisProblem(
-        lambda t: (problem.function(t[:, None]) - scaling.middle) / scaling.scale, relative, cap
+        lambda t: (problem.function(t[:, None]) - scaling.middle) / scaling.scale, relative, cap, problem.budget.check
     )
 
 
@@ -101,8 +101,12 @@ def fit_line(problem: Problem) -> Fit:
         pieces = fit_pieces(problem, breaks)
         if pieces is not None and pieces.error <= problem.tolerance:
             return pieces
-    smooth = fit_affine_line(problem)
+        if pieces is not None and any("jumps" in reason for reason in pieces.reasons):
+            return pieces  # nothing continuous does better, and this one says why
+    smooth = fit_affine_line(problem, most=160)
     if not breaks and (smooth.error > problem.tolerance or smooth.tokens > 40):
         problem.budget.say("splitting towards a singularity")
         pieces = fit_pieces(problem, [])
+        if pieces is None and smooth.error > problem.tolerance:
+            smooth = fit_spectral_line(problem)
     return best_of([smooth, pieces], problem.tolerance)

@@ -66,8 +66,9 @@ class _Stretch:
         return float(top + np.log(np.exp(scores - top).sum()))
 
 
-def _stretch(low: float, high: float, fit: AxisFit, scale: float, middle: np.ndarray) -> _Stretch:
-    """Carry a fit in the local coordinate back to t and undo the scaling of values."""
+def _stretch(low: float, high: float, fit: AxisFit, scale: float, middle: np.ndarray, origin: float = 0.0) -> _Stretch:
+    """Carry a fit in the local coordinate back to t - origin and undo the scaling of values."""
+    low, high = low - origin, high - origin
     centre, half = 0.5 * (low + high), 0.5 * (high - low)
     n = fit.tokens
     slopes = fit.values[n:] * scale if fit.affine else np.zeros_like(fit.values)
@@ -135,7 +136,7 @@ def _least_steepness(mismatch: np.ndarray, distance: np.ndarray, allowed: float)
     return high
 
 
-def _join(stretches: list[_Stretch], allowed: float) -> Head:
+def _join(stretches: list[_Stretch], allowed: float, origin: float) -> Head:
     """One head from neighbouring stretches: each is shifted by an affine score so that it takes over at its break."""
     keys, biases = [stretches[0].keys], [stretches[0].biases]
     previous = stretches[0]
@@ -157,7 +158,9 @@ def _join(stretches: list[_Stretch], allowed: float) -> Head:
         biases.append(current.biases + offset)
         previous = current
     all_keys, all_biases = np.concatenate(keys), np.concatenate(biases)
-    all_keys = all_keys - 0.5 * (all_keys.max() + all_keys.min())
+    # Large keys belong where the coordinate is small: at the origin if that is an end, else shared between both ends.
+    reference = {-1.0: all_keys.max(), 1.0: all_keys.min()}.get(origin, 0.5 * (all_keys.max() + all_keys.min()))
+    all_keys = all_keys - reference
     values = np.concatenate([s.values for s in stretches])
     slopes = np.concatenate([s.slopes for s in stretches])
     return Head(all_keys[:, None], all_biases - all_biases.max(), values, slopes[:, :, None], "gates")
@@ -217,7 +220,7 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
         steepness = np.where(jump > share, np.maximum(steepness, np.log(1 + jump / share) / JUMP_BAND), steepness)
         heads.append(gate_head(jumps.breaks, jumps.intercepts, jumps.slopes, steepness))
 
-    stretches: list[_Stretch] = []
+    found: list[tuple[float, float, AxisFit, float, np.ndarray]] = []
     cap = min(problem.value_cap(scale), 20.0)
     for i in range(len(ends) - 1):
 
@@ -225,19 +228,21 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
             return f(t) - jumps.piece(i, t)
 
         waiting = [(ends[i], ends[i + 1])]
-        done: list[_Stretch] = []
+        done = 0
         while waiting:
             budget.check()
             low, high = waiting.pop()
             fit, local_scale, middle = _fit_stretch(rest, low, high, 0.3 * tolerance, cap)
             if fit.error * local_scale <= 0.3 * tolerance:
-                done.append(_stretch(low, high, fit, local_scale, middle))
+                found.append((low, high, fit, local_scale, middle))
+                done += 1
                 continue
-            if high - low < 1e-13 or len(done) + len(waiting) > _MOST_STRETCHES:
+            if high - low < 1e-13 or done + len(waiting) > _MOST_STRETCHES:
                 return None
             place = _split_place(rest, fit, low, high, local_scale, middle)
             waiting += [(place, high), (low, place)]
-        stretches += done
+    origin = 0.0 if breaks else _singular_end(found[0][:2], found[-1][:2])
+    stretches = [_stretch(*one, origin) for one in found]
     flat = all(len(s.keys) == 1 for s in stretches)
     same = flat and all(
         np.abs(s.values - stretches[0].values).max() + np.abs(s.slopes - stretches[0].slopes).max() <= 0.1 * tolerance
@@ -246,7 +251,7 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
     if same and heads:
         heads = [heads[0].plus_affine(stretches[0].values[0], stretches[0].slopes[0][:, None])]
     else:
-        heads.append(_join(stretches, share))
+        heads.append(_join(stretches, share, origin))
     reason = f"{len(breaks)} kink(s) at t = " + ", ".join(f"{x:.4g}" for x in breaks[:6]) + (" ..." if len(breaks) > 6 else "")
     if not breaks:
         reason = f"a singularity: {len(stretches)} stretches graded towards it"
@@ -257,13 +262,22 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
             reasons.append(
                 f"the target jumps by {size:.4g} at t = {place:.6g}: a continuous network is off by at least half of it there"
             )
-    return Fit(heads, line_error(f, heads, breaks), "pieces", tuple(reasons))
+    error = line_error(f, heads, breaks or [-1.0, 1.0], origin)
+    return Fit(heads, error, "pieces", tuple(reasons), (origin,) if origin else None)
 
 
-def line_error(f: LineValues, heads: list[Head], breaks: list[float]) -> float:
+def _singular_end(first: tuple[float, float], last: tuple[float, float]) -> float:
+    """The end that stretches crowd against, or 0: scores are rounded least where the coordinate is measured from there."""
+    sizes = first[1] - first[0], last[1] - last[0]
+    if min(sizes) > 1e-3:
+        return 0.0
+    return -1.0 if sizes[0] < sizes[1] else 1.0
+
+
+def line_error(f: LineValues, heads: list[Head], breaks: list[float], origin: float) -> float:
     """Sup error on a dense check that also looks closely round every break, where gates hide."""
     close = 10.0 ** np.linspace(-13, -1, 160)
     t = np.concatenate([np.linspace(-1, 1, 12007), *[x + side * close for x in breaks for side in (-1, 1)]])
     t = np.unique(np.clip(t, -1, 1))
-    total = sum(head(t[:, None]) for head in heads)
+    total = sum(head((t - origin)[:, None]) for head in heads)
     return float(np.abs(total - f(t)).max())

@@ -30,12 +30,16 @@ class Budget:
     """How much may be spent: tokens in the result, seconds, and where progress is reported."""
 
     max_tokens: int = 100_000
-    max_seconds: float = 120.0
+    max_seconds: float = 60.0
     report: Callable[[str], None] = field(default=lambda message: None)
     started: float = field(default_factory=time.monotonic)
 
+    @property
+    def exhausted(self) -> bool:
+        return time.monotonic() - self.started > self.max_seconds
+
     def check(self) -> None:
-        if time.monotonic() - self.started > self.max_seconds:
+        if self.exhausted:
             raise OutOfBudget
 
     def say(self, message: str) -> None:
@@ -69,16 +73,28 @@ class Problem:
 
 @dataclass(frozen=True)
 class Fit:
-    """Heads whose sum approximates the problem's function; `error` is what the strategy's own check points showed."""
+    """Heads whose sum approximates the problem's function; `error` is what the strategy's own check points showed.
+
+    With an `origin`, the heads read t - origin: next to a singularity at an end, coordinates measured from that end keep
+    scores exact where they are large.
+    """
 
     heads: list[Head]
     error: float
     strategy: str
     reasons: tuple[str, ...] = ()
+    origin: tuple[float, ...] | None = None
 
     @property
     def tokens(self) -> int:
         return sum(head.tokens for head in self.heads)
+
+    def in_unit_frame(self) -> list[Head]:
+        """The heads as functions of t itself."""
+        if self.origin is None:
+            return self.heads
+        shift = -np.asarray(self.origin)
+        return [head.along(np.eye(head.dim), shift) for head in self.heads]
 
     def because(self, *reasons: str) -> Fit:
         return replace(self, reasons=(*reasons, *self.reasons))

@@ -120,6 +120,8 @@ def fit_ridge_sum(problem: Problem, seed: int = 0) -> Fit | None:
     for count in _HEAD_COUNTS:
         if count * p > min(_MOST_UNKNOWNS, budget.max_tokens):
             break
+        if best is not None and budget.exhausted:
+            break
         budget.check()
         budget.say(f"sum of {count} ridge functions")
         points = probe_points(d, max(3000, 4 * count * p), seed=seed + 1)

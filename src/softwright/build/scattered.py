@@ -60,7 +60,8 @@ def fit_points(
     tokens = 2
     order = farthest_points(points, min(len(points), _MOST_UNKNOWNS))
     while True:
-        problem.budget.check()
+        if best is not None and problem.budget.exhausted:
+            break
         problem.budget.say(f"{tokens} scattered tokens")
         for affine in (True, False):
             if tokens * (1 + d * affine) > min(len(points) + (not affine), _MOST_UNKNOWNS) and not (tokens == 1):

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.attention.head import Head
+from softwright.attention.head import Axis, Head
 from softwright.build.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
+from softwright.build.edges import merged, zeros_of
 from softwright.build.families import chebyshev_points
 from softwright.build.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
-from softwright.build.problem import Fit, Problem, probe_points, scaling_of
+from softwright.build.pieces import gate_head
+from softwright.build.problem import Fit, OutOfBudget, Problem, Scalar, probe_points, scaling_of
 
 _MOST_SAMPLES = 4_000_000
 _MOST_OPTIMISED = {1: 40, 2: 28, 3: 14}  # tokens an axis beyond which optimising keys takes longer than it is worth
@@ -72,6 +74,7 @@ class _Search:
         d = problem.dim
         self.check_nodes = [_check_nodes(d, i) for i in range(d)]
         self.wanted = self.slices.on_grid(self.check_nodes)
+        self.aligned = [_aligned_kinks(problem, i) for i in range(d)]
         self.column_cache: dict[tuple[int, bytes], np.ndarray] = {}
 
     def columns(self, axis: int, t: np.ndarray) -> np.ndarray:
@@ -85,13 +88,13 @@ class _Search:
         d = self.problem.dim
         fits: tuple[list[AxisFit], list[AxisFit]] = ([], [])
         for i in range(d):
-            setting = AxisProblem(lambda t, i=i: self.columns(i, t), share, cap)
+            setting = AxisProblem(lambda t, i=i: self.columns(i, t), share, cap, self.problem.budget.check)
             for affine, found in zip((False, True), fits, strict=True):
                 if affine and not self.affine:
                     continue
-                self.problem.budget.check()
-                fit = search_uniform(setting, affine, self.most_axis)
-                if self.optimise and fit.tokens > 2:
+                gated = self.gated_axis(setting, i) if affine else None
+                fit = gated or search_uniform(setting, affine, self.most_axis)
+                if self.optimise and fit.tokens > 2 and fit.error <= share:
                     fewer = search_optimised(
                         setting,
                         affine,
@@ -104,6 +107,16 @@ class _Search:
                     fit = fewer or fit
                 found.append(fit)
         return fits
+
+    def gated_axis(self, setting: AxisProblem, axis: int) -> AxisFit | None:
+        """Hard gates at kinks that stand at the same place in every slice along the axis, if these suffice."""
+        if not self.aligned[axis]:
+            return None
+        knots = np.array(self.aligned[axis])
+        steepness = np.full(len(knots), 4.0 / setting.tolerance)
+        head = gate_head(knots, np.zeros((len(knots) + 1, 1)), np.zeros((len(knots) + 1, 1)), steepness)
+        fit = setting.fit(Axis(head.keys[:, 0], head.biases), True)
+        return fit if fit.error <= setting.tolerance else None
 
     def solve(self, axes: tuple[AxisFit, ...]) -> _Grid | None:
         for oversampling in (2.5, 1.6, 1.2):
@@ -123,14 +136,19 @@ class _Search:
         return _Grid(axes, values, float(np.abs(seen - self.wanted).max()))
 
     def run(self) -> _Grid | None:
+        """The smallest grid that passes, else the most accurate one found before the attempts or the time ran out."""
         d = self.problem.dim
         share, cap = self.relative / (1.5 * d), max(2.0, self.cap ** (1 / d))
         best: _Grid | None = None
         passed: _Grid | None = None
         for attempt in range(6):
-            self.problem.budget.check()
             self.problem.budget.say(f"grid, attempt {attempt + 1}")
-            constant, affine = self.axis_fits(share, cap)
+            try:
+                constant, affine = self.axis_fits(share, cap)
+            except OutOfBudget:
+                if best is None:
+                    raise
+                break
             axes = _fewest(constant, affine)
             tokens = float(np.prod([float(axis.tokens) for axis in axes]))
             grid = self.solve(axes) if tokens <= self.problem.budget.max_tokens else None
@@ -144,13 +162,32 @@ class _Search:
                 if grid.error > 0.35 * self.relative or attempt >= 2:
                     break
                 share *= 1.6  # a comfortable pass: fewer tokens may do
-            elif passed is not None:
-                break
+            elif passed is not None or any(axis.error > share for axis in axes):
+                break  # the last pass stands; or an axis cannot be resolved (a kink), and tightening will not help
             else:
                 # The miss says how much to tighten; the cap shrinks too when values near it amplify the axis errors.
                 share *= float(np.clip(0.7 * self.relative / grid.error, 0.1, 0.6))
                 cap = max(2.0, 0.6 * cap)
         return passed or best
+
+
+def _aligned_kinks(problem: Problem, axis: int) -> list[float]:
+    """Kinks at the same place in all of several slices along the axis (|t_1| e^{t_2} has one at t_1 = 0)."""
+    if not problem.kinks:
+        return []
+    common: list[float] | None = None
+    for through in probe_points(problem.dim, 6, seed=71)[:4]:
+        found: list[float] = []
+        for kink in problem.kinks:
+
+            def along(t: np.ndarray, kink: Scalar = kink, through: np.ndarray = through) -> np.ndarray:
+                points = np.repeat(through[None], len(t), axis=0)
+                points[:, axis] = t
+                return kink(points)
+
+            found += zeros_of(along, samples=401)
+        common = found if common is None else [x for x in common if any(abs(x - y) < 1e-9 for y in found)]
+    return merged(common or [])
 
 
 def _check_nodes(dim: int, axis: int) -> np.ndarray:

@@ -73,17 +73,15 @@ def optimise_axis(
     weights = np.ones(len(t)) if point_weights is None else point_weights
     N = start.tokens
     current = _Reduced(start, t, F, affine, strength, weights)
-    J, residual = current.jacobian()
-    damping = 1e-3
-    stalled = 0
-    for _ in range(iterations):
-        if current.cost <= goal**2 or stalled >= 3:
+    triangle, right, scale = _linearised(current)
+    damping, stalled = 1e-3, 0
+    costs = [current.cost]
+    for iteration in range(iterations):
+        if current.cost <= goal**2 or stalled >= 3 or _too_slow(costs, goal, iterations - iteration):
             break
-        scale = np.sqrt((J**2).sum(axis=0))
-        scale = np.maximum(scale, 1e-8 * scale.max() + 1e-300)
-        augmented = np.vstack([J / scale, np.sqrt(damping) * np.eye(2 * N)])
+        augmented = np.vstack([triangle, np.sqrt(damping) * np.eye(2 * N)])
         Q, R = qr(augmented, mode="economic", overwrite_a=True, check_finite=False)[:2]
-        step = solve_triangular(R, -(Q[: len(J)].T @ residual), check_finite=False) / scale
+        step = solve_triangular(R, -(Q[: len(triangle)].T @ right), check_finite=False) / scale
         if not np.all(np.isfinite(step)):
             damping *= 10
             stalled += 1
@@ -93,10 +91,32 @@ def optimise_axis(
         if np.isfinite(trial.cost) and trial.cost < current.cost:
             stalled = stalled + 1 if trial.cost > 0.98 * current.cost else 0
             current = trial
-            J, residual = current.jacobian()
+            triangle, right, scale = _linearised(current)
             damping = max(damping / 5, 1e-13)
         else:
             damping *= 6
             if damping > 1e8:
                 break
+        costs.append(current.cost)
     return current.axis
+
+
+def _linearised(reduced: _Reduced) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scaled Jacobian and residual, rotated to the top: (2N, 2N) triangle and (2N,) right side, and the column scales.
+
+    One factorisation serves every damping that is tried from here.
+    """
+    J, residual = reduced.jacobian()
+    columns = J.shape[1]
+    scale = np.sqrt((J**2).sum(axis=0))
+    scale = np.maximum(scale, 1e-8 * scale.max() + 1e-300)
+    R = qr(np.column_stack([J / scale, residual]), mode="r", overwrite_a=True, check_finite=False)[0]
+    return R[:columns, :columns], R[:columns, columns], scale
+
+
+def _too_slow(costs: list[float], goal: float, remaining: int) -> bool:
+    """Whether the recent rate of progress, kept up, would still end far from the goal."""
+    if len(costs) < 10:
+        return False
+    rate = (costs[-1] / costs[-7]) ** (1 / 6)
+    return costs[-1] * rate**remaining > (60 * goal) ** 2

@@ -15,7 +15,7 @@ from softwright.attention.layer import SoftmaxHead
 from softwright.attention.network import ENGINES, AttentionNetwork
 from softwright.certify.directed import two_sum
 from softwright.certify.rounding import ARITHMETIC, RunEngine
-from softwright.certify.taylor_head import ExactHead
+from softwright.certify.head_moments import ExactHead
 from softwright.errors import Faults
 
 _LARGEST = 1e100  # beyond it products of parameters leave float64

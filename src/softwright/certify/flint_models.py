@@ -14,7 +14,7 @@ from flint import arb, arb_mat
 
 from softwright.certify.ball_expression import Ball, ball_above, precision
 from softwright.certify.series import Basis
-from softwright.certify.taylor_head import ExactHead
+from softwright.certify.head_moments import ExactHead
 
 _BITS = 160
 _DROP = 1e-3

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from softwright.certify.taylor_head import ExactHead
+from softwright.certify.head_moments import ExactHead
 
 _BEST = 12
 _STEPS = 24

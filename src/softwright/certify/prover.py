@@ -18,26 +18,34 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+from torch import nn
 
 from softwright.attention.network import AttentionNetwork
 from softwright.certify.ball_expression import ball_below, evaluate, precision
 from softwright.certify.certificate import Certificate, sum_rounded_up
 from softwright.certify.exact_network import check_network, dtype_name, exact_heads, float_values
+from softwright.certify.integrate import integrate, root_up
+from softwright.certify.mlp_models import MlpTarget
+from softwright.certify.points_prover import point_errors
 from softwright.certify.probe import worst_points
 from softwright.certify.residual import ORDERS, Residual
 from softwright.certify.rounding import ASSUMPTIONS
-from softwright.certify.search import Budget, Goal, Outcome, Progress, lower_at, search
+from softwright.certify.search import Budget, Goal, Outcome, Progress, lower_at, search, start_levels
+from softwright.certify.series import Basis
+from softwright.certify.sum_prover import SumOutcome, prove_sum, split_problem
 from softwright.certify.target_models import models_of
+from softwright.certify.taylor_model import TaylorModel
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.fileformat import weights_sha256
 from softwright.targets.coerce import as_target
 from softwright.targets.expression import Expression
+from softwright.targets.table import Table
 from softwright.targets.target import Target
 
 Status = Literal["proved", "refuted", "undecided"]
@@ -98,7 +106,7 @@ class Problem:
         return np.nan_to_num(np.max(difference, axis=1), nan=0.0, posinf=0.0)
 
     def certificate(
-        self, bound: float, exact: float, rounding: float, outcome: Outcome, method: str = "taylor"
+        self, bound: float, exact: float, rounding: float, outcome: Outcome | SumOutcome, method: str = "taylor"
     ) -> Certificate:
         return Certificate(
             norm="sup",
@@ -111,7 +119,7 @@ class Problem:
             method=method,
             order=self.residual.order,
             boxes=outcome.leaves,
-            tree=outcome.tree,
+            tree=outcome.parts if isinstance(outcome, SumOutcome) else (outcome.tree or None),
             weights_sha256=network_sha256(self.network),
             target=self.target.describe(),
             version=_version(),
@@ -152,6 +160,8 @@ def pose(
         f"the domain has the sides {', '.join(box.names)}, the network takes {', '.join(network.names)}; name them alike",
     )
     try:
+        if isinstance(target, nn.Sequential):
+            target = MlpTarget(target, network.names)
         wanted = as_target(target, network.box)
     except InvalidInput as error:
         faults.found += error.faults
@@ -169,7 +179,7 @@ def pose(
     faults.raise_if_any()
     if wanted is None:
         raise InvalidInput("certify", ["no target given"])
-    models, assumptions = models_of(wanted, network.names, box)
+    models, assumptions = (_nothing, ()) if isinstance(wanted, Table) else models_of(wanted, network.names, box)
     residual = Residual(
         heads=exact_heads(network, engine),
         target=models,
@@ -179,6 +189,25 @@ def pose(
         constant=np.zeros(network.outputs),
     )
     return Problem(network, wanted, box, engine, residual, (*assumptions, *ASSUMPTIONS[dtype_name(network)]), started)
+
+
+def _nothing(shape: Basis, centers: np.ndarray, radii: np.ndarray) -> list[TaylorModel]:
+    """A table has no models between its points; it is certified at them."""
+    raise InvalidInput("certify", ["a table is certified at its points only"])
+
+
+def exponent_of(norm: str | float) -> float | None:
+    """None for "sup", p for "L1", "L2", "L1.5" or a number."""
+    if norm == "sup":
+        return None
+    text = norm[1:] if isinstance(norm, str) and norm[:1] in "Ll" else norm
+    try:
+        p = float(text)
+    except ValueError:
+        p = math.nan
+    if not 1.0 <= p < math.inf:
+        raise InvalidInput("certify", [f"norm {norm!r} is not known; use 'sup', 'L1', 'L2' or a number p >= 1"])
+    return p
 
 
 def certify(
@@ -206,18 +235,117 @@ def certify(
     if tightness is not None:
         faults.check(1e-3 <= tightness <= 10, f"tightness {tightness} must lie between 0.001 and 10; 0.05 is usual")
     faults.check(max_seconds > 0 and max_boxes > 0, "max_seconds and max_boxes must be positive")
-    faults.check(norm == "sup", f"norm {norm!r} is not known; use 'sup'")
+    p: float | None = None
+    try:
+        p = exponent_of(norm)
+    except InvalidInput as error:
+        faults.found += error.faults
     faults.raise_if_any()
     problem = pose(network, target, domain, engine, order)
-    return _sup(problem, bound, tightness, Budget(max_seconds, max_boxes), executor, progress)
+    budget = Budget(max_seconds, max_boxes)
+    if isinstance(problem.target, Table):
+        if p is not None:
+            raise InvalidInput("certify", ["a table has no integral; use norm='sup', which is the error at its points"])
+        return _points(problem, problem.target, bound)
+    if p is not None:
+        return _integral(problem, p, bound, tightness, budget, executor, progress)
+    if split_problem(problem.residual, problem.target, problem.domain.names) is not None:
+        return _sum(problem, bound, tightness, budget, executor, progress)
+    return _sup(problem, bound, tightness, budget, executor, progress)
 
 
-def start_levels(problem: Problem) -> list[int]:
-    """A first grid of about one box for eight tokens."""
-    tokens = sum(len(head.keys) for head in problem.residual.heads)
-    d = problem.domain.dim
-    level = max(0, int((math.log2(max(tokens, 1)) - 3) // d))
-    return [min(level, 14 // d)] * d
+def _points(problem: Problem, table: Table, bound: float | None) -> Certification:
+    """The error at every point of a table."""
+    points = table.points
+    if dtype_name(problem.network) == "float32":
+        points = points.astype(np.float32).astype(float)
+    inside = problem.domain.contains(table.points)
+    found = point_errors(problem.residual.heads, points[inside], table.values[inside], bound or 1e-9)
+    worst = int(np.argmax(found.lower)) if len(found.lower) else 0
+    exact, rounding = float(np.max(found.upper, initial=0.0)), float(np.max(found.rounding, initial=0.0))
+    total, lower = sum_rounded_up(exact, rounding), float(np.max(found.lower, initial=0.0))
+    witness = points[inside][worst] if len(found.lower) else None
+    outcome = Outcome(True, False, b"", len(found.lower), len(found.lower), exact, rounding, lower, witness, found.upper)
+    common = {"lower": lower, "witness": _point(witness), "boxes": outcome.leaves, "leaf_upper": found.upper}
+    stated = total if bound is None else bound
+    if total > stated:
+        status: Status = "refuted" if float(np.max(found.lower - found.rounding)) > stated else "undecided"
+        reason = "" if status == "refuted" else "rounding leaves it open" + _dtype_advice(problem)
+        return _finish(problem, Certification(status, stated, reason=reason, proved_bound=total, **common))
+    text = f"the statement covers the table's {outcome.leaves} points and nothing between them"
+    statement = replace(problem, assumptions=(text, *problem.assumptions))
+    certificate = statement.certificate(stated, exact, rounding, outcome, "taylor models at the points of a table")
+    return _finish(problem, Certification("proved", stated, certificate=certificate, proved_bound=stated, **common))
+
+
+def _integral(
+    problem: Problem,
+    p: float,
+    bound: float | None,
+    tightness: float | None,
+    budget: Budget,
+    executor: Executor | None,
+    progress: Callable[[Progress], None] | None,
+) -> Certification:
+    """An L_p norm. Rounding adds its largest value times the p-th root of the volume."""
+    low, high = problem.domain.lower, problem.domain.upper
+    residual = replace(problem.residual, with_mean_square=True)
+    _, _, sampled = lower_at(residual, problem.domain.sample(32), bound or 1e-9)
+    root = root_up(float(np.prod(high - low)) * (1.0 + 1e-14), p)
+    goal = None
+    if bound is not None:
+        share = max(0.01 * bound, 2.0 * float(np.max(sampled.rounding)) * root)
+        goal = _below(bound, share)
+        if not goal > 0:
+            reason = f"rounding alone may reach {share / 2:.3g}; ask for more" + _dtype_advice(problem)
+            return _finish(problem, Certification("undecided", bound, 0.0, reason=reason))
+    found = integrate(residual, low, high, p, goal, tightness, budget, executor, progress)
+    rounding = 1.25 * found.rounding * root
+    common = {"lower": found.lower, "boxes": found.leaves, "evaluations": found.evaluations}
+    if bound is not None and found.lower > bound + rounding:
+        return _finish(problem, Certification("refuted", bound, **common))
+    total = sum_rounded_up(found.exact, rounding) if math.isfinite(found.exact + rounding) else math.inf
+    stated = total if bound is None else bound
+    if not found.finished or total > stated:
+        reason = "interrupted" if found.interrupted else "the budget is spent; raise max_seconds or max_boxes"
+        return _finish(problem, Certification("undecided", stated, reason=reason, proved_bound=total, **common))
+    outcome = Outcome(
+        True, False, found.tree, found.leaves, found.evaluations, found.exact, rounding, 0.0, None, np.empty(0)
+    )
+    exact = found.exact if bound is None else _below(bound, rounding)
+    certificate = replace(
+        problem.certificate(stated, exact, rounding, outcome), norm="Lp", p=p, lower=min(found.lower, stated)
+    )
+    return _finish(problem, Certification("proved", stated, certificate=certificate, proved_bound=stated, **common))
+
+
+def _sum(
+    problem: Problem,
+    bound: float | None,
+    tightness: float | None,
+    budget: Budget,
+    executor: Executor | None,
+    progress: Callable[[Progress], None] | None,
+) -> Certification:
+    """An additive problem: one proof for each group of variables."""
+    divided = split_problem(problem.residual, problem.target, problem.domain.names)
+    if divided is None:
+        return _sup(problem, bound, tightness, budget, executor, progress)
+    found = prove_sum(problem.residual, *divided, problem.domain, bound, tightness, budget, executor, progress)
+    common = {"lower": found.lower, "witness": _point(found.witness), "boxes": found.leaves, "evaluations": found.evaluations}
+    if bound is not None and found.lower > bound:
+        refuted = _refute(problem, found.witness, found.lower, bound)
+        if refuted is not None:
+            return _finish(problem, Certification("refuted", bound, **{**common, "lower": refuted}))
+    if not found.parts:
+        asked = bound if bound is not None else math.inf
+        reason = "interrupted" if found.interrupted else found.reason
+        return _finish(problem, Certification("undecided", asked, reason=reason, **common))
+    exact, total = found.exact, sum_rounded_up(found.exact, found.rounding)
+    if bound is not None:
+        exact, total = _below(bound, found.rounding), bound
+    certificate = problem.certificate(total, exact, found.rounding, found)
+    return _finish(problem, Certification("proved", total, certificate=certificate, proved_bound=total, **common))
 
 
 def _sup(
@@ -238,7 +366,7 @@ def _sup(
     if bound is None:
         inner = (1.0 + (tightness or 0.0)) / (1.0 + _SLACK * min(1.0, (tightness or 0.0) / 0.05)) - 1.0
         goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, inner)
-        outcome = search(problem.residual, low, high, goal, budget, start_levels(problem), lower, witness, executor, progress)
+        outcome = search(problem.residual, low, high, goal, budget, start_levels(problem.residual), lower, witness, executor, progress)
         return _conclude(problem, bound, tightness, outcome)
     if lower > bound:
         refuted = _refute(problem, witness, lower, bound)
@@ -253,7 +381,7 @@ def _sup(
         if not exact > lower:
             break
         goal = Goal(exact * (1.0 - 1e-12), share * (1.0 - 1e-12))
-        outcome = search(problem.residual, low, high, goal, budget, start_levels(problem), lower, witness, executor, progress)
+        outcome = search(problem.residual, low, high, goal, budget, start_levels(problem.residual), lower, witness, executor, progress)
         lower, witness = outcome.lower, outcome.witness
         if not outcome.finished or outcome.rounding <= share or budget.spent:
             break
@@ -327,7 +455,8 @@ def _conclude(
         exact, rounding = max(outcome.exact * slack, outcome.lower), outcome.rounding * slack
         weaker = problem.certificate(sum_rounded_up(exact, rounding), exact, rounding, outcome)
     if outcome.finished and bound is not None:
-        certificate = problem.certificate(bound, _below(bound, share), share, outcome)
+        stated = min(share, 1.25 * outcome.rounding)
+        certificate = problem.certificate(bound, _below(bound, stated), stated, outcome)
         return _finish(problem, Certification("proved", bound, certificate=certificate, proved_bound=bound, **common))
     if outcome.finished and weaker is not None:
         return _finish(problem, Certification("proved", weaker.bound, certificate=weaker, proved_bound=weaker.bound, **common))

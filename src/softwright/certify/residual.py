@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from softwright.certify.directed import up
+from softwright.certify.directed import gamma, up
 from softwright.certify.rounding import sum_error
 from softwright.certify.series import Basis, basis
-from softwright.certify.taylor_head import ExactHead, HeadOnBoxes, head_on_boxes, join
+from softwright.certify.head_moments import ExactHead
+from softwright.certify.taylor_head import HeadOnBoxes, head_on_boxes
 from softwright.certify.taylor_model import TaylorModel
 
 # (shape, centers (B, d), radii (B, d)) -> one model an output
@@ -35,12 +37,14 @@ class BoxBounds:
     split: np.ndarray  # (B, d) how much each variable contributes
     range_low: np.ndarray  # (m, B) g - f >= range_low
     range_high: np.ndarray  # (m, B)
+    mean_square: np.ndarray  # (m, B) mean of (g - f)^2 over the box; infinite unless it was asked for
 
     def take(self, chosen: np.ndarray) -> BoxBounds:
         return BoxBounds(
             *(getattr(self, name)[chosen] for name in ("upper", "lower", "rounding", "rounding_center", "split")),
             self.range_low[:, chosen],
             self.range_high[:, chosen],
+            self.mean_square[:, chosen],
         )
 
 
@@ -52,7 +56,7 @@ def concatenate(parts: Sequence[BoxBounds]) -> BoxBounds:
         return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
     names = ("upper", "lower", "rounding", "rounding_center", "split")
-    return BoxBounds(*(joined(name) for name in names), joined("range_low", 1), joined("range_high", 1))
+    return BoxBounds(*(joined(name) for name in names), *(joined(n, 1) for n in ("range_low", "range_high", "mean_square")))
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Residual:
     order: int
     constant: np.ndarray
     escalate: bool = True
+    with_mean_square: bool = False
+    summed_heads: int = 0  # heads that the run network adds up, if more than `heads` (a part of an additive problem)
 
     def with_constant(self, constant: np.ndarray) -> Residual:
         return replace(self, constant=np.asarray(constant, dtype=float))
@@ -83,14 +89,8 @@ class Residual:
         shape = basis(self.dim, self.order)
         B, m = len(centers), self.outputs
         targets = self.target(shape, centers, radii)
-        order = np.concatenate(list(groups))
-        back = np.empty(B, dtype=np.int64)
-        back[order] = np.arange(B)
-        per_head: list[HeadOnBoxes] = []
         share = accuracy / max(1, len(self.heads))
-        for head in self.heads:
-            pieces = [head_on_boxes(head, shape, centers[g], radii[g].max(axis=0), share) for g in groups]
-            per_head.append(_reorder(join(pieces), back))
+        per_head = [head_on_boxes(head, shape, centers, radii, groups, share) for head in self.heads]
         noise = sum((np.max(h.noise, axis=0) for h in per_head), np.zeros(B))
         residuals = [self._combine([h.models[o] for h in per_head], targets[o], o) for o in range(m)]
         if self.escalate and self.heads:
@@ -127,12 +127,15 @@ class Residual:
         B, d = radii.shape
         m = self.outputs
         lows, highs = np.empty((m, B)), np.empty((m, B))
+        squares = np.full((m, B), np.inf)
         lower = np.zeros(B)
         split = np.zeros((B, d))
         unknown = np.zeros(B)
         uses = basis(d, self.order).uses
         for o, model in enumerate(residuals):
             lows[o], highs[o] = model.range()
+            if self.with_mean_square:
+                squares[o] = mean_square(model)
             # centre value: exact value lies within the remainder of the constant coefficient
             at_center = np.nextafter(np.abs(model.coefficients[0]) - model.remainder, -np.inf)
             lower = np.fmax(lower, np.nan_to_num(at_center, nan=0.0, posinf=0.0, neginf=0.0))
@@ -149,7 +152,7 @@ class Residual:
             rounding_center = rounding_center + np.nan_to_num(h.rounding_center, nan=np.inf)
         if per_head:
             sizes = sum((h.size for h in per_head), np.zeros((m, B)))
-            rounding = up(rounding + sum_error(self.heads[0].engine, len(per_head), sizes), len(per_head) + 4)
+            rounding = up(rounding + sum_error(self.heads[0].engine, max(self.summed_heads, len(per_head)), sizes), len(per_head) + 4)
         worst = np.max(rounding, axis=0)
         return BoxBounds(
             np.where(np.isnan(upper), np.inf, upper),
@@ -159,19 +162,26 @@ class Residual:
             split,
             lows,
             highs,
+            squares,
         )
 
 
-def _reorder(found: HeadOnBoxes, back: np.ndarray) -> HeadOnBoxes:
-    """Undo the grouping: column i of the result belongs to box i."""
-    if np.array_equal(back, np.arange(len(back))):
-        return found
-    models = [TaylorModel(m.shape, m.coefficients[:, back], m.remainder[back], m.live) for m in found.models]
-    return HeadOnBoxes(
-        models,
-        found.rounding[:, back],
-        found.rounding_center[:, back],
-        found.size[:, back],
-        found.noise[:, back],
-        found.pull[back],
-    )
+
+@lru_cache(maxsize=16)
+def _gram(dim: int, order: int) -> np.ndarray:
+    """Means of s^(alpha + beta) over [-1, 1]^d: 1/(n + 1) for every even exponent n, zero if one is odd."""
+    exponents = basis(dim, order).exponents
+    total = exponents[:, None, :] + exponents[None, :, :]  # (M, M, d)
+    return np.where(np.all(total % 2 == 0, axis=2), 1.0 / np.prod(total + 1.0, axis=2), 0.0)
+
+
+def mean_square(model: TaylorModel) -> np.ndarray:
+    """An upper bound (B,) of the mean of phi^2 over each box: (sqrt(mean of the polynomial's square) + R)^2."""
+    shape = model.shape
+    gram = _gram(shape.dim, shape.order)
+    c, size = model.coefficients, np.abs(model.coefficients)
+    mean = (c * (gram @ c)).sum(axis=0)
+    slack = gamma(2 * shape.size + shape.dim + 8) * (size * (gram @ size)).sum(axis=0)
+    root = np.sqrt(up(np.maximum(mean, 0.0) + slack, 2 * shape.size))
+    total = up((root + model.remainder) ** 2)
+    return np.where(np.isnan(total), np.inf, total)

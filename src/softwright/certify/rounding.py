@@ -35,7 +35,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.certify.directed import gamma, up
+from softwright.certify.directed import U, gamma, up
 
 _KEY_BLOCK = 128  # torch's flash kernel takes 512 keys at a time; fewer are assumed so that a change cannot hurt
 
@@ -51,8 +51,11 @@ class Arithmetic:
 
     def gamma(self, n: float) -> float:
         """n u / (1 - n u) rounded up, or infinity if there are too many roundings."""
+        return float(self.gammas(np.array(float(n))))
+
+    def gammas(self, n: np.ndarray) -> np.ndarray:
         product = n * self.unit
-        return product / (1.0 - product) * (1.0 + 1e-14) if product < 0.5 else np.inf
+        return np.where(product < 0.25, product / (1.0 - np.minimum(product, 0.25)) * (1.0 + 8.0 * U), np.inf)
 
 
 ARITHMETIC = {
@@ -107,11 +110,11 @@ class RunEngine:
         """theta_j: |e^y - 1| <= y + y^2 for |y| <= 1/2; beyond that nothing useful is known of a kept token."""
         return np.where(log_error <= 0.5, up(log_error + log_error * log_error), np.inf)
 
-    def roundings(self, kept: int, tokens: int) -> float:
-        """n of the formula above."""
+    def roundings(self, kept: np.ndarray, tokens: int) -> np.ndarray:
+        """n of the formula above, for boxes (B,) that keep so many of the tokens."""
         if self.axis_sizes:
-            return float(sum(2 * size + 6 for size in self.axis_sizes) + 4)
-        return float(kept + tokens // _KEY_BLOCK + 7)
+            return np.full(len(kept), float(sum(2 * size + 6 for size in self.axis_sizes) + 4))
+        return kept + float(tokens // _KEY_BLOCK + 7)
 
     def value_error(self, value_size: np.ndarray, slope_size: np.ndarray, dim: int) -> np.ndarray:
         """Step 5: error of v_j + G_j t from upper bounds of |v_j| + |G_j||t| and of |G_j||t|."""
@@ -121,48 +124,46 @@ class RunEngine:
 
 @dataclass(frozen=True)
 class TokenExtremes:
-    """The largest theta, |v - (some common value)|, |v| and value error over the kept tokens of a group."""
+    """The largest theta, |v - (some common value)|, |v| and value error over the kept tokens of each box, (B,) each."""
 
-    theta: float
-    deviation: float
-    value: float
-    value_error: float
+    theta: np.ndarray
+    deviation: np.ndarray
+    value: np.ndarray
+    value_error: np.ndarray
 
 
 def head_error(
     engine: RunEngine,
-    kept: int,
+    kept: np.ndarray,
     tokens: int,
     largest: TokenExtremes,
-    theta_mean: np.ndarray,
-    theta_spread: np.ndarray,
-    value_mean: np.ndarray,
-    value_error_mean: np.ndarray,
+    means: np.ndarray,
+    offset: np.ndarray,
     head_size: np.ndarray,
     dropped: np.ndarray,
 ) -> np.ndarray:
     """|fl(g) - g| (B,) of one head and output from upper bounds (B,) on each box.
 
-    theta_mean = sum w theta, theta_spread = sum w theta |v - g|, value_mean = sum w |v|, value_error_mean = sum w e,
-    head_size >= |g|, dropped = sum over dropped tokens of w (|v| + |g|).
+    means (4, B) = sums of w times theta, theta |v - ref|, |v| and the value error; offset >= |g - ref|, head_size >= |g|;
+    dropped = sum over dropped tokens of w (|v| + |g|).
     """
-    n = engine.arithmetic.gamma(engine.roundings(kept, tokens))
-    if not np.isfinite(n) or n >= 0.5:
-        return np.full(len(theta_mean), np.inf)
+    n = engine.arithmetic.gammas(engine.roundings(kept, tokens))
+    theta_mean, theta_deviation, value_mean, value_error_mean = means
 
     def total(spread: np.ndarray, values: np.ndarray, errors: np.ndarray) -> np.ndarray:
         return spread + (errors + n * (values + errors) + n * (head_size + spread)) / (1.0 - n) + 4.0 * dropped
 
     # Whatever the weights become, both means lie in the hull of the kept values: all that is left for very hard gates.
-    flat = np.ones_like(theta_mean)
-    best = total(2.0 * largest.deviation * flat, largest.value * flat, largest.value_error * flat)
-    if np.isfinite(largest.theta):
-        left = 1.0 - np.where(theta_mean < 0.5, theta_mean, np.nan)
-        grow = (1.0 + largest.theta) / left
-        best = np.fmin(best, total(theta_spread / left, value_mean * grow, value_error_mean * grow))
+    hull = total(2.0 * largest.deviation, largest.value, largest.value_error)
+    left = 1.0 - np.where(theta_mean < 0.5, theta_mean, np.nan)
+    grow = (1.0 + largest.theta) / left
+    weighted = total(
+        (theta_deviation + offset * theta_mean) / left, value_mean * grow, value_error_mean * grow
+    )
+    best = np.fmin(hull, np.where(np.isfinite(largest.theta), weighted, np.nan))
     blocks = 1 + tokens // _KEY_BLOCK
     underflow = 8.0 * tokens * (blocks + 4) * (largest.value + 1.0) * engine.arithmetic.smallest
-    return up(best * (1.0 + gamma(32)) + underflow)
+    return np.where(n < 0.5, up(best * (1.0 + gamma(32)) + underflow), np.inf)
 
 
 def sum_error(engine: RunEngine, heads: int, sizes: np.ndarray) -> np.ndarray:

@@ -10,8 +10,9 @@ others are halved along the variable that contributes most; boxes that are far o
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -95,8 +96,6 @@ class BoxTree:
         self.dim = len(self.low)
         self.split = [-1]
         self.first_child = [-1]
-        self.index = [np.zeros((1, self.dim), dtype=np.int64)]
-        self.level = [np.zeros((1, self.dim), dtype=np.int64)]
 
     def halve(self, nodes: np.ndarray, index: np.ndarray, level: np.ndarray, dims: np.ndarray) -> tuple[np.ndarray, ...]:
         """Halve each node along its own dimension: ids, indices and levels of the 2 n children, pairs together."""
@@ -111,6 +110,14 @@ class BoxTree:
         children[rows, columns] = 2 * children[rows, columns] + (rows % 2)
         levels[rows, columns] += 1
         return np.repeat(first, 2) + rows % 2, children, levels
+
+    def grid(self, levels: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Halve the domain uniformly, so many times along each variable: ids, indices and levels of the boxes."""
+        nodes, index, level = np.array([0]), np.zeros((1, self.dim), dtype=np.int64), np.zeros((1, self.dim), dtype=np.int64)
+        for dim, depth in enumerate(levels):
+            for _ in range(depth):
+                nodes, index, level = self.halve(nodes, index, level, np.full(len(nodes), dim))
+        return nodes, index, level
 
     def boxes(self, index: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Float centres and radii (n, d) that cover the exact boxes."""
@@ -186,13 +193,20 @@ def lower_at(residual: Residual, points: np.ndarray, accuracy: float) -> tuple[f
     return float(found.lower[best]), points[best] if found.lower[best] > 0 else None, found
 
 
+def start_levels(residual: Residual) -> list[int]:
+    """Halvings of each variable for a first grid of about one box for eight tokens."""
+    tokens = sum(len(head.keys) for head in residual.heads)
+    level = max(0, int((math.log2(max(tokens, 1)) - 3) // residual.dim))
+    return [min(level, 14 // residual.dim)] * residual.dim
+
+
 def search(
     residual: Residual,
     low: np.ndarray,
     high: np.ndarray,
     goal: Goal,
     budget: Budget,
-    start_levels: Sequence[int],
+    levels: Sequence[int],
     lower: float = 0.0,
     witness: np.ndarray | None = None,
     executor: Executor | None = None,
@@ -201,10 +215,7 @@ def search(
 ) -> Outcome:
     """Prove |g - f| <= goal on the box, or find out why not."""
     tree = BoxTree(low, high)
-    nodes, index, level = np.array([0]), tree.index[0], tree.level[0]
-    for dim, depth in enumerate(start_levels):
-        for _ in range(depth):
-            nodes, index, level = tree.halve(nodes, index, level, np.full(len(nodes), dim))
+    nodes, index, level = tree.grid(levels)
     upper_of: dict[int, float] = {}
     exact = rounding = done_volume = 0.0
     leaves = evaluations = 0
@@ -266,26 +277,53 @@ def _round(
     stop_when_refuted: bool,
 ) -> tuple[BoxBounds | None, float, np.ndarray | None]:
     """Bounds of all open boxes; None if the budget ran out or a refutation was found on the way."""
-    centers, radii = tree.boxes(index, level)
-    size = _BATCH if executor is None else max(64, min(_BATCH, len(index) // 8 + 1))
-    batches = _batches(index, level, size)
+    centers, _ = tree.boxes(index, level)
     accuracy = goal.exact_goal(lower)
-    tasks = [(residual, centers[chosen], radii[chosen], groups, accuracy) for chosen, groups in batches]
     parts: list[BoxBounds] = []
-    results = map(_evaluate, tasks) if executor is None else executor.map(_evaluate, tasks)
-    for (chosen, _), part in zip(batches, results, strict=True):
+    order: list[np.ndarray] = []
+    for chosen, part in _results(residual, tree, index, level, accuracy, executor):
         parts.append(part)
+        order.append(chosen)
         best = int(np.argmax(part.lower))
         if part.lower[best] > lower:
             lower, witness = float(part.lower[best]), centers[chosen[best]].copy()
         over = stop_when_refuted and goal.tightness is None and lower > goal.exact
-        if (over or budget.elapsed > 1.5 * budget.seconds + 1.0) and len(parts) < len(batches):
+        if (over or budget.elapsed > 1.5 * budget.seconds + 1.0) and sum(map(len, order)) < len(index):
             return None, lower, witness
-    together = concatenate(parts)
-    order = np.concatenate([chosen for chosen, _ in batches])
-    back = np.empty(len(order), dtype=np.int64)
-    back[order] = np.arange(len(order))
-    return together.take(back), lower, witness
+    return _in_order(parts, order), lower, witness
+
+
+def _results(
+    residual: Residual,
+    tree: BoxTree,
+    index: np.ndarray,
+    level: np.ndarray,
+    accuracy: float,
+    executor: Executor | None,
+) -> Iterator[tuple[np.ndarray, BoxBounds]]:
+    """Bounds batch by batch, with the boxes they belong to."""
+    centers, radii = tree.boxes(index, level)
+    size = _BATCH if executor is None else max(64, min(_BATCH, len(index) // 8 + 1))
+    batches = _batches(index, level, size)
+    tasks = [(residual, centers[chosen], radii[chosen], groups, accuracy) for chosen, groups in batches]
+    results = map(_evaluate, tasks) if executor is None else executor.map(_evaluate, tasks)
+    for (chosen, _), part in zip(batches, results, strict=True):
+        yield chosen, part
+
+
+def _in_order(parts: list[BoxBounds], order: list[np.ndarray]) -> BoxBounds:
+    places = np.concatenate(order)
+    back = np.empty(len(places), dtype=np.int64)
+    back[places] = np.arange(len(places))
+    return concatenate(parts).take(back)
+
+
+def evaluate_boxes(
+    residual: Residual, tree: BoxTree, index: np.ndarray, level: np.ndarray, accuracy: float, executor: Executor | None
+) -> BoxBounds:
+    """Bounds of all the boxes."""
+    found = list(_results(residual, tree, index, level, accuracy, executor))
+    return _in_order([part for _, part in found], [chosen for chosen, _ in found])
 
 
 def _split(

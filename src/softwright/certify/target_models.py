@@ -3,7 +3,6 @@
     Expression               no assumption: the formula itself is enclosed
     Function, second_derivative  multilinear interpolation of the corners of a box; its error is sum_i M_i h_i^2 / 8
     Function, lipschitz      the value at the centre +- L times the distance: correct, but boxes ~ L / (bound - error)
-    Table on a grid          the multilinear interpolant itself, exact; a proof box must not straddle grid lines to be sharp
     MLP                      layers of Linear and activations in Taylor arithmetic, exact for the stored weights
 
 A promised second derivative is worth far more than a Lipschitz constant: the number of boxes falls from 1/accuracy to the
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softwright.certify.directed import U, up
+from softwright.certify.mlp_models import MlpTarget
 from softwright.certify.residual import TargetModels
 from softwright.certify.series import Basis
 from softwright.certify.taylor_expression import ExpressionModels
@@ -134,5 +134,7 @@ def models_of(target: Target, names: Sequence[str], domain: Box) -> tuple[Target
                 "or lipschitz= to Function, or give the formula as a text"
             ],
         )
+    if isinstance(target, MlpTarget):
+        return target.models(), ()
     raise InvalidInput("certify", [f"a target of type {type(target).__name__} cannot be certified; use a formula"])
 

@@ -26,10 +26,12 @@ from softwright.targets.points import show_point
 from softwright.targets.tape import Tape
 from softwright.targets.values import NUMPY_RULES
 
-_GRID_POINTS = 20_000
+_GRID_POINTS = 20_000  # fewer for long formulas, so that points times steps stay below _GRID_WORK
+_GRID_WORK = 4_000_000
 _KEPT_BOXES = 64  # suspicious boxes split further in a round
 _HALVINGS = 4  # a round: each box becomes 2**4 boxes
 _WORK = 700  # rounds times steps of the tape; about 0.3 s
+_MOST_REPORTS = 50
 _NEAR = 1e-6  # of a side: how far from a pole a report may point
 _REMEDY = "shrink the box to stay away from there, or guard it with where(condition, a, b)"
 
@@ -69,16 +71,18 @@ class UndefinedSearch:
     def run(self) -> list[str]:
         first = self._suspects(self.lower[None], self.upper[None])
         self._try_points(self._grid())
-        if first:
+        if first and len(self.reports) <= _MOST_REPORTS:
             self._narrow_down()
-        return list(self.reports.values())
+        listed = list(self.reports.values())[:_MOST_REPORTS]
+        return listed + ["and more parts are undefined; mend these first"] * (len(self.reports) > _MOST_REPORTS)
 
     # Points -------------------------------------------------------------------------------------------------------
 
     def _grid(self) -> np.ndarray:
         """Corners, centre, a grid with an odd number of points a side, and scattered points."""
         dim = len(self.names)
-        side = int(_GRID_POINTS ** (1.0 / dim) + 1e-9)
+        most = min(_GRID_POINTS, _GRID_WORK // len(self.tape))
+        side = int(most ** (1.0 / dim) + 1e-9)
         side -= 1 - side % 2
         scattered = np.random.default_rng(0).uniform(self.lower, self.upper, (1000, dim))
         corners = Box.from_bounds(self.lower, self.upper).corners(1024)
@@ -96,10 +100,10 @@ class UndefinedSearch:
             overflow |= ~np.isfinite(values[output])
         for index, mask in outside.items():
             overflow &= ~mask
-            if index not in self.reports and mask.any():
-                point = points[_simplest(points, mask)]
-                reason = self._reason(index, values, _simplest(points, mask))
-                self._report(index, f"is undefined at {show_point(self.names, point)} ({reason}); {_REMEDY}")
+            if len(self.reports) <= _MOST_REPORTS and index not in self.reports and mask.any():
+                row = _simplest(points, mask)
+                where, reason = show_point(self.names, points[row]), self._reason(index, values, row)
+                self._report(index, f"is undefined at {where} ({reason}); {_REMEDY}")
         if overflow.any():
             row = _simplest(points, overflow)
             index = self._first_infinite(values, row)
@@ -156,7 +160,10 @@ class UndefinedSearch:
         """The step nearest to the variables that is infinite or nan at this point, on the way to a bad output."""
         index = next(output for output in self.tape.outputs if not np.isfinite(values[output][row]))
         while True:
-            bad = [a for a in self.tape.steps[index].arguments if not np.isfinite(values[a][row])]
+            node, arguments = self.tape.steps[index]
+            if isinstance(node, Operation) and node.name == "where":
+                arguments = arguments[1:2] if values[arguments[0]][row] else arguments[2:]
+            bad = [a for a in arguments if not np.isfinite(values[a][row])]
             if not bad:
                 return index
             index = bad[0]
@@ -250,7 +257,7 @@ def _guarded_steps(tape: Tape) -> frozenset[int]:
 
 def _simplest(points: np.ndarray, mask: np.ndarray) -> int:
     """Of the marked points the one that is shortest to write, so that a report says x=0 rather than x=-0.73241."""
-    rows = np.flatnonzero(mask)[:200]
+    rows = np.flatnonzero(mask)[:100]
     return int(min(rows, key=lambda row: len("".join(f"{value:.6g}" for value in points[row]))))
 
 

@@ -116,7 +116,7 @@ class Function(Target):
         points = as_points(points, self.names, f"Function {self.name}")
         if len(points) == 0:
             return np.empty((0, self.outputs))
-        style = self._style or self.detect(points)
+        style = self._style or self._detected(points)
         values = np.empty((len(points), self.outputs))
         for start in range(0, len(points), self.chunk):
             part = points[start : start + self.chunk]
@@ -138,8 +138,11 @@ class Function(Target):
 
     # How the callable is called -----------------------------------------------------------------------------------
 
-    def detect(self, points: np.ndarray) -> _Style:
+    def detect(self, points: np.ndarray) -> None:
         """Find the call style and the number of outputs on a few of `points`; raises if no style fits."""
+        self._detected(points)
+
+    def _detected(self, points: np.ndarray) -> _Style:
         subject = f"Function {self.name}"
         trial = self._trial_points(points)
         fitting: list[tuple[_Style, np.ndarray]] = []

@@ -1,48 +1,35 @@
-"""The checker's own arithmetic: a parser for formulas, and Taylor models of them in balls. Part of `checker.py`.
+"""Taylor models of a formula in ball arithmetic.
 
-A Taylor model of degree p over the cube |s_i| <= 1 is a polynomial of degree p, with balls for coefficients, plus a bound
-`error` for everything else. |a|_k is the sum of the moduli of the coefficients of degree k, so |a|_k bounds that part.
+A Taylor model of degree p over the cube |s_i| <= 1 is a polynomial of degree p, with balls for coefficients, plus a
+bound `error` for everything else. |a|_k is the sum of the moduli of the coefficients of degree k and bounds that part.
 
     product      truncated; lost: sum_{k+l>p} |a|_k |b|_l, and |a| e_b + |b| e_a + e_a e_b
-    f(a)         sum_{k<=p} c_k (a - a_0)^k, truncated, c_k the Taylor coefficients of f at a_0. With A = |a - a_0| + e_a the
-                 rest is at most |f^(p+1)|/(p+1)! over a_0 +- A, times A^(p+1) (Lagrange); what the powers lose is the part
-                 beyond degree p of the majorant sum_k |c_k| (|a|_1 z + |a|_2 z^2 + ..)^k, taken at z = 1 with e_a added to A
+    f(a)         sum_{k<=p} c_k (a - a_0)^k, truncated, c_k the Taylor coefficients of f at a_0. With A = |a - a_0| + e_a
+                 the rest is at most A^(p+1) |f^(p+1)|/(p+1)! over a_0 +- A (Lagrange); what the powers lose is the part
+                 beyond degree p of the majorant sum_k |c_k| (|a|_1 z + |a|_2 z^2 + ..)^k at z = 1, with e_a added to A
     |a|          a or -a where the sign is certain; else, over a range [l, h], it lies in la a + mu +- mu with
                  la = (h + l)/(h - l) and mu = -l h/(h - l)
     min, max     (a + b -+ |a - b|)/2;   where: one branch if the condition is certain, else the hull of both
     sqrt, asin, acos, real powers at an end of their domain: the interval between the values at the ends of the range
 
-Polynomials are lists of homogeneous parts. A part of degree k is one arb_poly: s_0 is set to 1 (its power follows from k)
-and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_polys, in C.
+Polynomials are lists of homogeneous parts. A part of degree k is one arb_poly: s_0 is set to 1 (its power follows from
+k) and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_polys, in C.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
 from flint import arb, arb_mat, arb_poly, arb_series, fmpq
 
+from softwright.certify.checking.parser import UndefinedError, rational_value, require
+
 ZERO, ONE, NOTHING = arb(0), arb(1), arb_poly()
-LONGEST_TEXT, LONGEST_NUMBER = 10_000, 400
 Parts = list[arb_poly]
-
-
-class NotProvedError(Exception):
-    """The first thing found that keeps a certificate from being verified."""
-
-
-class UndefinedError(NotProvedError):
-    """The formula may be undefined somewhere in a box; smaller boxes may show that it is not."""
-
-
-def require(condition: Any, reason: str) -> None:
-    if not condition:
-        raise NotProvedError(reason)
 
 
 def total(numbers: Iterable[arb]) -> arb:
@@ -51,106 +38,6 @@ def total(numbers: Iterable[arb]) -> arb:
 
 def dot(a: Iterable[arb], b: Iterable[arb]) -> arb:
     return sum(map(operator.mul, a, b), ZERO)
-
-
-# ---------------------------------------------------------------------------------------------------------- parser
-
-TOKEN = re.compile(r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|<=|>=|[-+*/(),<>]))", re.ASCII)
-BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
-NEGATION = 3  # between products and powers: -x**2 is -(x**2), -x*y is (-x)*y
-ARGUMENTS = {"min": range(2, 1000), "max": range(2, 1000), "where": range(5, 6)}  # where: left, right, strict, then, else
-ONE_ARGUMENT = "sin cos tan asin acos atan sinh cosh tanh exp log sqrt abs sign erf".split()
-ARGUMENTS |= {name: range(1, 2) for name in ONE_ARGUMENT}
-
-
-class Parser:
-    """Operator precedence; the tree is made of ("name", argument, ...) tuples, sums and products are kept flat."""
-
-    def __init__(self, text: str, names: Sequence[str]) -> None:
-        require(len(text) <= LONGEST_TEXT, f"the formula has {len(text)} characters, more than {LONGEST_TEXT}")
-        self.names, self.tokens, position = list(names), [], 0
-        text = text.rstrip()
-        while position < len(text):
-            match = TOKEN.match(text, position)
-            if match is None:
-                raise NotProvedError(f"the formula cannot be read at {text[position : position + 20]!r}")
-            self.tokens.append(match.groups())
-            position = match.end()
-        self.tokens.append((None, None, "end"))
-        self.tokens.reverse()  # the next token is the last
-
-    def ahead(self) -> str:
-        return self.tokens[-1][2] or ""
-
-    def take(self, *symbols: str) -> str:
-        return self.tokens.pop()[2] if self.ahead() in symbols else ""
-
-    def need(self, *symbols: str) -> str:
-        require(self.ahead() in symbols, f"the formula cannot be read: {' or '.join(symbols)} expected")
-        return self.take(*symbols)
-
-    def outputs(self) -> list[Any]:
-        found = [self.expression(1)]
-        while self.take(","):
-            found.append(self.expression(1))
-        require(self.ahead() == "end", "the formula goes on after its end")
-        return found
-
-    def expression(self, binding: int) -> Any:
-        sign = self.take("-", "+")
-        left = self.expression(NEGATION) if sign else self.atom()
-        left = ("sum", [(-1, left)]) if sign == "-" else left
-        while BINDING.get(self.ahead(), 0) >= binding:
-            symbol = self.need(*BINDING)
-            right = self.expression(NEGATION if symbol == "**" else BINDING[symbol] + 1)
-            if symbol == "**":
-                left = ("pow", left, right)
-                continue
-            name, inverse = ("sum", "-") if symbol in "+-" else ("product", "/")
-            chain = left[1] if left[0] == name else [(1, left)]
-            left = (name, [*chain, (-1 if symbol == inverse else 1, right)])
-        return left
-
-    def atom(self) -> Any:
-        number, name, symbol = self.tokens.pop()
-        if number:
-            return ("number", exact_decimal(number))
-        if name in self.names:
-            return ("variable", self.names.index(name))
-        if name in ("pi", "e"):
-            return (name,)
-        require(name in ARGUMENTS or symbol == "(", f"the formula cannot be read at {name or symbol!r}")
-        if name:
-            self.need("(")
-        arguments = [self.expression(1)]
-        if name == "where":
-            comparison = self.need("<", "<=", ">", ">=")
-            arguments.append(self.expression(1))
-            if comparison[0] == "<":  # first > second, or first >= second if not strict
-                arguments.reverse()
-            arguments.append(len(comparison) == 1)
-        while name and self.take(","):
-            arguments.append(self.expression(1))
-        self.need(")")
-        require(not name or len(arguments) in ARGUMENTS[name], f"wrong number of arguments of {name}")
-        return (name, *arguments) if name else arguments[0]
-
-
-def exact_decimal(text: str) -> fmpq:
-    mantissa, _, exponent = text.lower().partition("e")
-    whole, _, decimals = mantissa.partition(".")
-    require(len(text) <= LONGEST_NUMBER and abs(int(exponent or 0)) <= LONGEST_NUMBER, "a number is too long")
-    return fmpq(int(whole + decimals)) * fmpq(10) ** (int(exponent or 0) - len(decimals))
-
-
-def additive_terms(node: Any, sign: int = 1) -> list[tuple[int, Any]]:
-    """The signed terms that remain when sums and negations are taken apart at the top."""
-    if node[0] != "sum":
-        return [(sign, node)]
-    return [term for s, child in node[1] for term in additive_terms(child, s * sign)]
-
-
-# ---------------------------------------------------------------------------------------------------- Taylor models
 
 
 class Space:
@@ -164,7 +51,9 @@ class Space:
         self.monomials = every
         self.places = [[self.place(powers) for powers in every if sum(powers) == k] for k in range(degree + 1)]
         at = {powers: n for n, powers in enumerate(every)}
-        self.recipe: list[tuple[int, int, int]] = []  # monomial n > 0 = an earlier one times s_axis, which then has power k
+        self.recipe: list[
+            tuple[int, int, int]
+        ] = []  # monomial n > 0 = an earlier one times s_axis, which then has power k
         for powers in every[1:]:
             axis = next(i for i, k in enumerate(powers) if k)
             before = tuple(k - (i == axis) for i, k in enumerate(powers))
@@ -341,7 +230,10 @@ def least(b: arb, c: arb) -> arb:
 
 
 SERIES: dict[str, Callable[[Any], Any]] = {
-    **{name: operator.methodcaller(name) for name in "sin cos tan asin acos atan exp log sqrt erf".split()},
+    **{
+        name: operator.methodcaller(name)
+        for name in ["sin", "cos", "tan", "asin", "acos", "atan", "exp", "log", "sqrt", "erf"]
+    },
     "sinh": lambda x: (x.exp() - (-x).exp()) * (ONE / 2),
     "cosh": lambda x: (x.exp() + (-x).exp()) * (ONE / 2),
     "tanh": lambda x: 1 - 2 / ((x + x).exp() + 1),
@@ -389,21 +281,6 @@ def evaluate(node: Any, variables: list[Model]) -> Model:
         sure = ONE if low > 0 else -ONE if high < 0 else ZERO
         return Model(space, space.linear(sure), ONE - abs(sure))
     return values[0].composed(SERIES[kind], monotone=kind in ("sqrt", "asin", "acos"))
-
-
-def rational_value(node: Any) -> fmpq | None:
-    """The value of a constant subtree that uses only numbers, + - * /; None for anything else."""
-    if node[0] == "number":
-        return node[1]
-    if node[0] not in ("sum", "product"):
-        return None
-    result = fmpq(0) if node[0] == "sum" else fmpq(1)
-    for sign, child in node[1]:
-        value = rational_value(child)
-        if value is None or (node[0] == "product" and sign < 0 and value == 0):
-            return None
-        result = result + sign * value if node[0] == "sum" else result * value if sign > 0 else result / value
-    return result
 
 
 def power(base: Model, exponent: Model, node: Any) -> Model:

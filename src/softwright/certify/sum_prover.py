@@ -1,0 +1,232 @@
+"""The proof of an additive problem: one search for each group of variables, one certificate for their sum.
+
+The bound is divided among the groups by what each is seen to need, the rest of it half evenly and half in proportion. A
+group that turns out to need more than its part sends the division back, a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from softwright.certify.additive import Group, Term, groups_of, part_box, part_residual, terms_of
+from softwright.certify.certificate import Part, sum_rounded_up
+from softwright.certify.exact_network import float_values
+from softwright.certify.probe import worst_points
+from softwright.certify.residual import Residual
+from softwright.certify.search import Budget, Goal, Outcome, Progress, lower_at, search, start_levels
+from softwright.certify.target_models import FormulaModels
+from softwright.domain import Box
+from softwright.targets.expression import Expression
+
+_ATTEMPTS = 4
+
+
+@dataclass
+class Piece:
+    """One group with what sampling and, later, its search found."""
+
+    group: Group
+    box: Box
+    residual: Residual  # with the constant taken off
+    half_range: float  # of the residual, as seen
+    high: np.ndarray  # (outputs, variables) where each output is largest
+    low: np.ndarray  # and smallest
+    lower: float
+    rounding: float
+    outcome: Outcome | None = None
+
+
+@dataclass
+class SumOutcome:
+    """`parts` is empty if the proof failed; `reason` then says why."""
+
+    parts: tuple[Part, ...]
+    exact: float
+    rounding: float
+    leaves: int
+    evaluations: int
+    lower: float
+    witness: np.ndarray | None
+    reason: str = ""
+    interrupted: bool = False
+
+
+def split_problem(residual: Residual, target: object, names: tuple[str, ...]) -> tuple[list[Group], list[Term]] | None:
+    """The groups of an additive problem; None if there is nothing to gain."""
+    if not isinstance(target, Expression):
+        return None
+    terms = terms_of(target.nodes)
+    groups = groups_of(residual.heads, terms, names)
+    if len(groups) == 1 and len(groups[0].columns) == len(names):
+        return None
+    return groups, terms
+
+
+def make_pieces(residual: Residual, groups: list[Group], terms: list[Term], domain: Box, accuracy: float) -> list[Piece]:
+    """Each group's residual, centred by the middle of its sampled range."""
+    pieces = []
+    for group in groups:
+        box = part_box(domain, group)
+        part = part_residual(residual, group, terms, domain.names)
+        signed = _signed(part)
+        count = 1500
+        high, low = np.empty((part.outputs, part.dim)), np.empty((part.outputs, part.dim))
+        middle, half = np.zeros(part.outputs), 0.0
+        for o in range(part.outputs):
+            tops, up_to = worst_points(lambda x, o=o: signed(x)[:, o], part.heads, box.lower, box.upper, count)
+            bottoms, down_to = worst_points(lambda x, o=o: -signed(x)[:, o], part.heads, box.lower, box.upper, count)
+            high[o], low[o] = tops[0], bottoms[0]
+            middle[o] = 0.5 * (up_to[0] - down_to[0])
+            half = max(half, 0.5 * float(up_to[0] + down_to[0]))
+        part = part.with_constant(middle)
+        lower, _, _ = lower_at(part, np.concatenate([high, low]), accuracy)
+        _, _, sampled = lower_at(part, box.sample(24), accuracy)
+        pieces.append(Piece(group, box, part, half, high, low, lower, float(np.max(sampled.rounding))))
+    return pieces
+
+
+def _signed(part: Residual) -> Callable[[np.ndarray], np.ndarray]:
+    """The residual of a part in plain float64, for sampling."""
+    if not isinstance(part.target, FormulaModels):
+        raise TypeError("only formulas can be taken apart")
+    formula = Expression.from_nodes(part.target.nodes, part.target.names)
+
+    def value(points: np.ndarray) -> np.ndarray:
+        network = float_values(part.heads, points) if part.heads else np.zeros((len(points), part.outputs))
+        with np.errstate(all="ignore"):
+            return np.nan_to_num(network - formula(points), nan=0.0, posinf=0.0, neginf=0.0)
+
+    return value
+
+
+def _whole_witness(residual: Residual, pieces: list[Piece], dim: int, low: np.ndarray, accuracy: float) -> tuple[float, np.ndarray | None]:
+    """The points where all parts are largest together, and where all are smallest, with the error that is certain there."""
+    points = []
+    for output in range(residual.outputs):
+        for name in ("high", "low"):
+            point = low.copy()
+            for piece in pieces:
+                point[list(piece.group.columns)] = getattr(piece, name)[output]
+            points.append(point)
+    lower, witness, _ = lower_at(replace(residual, order=1), np.array(points).reshape(-1, dim), accuracy)
+    return lower, witness
+
+
+def prove_sum(
+    residual: Residual,
+    groups: list[Group],
+    terms: list[Term],
+    domain: Box,
+    bound: float | None,
+    tightness: float | None,
+    budget: Budget,
+    executor: Executor | None,
+    progress: Callable[[Progress], None] | None,
+) -> SumOutcome:
+    """Prove the bound, or (`tightness`) the smallest one, group by group."""
+    pieces = make_pieces(residual, groups, terms, domain, bound or 1e-6)
+    rest = abs(np.array([[Fraction(float(c)) for c in piece.residual.constant] for piece in pieces]).sum(axis=0)).max()
+    remainder = sum_rounded_up(float(rest)) * (1.0 + 2.0**-50)
+    lower, witness = _whole_witness(residual, pieces, domain.dim, domain.lower.copy(), bound or 1e-6)
+    failed = SumOutcome((), np.inf, np.inf, 0, 0, lower, witness)
+    evaluations = 0
+    needs = [max(piece.half_range, piece.lower) for piece in pieces]
+    shares = [max(2.0 * piece.rounding, 0.01 * (bound or 0.0) / len(pieces)) for piece in pieces]
+    for _ in range(_ATTEMPTS):
+        goals = _goals(pieces, needs, shares, bound, tightness, remainder)
+        if goals is None:
+            needed = sum(needs) + remainder + 1.1 * sum(piece.rounding for piece in pieces)
+            failed.reason = f"the parts need {needed:.3g} together, rounding included; ask for more than that"
+            failed.evaluations = evaluations
+            return failed
+        again = False
+        for i, (piece, goal) in enumerate(zip(pieces, goals, strict=True)):
+            if piece.outcome is not None and bound is None:
+                continue
+            found = search(
+                piece.residual, piece.box.lower, piece.box.upper, goal, budget,
+                start_levels(piece.residual), piece.lower, None, executor, progress,
+            )  # fmt: skip
+            evaluations += found.evaluations
+            piece.outcome, piece.lower = found, found.lower
+            if found.interrupted or budget.spent:
+                failed.reason, failed.interrupted = "the budget is spent; raise max_seconds or max_boxes", found.interrupted
+                failed.evaluations = evaluations
+                return failed
+            if found.refuted:
+                needs[i], again = 1.02 * found.lower, True
+            elif not found.finished:
+                failed.reason = "the budget is spent; raise max_seconds or max_boxes, or ask for a larger bound"
+                failed.evaluations = evaluations
+                return failed
+            elif bound is not None and found.rounding > shares[i]:
+                shares[i], again = 1.05 * found.rounding, True
+        if not again:
+            break
+    else:
+        failed.reason = "the bound could not be divided among the parts; ask for a larger bound"
+        return failed
+    return _collect(pieces, goals, bound, remainder, lower, witness, domain, evaluations)
+
+
+def _goals(
+    pieces: list[Piece],
+    needs: list[float],
+    shares: list[float],
+    bound: float | None,
+    tightness: float | None,
+    remainder: float,
+) -> list[Goal] | None:
+    """What every part has to reach; None if the bound does not suffice."""
+    count, total = len(pieces), sum(needs)
+    if bound is None:
+        inner = (tightness or 0.05) / 1.2
+        floor = 0.3 * inner * total / count
+        return [Goal(max(floor, 0.05 * piece.rounding, 1e-300), 1.1 * piece.rounding, 0.7 * inner) for piece in pieces]
+    left = bound - sum(shares) - remainder - total
+    if not left > 0.0:
+        return None
+    left *= 1.0 - 1e-9
+    return [
+        Goal(need + left * (0.5 / count + (0.5 * need / total if total > 0 else 0.5 / count)), share)
+        for need, share in zip(needs, shares, strict=True)
+    ]
+
+
+def _collect(
+    pieces: list[Piece],
+    goals: list[Goal],
+    bound: float | None,
+    remainder: float,
+    lower: float,
+    witness: np.ndarray | None,
+    domain: Box,
+    evaluations: int,
+) -> SumOutcome:
+    parts, leaves = [], 0
+    for piece, goal in zip(pieces, goals, strict=True):
+        found = piece.outcome
+        if found is None:
+            raise RuntimeError("every part has been searched")
+        exact = goal.exact if bound is not None else 1.01 * max(found.exact, found.lower)
+        rounding = 1.25 * found.rounding if bound is None else min(1.25 * found.rounding, goal.rounding)
+        leaves += found.leaves
+        parts.append(
+            Part(
+                variables=tuple(domain.names[i] for i in piece.group.columns),
+                heads=piece.group.heads,
+                terms=piece.group.terms,
+                exact_part=float(exact),
+                rounding_part=float(rounding),
+                tree=found.tree,
+                constant=tuple(float(c) for c in piece.residual.constant),
+            )
+        )
+    exact_part = sum_rounded_up(remainder, *(part.exact_part for part in parts))
+    rounding_part = sum_rounded_up(*(part.rounding_part for part in parts))
+    return SumOutcome(tuple(parts), exact_part, rounding_part, leaves, evaluations, lower, witness)

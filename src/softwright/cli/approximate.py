@@ -1,0 +1,193 @@
+"""`softwright approximate`: a formula, or a table in a file, becomes an attention network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from softwright.cli.assignments import read_bounds, split_assignments
+from softwright.cli.exits import TOLERANCE_NOT_REACHED, exit_codes, print_json
+from softwright.cli.facts import as_json_facts, certificate_rows
+from softwright.cli.screen import print_facts, spinner, warn
+from softwright.errors import Faults, FileFormatError, InvalidInput, ToleranceNotReached
+
+if TYPE_CHECKING:
+    from softwright.built import Built
+    from softwright.targets import Table
+
+
+def approximate_command(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FORMULA NAME=LOW:HIGH...",
+            help='The formula, in quotes, and the bounds of every variable: "sin(3*x)*exp(-y**2)" x=-pi:pi y=-2:2',
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    tol: Annotated[float, typer.Option(help="Largest allowed deviation.")] = 1e-6,
+    relative: Annotated[bool, typer.Option("--relative", help="Tolerance times half the range of the target.")] = False,
+    dtype: Annotated[str, typer.Option(help="What the network runs in: float64 or float32.")] = "float64",
+    strategy: Annotated[
+        str, typer.Option(help="auto, spectral, affine, pieces, ridge, sum, scattered or cells.")
+    ] = "auto",
+    max_tokens: Annotated[int, typer.Option(help="Most tokens the network may have.")] = 100_000,
+    max_seconds: Annotated[float, typer.Option(help="Most seconds the search may take.")] = 120.0,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Approximate a table (.csv, .npz, .parquet) instead of a formula.", show_default=False),
+    ] = None,
+    inputs: Annotated[
+        str | None, typer.Option(help="Columns of the table that are variables: x,y", show_default=False)
+    ] = None,
+    outputs: Annotated[
+        str | None, typer.Option(help="Columns of the table that are values: z", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the network to this file.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a figure to this file (.png, .svg, .pdf).", show_default=False)
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why this construction was chosen.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Compute an attention network within a tolerance of a formula or a table."""
+    with exit_codes(as_json):
+        # What can go wrong after the work is looked at before it, so that no result is lost to a missing folder.
+        for path in (output, plot):
+            if path is not None and not path.parent.is_dir():
+                raise FileFormatError(f"{path}: the folder {path.parent} does not exist; create it first")
+        if plot is not None and find_spec("matplotlib") is None:
+            raise InvalidInput("--plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
+        failure: ToleranceNotReached | None = None
+        with spinner("loading", quiet=as_json) as say:
+            options: dict[str, Any] = {
+                "tol": tol,
+                "relative": relative,
+                "dtype": dtype,
+                "strategy": strategy,
+                "max_tokens": max_tokens,
+                "max_seconds": max_seconds,
+            }
+            try:
+                built = _build(arguments or [], table, inputs, outputs, options=options, say=say)
+            except ToleranceNotReached as error:
+                failure, built = error, error.best
+            if built is not None and output is not None:
+                built.save(output)
+            if built is not None and plot is not None:
+                say("drawing")
+                built.plot(plot)
+        _report(built, failure, {"file": output, "plot": plot}, explain, as_json)
+    if failure is not None:
+        raise typer.Exit(TOLERANCE_NOT_REACHED)
+
+
+def _build(
+    arguments: list[str],
+    table: Path | None,
+    inputs: str | None,
+    outputs: str | None,
+    *,
+    options: dict[str, Any],
+    say: Callable[[str], None],
+) -> Built:
+    """Check the arguments together, then build."""
+    from softwright.domain import Box
+    from softwright.targets import Expression
+
+    faults = Faults("approximate")
+    formulas, assigned = split_assignments(arguments)
+    sides = read_bounds(assigned, faults)
+    if table is None:
+        _check_formula(formulas, faults)
+        faults.check(bool(assigned), "no bounds; give them for every variable, for example x=-1:1")
+        for option, value in (("--inputs", inputs), ("--outputs", outputs)):
+            faults.check(value is None, f"{option} names columns of a table; add --table FILE or leave it out")
+    else:
+        faults.check(not formulas, f"a formula ({' '.join(formulas)}) and --table; give one of the two")
+    if faults.found:
+        # `approximate` would list these as well, but it will not be called: all faults belong in one message.
+        _add_faults(faults, lambda: Box(sides) if sides else None)
+        for formula in formulas[:1] if table is None else ():
+            _add_faults(faults, lambda formula=formula: Expression(formula))
+    target = None if table is None else _load_table(table, inputs, outputs, faults)
+    faults.raise_if_any()
+
+    from softwright.pipeline import approximate
+
+    say("checking the input")
+    if target is None:
+        return approximate(formulas[0], sides, progress=say, **options)
+    if sides:
+        missing = [name for name in target.names if name not in sides]
+        sides |= {name: (low, high) for name, low, high in target.box if name in missing}
+        sides = {name: sides[name] for name in (*target.names, *(n for n in sides if n not in target.names))}
+    return approximate(target, sides or None, progress=say, **options)
+
+
+def _add_faults(faults: Faults, attempt: Callable[[], object]) -> None:
+    try:
+        attempt()
+    except InvalidInput as error:
+        faults.found += error.faults
+
+
+def _check_formula(formulas: list[str], faults: Faults) -> None:
+    if not formulas:
+        faults.add('no formula; give one in quotes, for example "sin(3*x)", or --table FILE')
+    elif len(formulas) > 1:
+        shown = ", ".join(repr(formula) for formula in formulas[:4])
+        faults.add(f"{len(formulas)} formulas ({shown}); put one formula in quotes, as one argument")
+
+
+def _load_table(path: Path, inputs: str | None, outputs: str | None, faults: Faults) -> Table | None:
+    from softwright.targets import Table
+
+    if not path.is_file():
+        raise FileFormatError(f"{path}: no such file")
+    faults.check(bool(inputs), "--table needs the columns that are variables: add for example --inputs x,y")
+    faults.check(bool(outputs), "--table needs the columns that are values: add for example --outputs z")
+    if not inputs or not outputs:
+        return None
+    columns = [[name.strip() for name in text.split(",") if name.strip()] for text in (inputs, outputs)]
+    try:
+        return Table.load(path, columns[0], columns[1])
+    except InvalidInput as error:
+        faults.found += error.faults
+        return None
+
+
+def _report(
+    built: Built | None,
+    failure: ToleranceNotReached | None,
+    files: dict[str, Path | None],
+    explain: bool,
+    as_json: bool,
+) -> None:
+    written = {kind: str(path) for kind, path in files.items() if path is not None and built is not None}
+    if as_json:
+        content: dict[str, Any] = {"ok": failure is None}
+        if failure is not None:
+            content["error"] = {
+                "kind": "tolerance not reached",
+                "message": str(failure),
+                "faults": [],
+                "exit_code": TOLERANCE_NOT_REACHED,
+            }
+        if built is not None:
+            content |= as_json_facts(built)
+        print_json(content | written)
+        return
+    if built is not None:
+        print_facts("softwright", [*built.rows(), *certificate_rows(built), *written.items()])
+        if explain:
+            typer.echo(built.plan.explain())
+    if failure is not None:
+        warn(f"tolerance not reached: {failure}")

@@ -1,0 +1,79 @@
+"""`softwright evaluate`: a stored network at one point, or at every row of a CSV file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from softwright.cli.assignments import read_point, split_assignments
+from softwright.cli.csv_rows import evaluate_csv
+from softwright.cli.exits import exit_codes, print_json
+from softwright.cli.screen import spinner, warn
+from softwright.errors import Faults, InvalidInput
+
+if TYPE_CHECKING:
+    from softwright.built import Built
+
+
+def evaluate_command(
+    file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
+    point: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE...", help="One value for each variable: x=0.3 y=pi/4", show_default=False),
+    ] = None,
+    *,
+    csv: Annotated[
+        Path | None, typer.Option(help="Evaluate at the rows of this CSV file instead.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="With --csv: write here, not to stdout.", show_default=False)
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Points outside the box are an error.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Evaluate a stored network at a point, or at the rows of a CSV file."""
+    with exit_codes(as_json):
+        faults = Faults("evaluate")
+        others, assigned = split_assignments(point or [])
+        if csv is None:
+            faults.check(output is None, "-o writes the rows of --csv; add --csv FILE or leave -o out")
+            faults.check(bool(point), "no point; give NAME=VALUE for each variable, or --csv FILE")
+        else:
+            faults.check(not point, "a point and --csv; give one of the two")
+            faults.check(output is not None or not as_json, "--json with --csv needs -o FILE for the rows")
+        for other in others:
+            faults.add(f"{other!r} is not NAME=VALUE; write for example x=0.3")
+        faults.raise_if_any()
+        with spinner("loading", quiet=as_json) as say:
+            from softwright.built import load
+
+            built = load(file)
+            counts = None if csv is None else evaluate_csv(built, csv, output, strict, say)
+        if counts is None:
+            _one_point(built, read_point(assigned, built.network.names, faults), faults, strict, as_json)
+            return
+        rows, outside = counts
+        if outside:
+            warn(f"{outside} of {rows} points lie outside the box {built.network.box}; nothing is claimed there")
+        if as_json:
+            print_json({"ok": True, "rows": rows, "outside": outside, "file": str(output)})
+
+
+def _one_point(built: Built, point: dict[str, float], faults: Faults, strict: bool, as_json: bool) -> None:
+    import numpy as np
+
+    faults.raise_if_any()
+    box = built.network.box
+    x = np.array([[point[name] for name in box.names]])
+    inside = bool(box.contains(x)[0])
+    if not inside and strict:
+        raise InvalidInput("evaluate", [f"the point lies outside {box}; move it or leave --strict out"])
+    if not inside:
+        warn(f"the point lies outside the box {box}; nothing is claimed there")
+    values = built(x)[0].tolist()
+    if as_json:
+        print_json({"ok": True, "point": point, "inside": inside, "values": values})
+    else:
+        typer.echo(" ".join(repr(value) for value in values))

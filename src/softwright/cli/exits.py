@@ -1,0 +1,53 @@
+"""Exit codes, and the one place where errors become messages: no command ever ends in a traceback on bad input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+
+from softwright.errors import FileFormatError, InvalidInput, SoftwrightError
+
+OK = 0
+CHECK_FAILED = 1
+BAD_INPUT = 2
+TOLERANCE_NOT_REACHED = 3
+FILE_ERROR = 4
+INTERRUPTED = 130
+
+EXIT_CODE_HELP = (
+    "Exit codes: 0 ok; 1 the check failed (verify); 2 bad input; 3 the tolerance was not reached "
+    "(the best network is still written); 4 a file cannot be read or written; 130 interrupted."
+)
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """One JSON object on standard output; nan has no place in JSON, so `allow_nan` is off."""
+    sys.stdout.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def _fail(code: int, kind: str, message: str, faults: list[str], as_json: bool) -> NoReturn:
+    if as_json:
+        print_json({"ok": False, "error": {"kind": kind, "message": message, "faults": faults, "exit_code": code}})
+    else:
+        typer.echo(f"error: {message}", err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def exit_codes(as_json: bool) -> Iterator[None]:
+    """Turn the errors of a command's body into a message on stderr (or JSON on stdout) and the exit code that fits."""
+    try:
+        yield
+    except InvalidInput as error:
+        _fail(BAD_INPUT, "bad input", str(error), error.faults, as_json)
+    except (FileFormatError, OSError) as error:
+        _fail(FILE_ERROR, "file error", str(error), [str(error)], as_json)
+    except SoftwrightError as error:
+        _fail(BAD_INPUT, "bad input", str(error), [str(error)], as_json)
+    except KeyboardInterrupt:
+        _fail(INTERRUPTED, "interrupted", "interrupted; nothing was written", [], as_json)

@@ -1,0 +1,31 @@
+"""`softwright info`: what a file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from softwright.cli.exits import exit_codes, print_json
+from softwright.cli.facts import as_json_facts, certificate_rows
+from softwright.cli.screen import print_facts, spinner
+
+
+def info_command(
+    file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Show target, domain, plan, size and error of a stored network."""
+    with exit_codes(as_json):
+        with spinner("loading", quiet=as_json):
+            from softwright.built import load
+            from softwright.fileformat import read_model
+
+            digest = read_model(file).weights_sha256
+            built = load(file)
+        if as_json:
+            print_json({"ok": True, "file": str(file), "weights_sha256": digest, **as_json_facts(built)})
+            return
+        print_facts(str(file), [*built.rows(), *certificate_rows(built), ("weights", f"sha256 {digest}")])
+        typer.echo(built.plan.explain())

@@ -1,0 +1,35 @@
+"""`softwright verify`: re-prove the certificate in a file.
+
+The checker shares no code with the prover and needs no torch, so this command starts at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from softwright.cli.exits import CHECK_FAILED, exit_codes, print_json
+from softwright.cli.screen import spinner
+
+
+def verify_command(
+    file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a line.")] = False,
+) -> None:
+    """Re-prove the certificate in a file; VERIFIED, or what fails and where."""
+    with exit_codes(as_json):
+        with spinner("reading the certificate", quiet=as_json) as say:
+            from softwright.certify.checker import verify
+            from softwright.fileformat import read_model
+
+            read_model(file)  # a file that cannot be read is a file error, not a failed proof
+            verdict = verify(file, progress=lambda boxes: say(f"{boxes} boxes checked"))
+        if as_json:
+            content = {"ok": verdict.verified, "file": str(file), "status": verdict.status, "reason": verdict.reason}
+            print_json({**content, "boxes": verdict.boxes, "seconds": verdict.seconds})
+        else:
+            typer.echo(str(verdict))
+    if not verdict.verified:
+        raise typer.Exit(CHECK_FAILED)

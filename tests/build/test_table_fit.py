@@ -1,0 +1,81 @@
+"""Tables are met at their points, on grids and scattered, in float64 and float32."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import softwright as sw
+
+
+def plane_values(points: np.ndarray) -> np.ndarray:
+    return np.sin(2 * points[:, 0]) * np.exp(-(points[:, 1] ** 2))
+
+
+def grid_points(*sizes: int) -> np.ndarray:
+    mesh = np.meshgrid(*[np.linspace(-1, 2, n) for n in sizes], indexing="ij")
+    return np.stack([g.ravel() for g in mesh], axis=1)
+
+
+def worst(built: sw.Built, points: np.ndarray, values: np.ndarray) -> float:
+    return float(np.abs(built(points) - values).max())
+
+
+@pytest.mark.parametrize(("dtype", "tol"), [("float64", 1e-6), ("float32", 1e-4)])
+def test_grid_table(dtype: str, tol: float) -> None:
+    points = grid_points(25, 21)
+    values = plane_values(points)[:, None]
+    order = np.random.default_rng(0).permutation(len(points))  # rows may come in any order
+    table = sw.Table(points[order], values[order], names=["x", "y"])
+    assert table.axes is not None
+    built = sw.approximate(table, tol=tol, dtype=dtype)
+    assert built.plan.dtype == dtype
+    assert built.observed_error <= tol
+    assert worst(built, points, values) <= tol
+    assert built.network.tokens < 0.5 * len(points)
+    between = grid_points(40, 33)
+    assert worst(built, between, plane_values(between)[:, None]) <= 100 * tol  # smooth between the points
+
+
+@pytest.mark.parametrize(("dtype", "tol"), [("float64", 1e-5), ("float32", 1e-3)])
+def test_scattered_table(dtype: str, tol: float) -> None:
+    points = np.random.default_rng(1).uniform(-1, 2, (300, 2))
+    values = plane_values(points)[:, None]
+    built = sw.approximate((points, values), sw.Box(x=(-1, 2), y=(-1, 2)), tol=tol, dtype=dtype)
+    assert built.observed_error <= tol
+    assert worst(built, points.astype(np.float32 if dtype == "float32" else float), values) <= 1.1 * tol
+
+
+def test_line_table_of_two_outputs() -> None:
+    x = np.sort(np.random.default_rng(0).uniform(0, 5, 60))
+    values = np.stack([np.sin(x), np.cos(x)], axis=1)
+    built = sw.approximate(sw.Table(x, values), tol=1e-6)
+    assert worst(built, x[:, None], values) <= 1e-6
+    assert built.network.outputs == 2
+
+
+def test_affine_table_is_one_token() -> None:
+    points = grid_points(4, 5)
+    built = sw.approximate(sw.Table(points, 2 * points[:, 0] - points[:, 1] + 1), tol=1e-9)
+    assert built.network.tokens == 1
+
+
+def test_a_larger_box_is_allowed_a_smaller_one_is_not() -> None:
+    points = grid_points(12)
+    table = sw.Table(points, np.sin(points), names=["x"])
+    wide = sw.approximate(table, sw.Box(x=(-2, 3)), tol=1e-5)
+    assert worst(wide, points, np.sin(points)) <= 1e-5
+    with pytest.raises(sw.InvalidInput, match="lie outside the box; widen the box"):
+        sw.approximate(table, sw.Box(x=(0, 1)), tol=1e-5)
+
+
+def test_noise_is_met_or_missed_honestly() -> None:
+    points = np.linspace(-1, 1, 40)
+    values = np.random.default_rng(0).normal(size=40)
+    try:
+        built = sw.approximate(sw.Table(points, values), tol=1e-6, max_seconds=20)
+    except sw.ToleranceNotReached as missed:
+        assert missed.best is not None
+        built = missed.best
+        assert built.observed_error > 1e-6
+    assert worst(built, points[:, None], values[:, None]) == pytest.approx(built.observed_error, rel=1e-6, abs=1e-12)

@@ -1,0 +1,177 @@
+"""What every strategy owes its user, whatever the target: one suite, run for each pair of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import softwright as sw
+from softwright.build.choose import STRATEGIES
+
+LINE = {"x": (-1.0, 2.0)}
+PLANE = {"x": (-1.0, 1.0), "y": (0.0, 2.0)}
+SPACE = {"x": (-1.0, 1.0), "y": (-1.0, 1.0), "z": (0.0, 1.0)}
+
+
+def ripple(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A callable: nothing is known of it but its values."""
+    return np.sin(2 * x) * np.cos(y)
+
+
+@dataclass(frozen=True)
+class Case:
+    strategy: str
+    target: str | Callable[..., Any]
+    sides: tuple[tuple[str, tuple[float, float]], ...]
+    tol: float
+    dtype: str = "float64"
+
+    def build(self) -> sw.Built:
+        return sw.approximate(self.target, self.box, tol=self.tol, strategy=self.strategy, dtype=self.dtype)
+
+    @property
+    def box(self) -> sw.Box:
+        return sw.Box(dict(self.sides))
+
+    def __str__(self) -> str:
+        target = self.target if isinstance(self.target, str) else self.target.__name__
+        return f"{self.strategy}: {target} ({self.dtype})"
+
+
+def case(strategy: str, target: str | Callable[..., Any], box: dict[str, Any], tol: float, dtype: str = "float64") -> Case:
+    return Case(strategy, target, tuple(box.items()), tol, dtype)
+
+
+CASES = [
+    case("auto", "sin(3*x), exp(-x)", LINE, 1e-6),
+    case("auto", "sin(3*x)", LINE, 1e-4, "float32"),
+    case("auto", "max(x - 0.3, 0) + sin(x)", LINE, 1e-6),
+    case("auto", "sin(2*x)*cos(y)", PLANE, 1e-5),
+    case("auto", "abs(x - y) + 0.1*x*y", PLANE, 1e-5),
+    case("auto", "x*y + sin(z)", SPACE, 1e-5),
+    case("auto", ripple, PLANE, 1e-4),
+    case("spectral", "sin(3*x)", LINE, 1e-6),
+    case("spectral", "exp(-x)", LINE, 1e-4, "float32"),
+    case("spectral", "sin(2*x)*cos(y)", PLANE, 1e-4),
+    case("affine", "tanh(3*x)", LINE, 1e-8),
+    case("affine", "sin(2*x)*cos(y)", PLANE, 1e-4, "float32"),
+    case("pieces", "abs(x - 0.2)", LINE, 1e-7),
+    case("pieces", "max(abs(x - y), 0.2)", PLANE, 1e-6),
+    case("pieces", "abs(x)*exp(x)", LINE, 1e-4, "float32"),
+    case("ridge", "cos(6*x + 4*y)", PLANE, 1e-6),
+    case("ridge", "exp(-(x - y + 0.5*z)**2)", SPACE, 1e-6),
+    case("sum", "sin(x) + y**2*x + exp(z)", SPACE, 1e-5),
+    case("scattered", "exp(-x**2 - y**2)", PLANE, 1e-3),
+    case("scattered", "sin(2*x)", LINE, 1e-4, "float32"),
+    case("cells", "sin(2*x)", LINE, 2e-2),
+    case("cells", "x + y", PLANE, 1e-1, "float32"),
+]
+
+
+@cache
+def built_once(which: Case) -> sw.Built:
+    return which.build()
+
+
+@pytest.fixture(params=CASES, ids=str)
+def built_case(request: pytest.FixtureRequest) -> tuple[Case, sw.Built]:
+    return request.param, built_once(request.param)
+
+
+BuiltCase = tuple[Case, sw.Built]
+
+
+def test_every_strategy_is_covered() -> None:
+    assert {which.strategy for which in CASES} == set(STRATEGIES)
+
+
+def test_the_tolerance_is_met_at_unseen_points(built_case: BuiltCase) -> None:
+    which, built = built_case
+    assert isinstance(built, sw.Built)
+    points = which.box.sample(20_000, seed=20261)
+    if which.dtype == "float32":  # both sides see the same input
+        points = points.astype(np.float32).astype(np.float64)
+        points = points[which.box.contains(points)]
+    if isinstance(which.target, str):
+        wanted = sw.Expression(which.target, which.box)(points)
+    else:
+        wanted = np.asarray(which.target(*points.T)).reshape(len(points), -1)
+    error = np.abs(built(points) - wanted).max()
+    assert error <= which.tol
+    assert built.observed_error <= which.tol
+    assert built.plan.tolerance == which.tol
+
+
+def test_the_file_gives_the_same_network_bit_for_bit(built_case: BuiltCase, tmp_path: Path) -> None:
+    which, built = built_case
+    path = tmp_path / "model.safetensors"
+    built.save(path)
+    loaded = sw.load(path)
+    points = which.box.sample(2000, seed=5)
+    assert np.array_equal(loaded(points), built(points))
+    for name, tensor in built.network.state_dict().items():
+        assert torch.equal(loaded.network.state_dict()[name], tensor), name
+    assert loaded.plan == built.plan
+    assert loaded.observed == built.observed
+    assert loaded.target == built.target
+    assert loaded.network.box == built.network.box
+    if any(head.structure == "grid" for head in built.network.layer):
+        assert np.array_equal(loaded.network.evaluate(points, "factorised"), built.network.evaluate(points, "factorised"))
+    if isinstance(which.target, str):
+        assert loaded.source is not None
+        assert np.array_equal(loaded.source(points), sw.Expression(which.target, which.box)(points))
+    again = tmp_path / "again.safetensors"
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_tokens_add_up(built_case: BuiltCase) -> None:
+    _, built = built_case
+    heads = built.network.heads()
+    assert built.network.tokens == sum(head.tokens for head in heads)
+    assert built.plan.tokens == built.network.tokens
+    assert built.plan.parameters == built.network.parameter_count == sum(head.parameters for head in heads)
+    assert [head["tokens"] for head in built.plan.heads] == [head.tokens for head in heads]
+
+
+def test_two_builds_are_equal_bit_for_bit(built_case: BuiltCase) -> None:
+    which, built = built_case
+    again = which.build()
+    state = built.network.state_dict()
+    assert set(state) == set(again.network.state_dict())
+    for name, tensor in again.network.state_dict().items():
+        assert torch.equal(state[name], tensor), name
+    assert again.observed == built.observed
+
+
+def test_the_dtype_asked_for_is_what_runs(built_case: BuiltCase) -> None:
+    which, built = built_case
+    dtype = getattr(torch, which.dtype)
+    assert built.plan.dtype == which.dtype
+    assert {tensor.dtype for tensor in built.network.state_dict().values()} == {dtype}
+    out = built.network(torch.tensor(which.box.sample(3), dtype=dtype))
+    assert out.dtype == dtype
+    assert out.shape == (3, built.network.outputs)
+
+
+def test_engines_agree(built_case: BuiltCase) -> None:
+    which, built = built_case
+    points = which.box.sample(500, seed=3)
+    difference = np.abs(built.network.evaluate(points, "sdpa") - built.network.evaluate(points, "factorised")).max()
+    assert difference <= max(0.2 * which.tol, 1e-12)
+
+
+def test_the_plan_says_why(built_case: BuiltCase) -> None:
+    _, built = built_case
+    assert built.plan.reasons
+    text = built.plan.explain()
+    assert built.plan.strategy in text
+    assert text.count("head ") >= len(built.plan.heads)
+    assert "observed error" in repr(built)

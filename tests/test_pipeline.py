@@ -1,0 +1,166 @@
+"""`approximate` and `Built`: the way of the data, budgets, relative tolerances, files, and what is said when it fails."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+import softwright as sw
+from softwright.build.plan import Plan
+from softwright.fileformat import read_model
+
+LINE = sw.Box(x=(-1, 1))
+
+
+@pytest.fixture(scope="module")
+def sine() -> sw.Built:
+    return sw.approximate("sin(3*x)", LINE, tol=1e-5)
+
+
+def test_calls_by_position_and_by_name() -> None:
+    built = sw.approximate("x - 2*y", sw.Box(x=(-1, 1), y=(0, 1)), tol=1e-9)
+    assert built(x=0.5, y=0.25)[0] == pytest.approx(0.0, abs=1e-12)
+    assert built(y=[0.0, 1.0], x=1.0).shape == (2, 1)
+    assert built([[0.5, 0.25], [1.0, 0.0]]).shape == (2, 1)
+    with pytest.raises(sw.InvalidInput, match="give every one of x, y"):
+        built(x=1.0)
+    with pytest.raises(sw.InvalidInput, match="give every one of x, y"):
+        built(x=1.0, y=0.0, z=0.0)
+
+
+def test_a_dictionary_is_a_box_too() -> None:
+    assert sw.approximate("x", {"x": (0, 1)}).network.box == sw.Box(x=(0, 1))
+
+
+def test_constants_and_affine_targets_take_one_token() -> None:
+    assert sw.approximate("3", LINE).network.tokens == 1
+    assert sw.approximate("2*x - 1", LINE).network.tokens == 1
+    assert sw.approximate("0*x", LINE).network.tokens == 1
+
+
+def test_variables_may_be_idle_and_in_any_order() -> None:
+    box = sw.Box(y=(-1, 1), unused=(0, 1), x=(-1, 1))
+    built = sw.approximate("sin(x - y)", box, tol=1e-5)
+    points = box.sample(500)
+    assert np.abs(built(points)[:, 0] - np.sin(points[:, 2] - points[:, 0])).max() <= 1e-5
+
+
+def test_relative_tolerance_is_times_half_the_range() -> None:
+    built = sw.approximate("1000*sin(3*x) + 5", LINE, tol=1e-5, relative=True)
+    assert built.plan.tolerance == pytest.approx(1e-2, rel=1e-3)
+    assert built.observed_error <= built.plan.tolerance
+    constant = sw.approximate("1000 + 0*x", LINE, tol=1e-5, relative=True)
+    assert constant.plan.tolerance == pytest.approx(1e-2)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_the_size_of_the_target_does_not_matter(scale: float) -> None:
+    built = sw.approximate(f"{scale}*sin(3*x)", LINE, tol=1e-6, relative=True)
+    assert built.network.tokens <= 6
+    assert built.observed_error <= 1e-6 * scale
+
+
+def test_far_and_narrow_boxes() -> None:
+    for box in (sw.Box(x=(1e5, 1e5 + 2)), sw.Box(x=(-3e-6, 5e-6))):
+        middle, half = float(box.center[0]), float(box.halfwidth[0])
+        built = sw.approximate(f"sin(3*(x - {middle!r})/{half!r})", box, tol=1e-6)
+        assert built.network.tokens <= 6
+
+
+def test_progress_is_reported() -> None:
+    messages: list[str] = []
+    sw.approximate("sin(3*x)", LINE, tol=1e-4, progress=messages.append)
+    assert messages
+
+
+def test_a_missed_tolerance_attaches_the_best_network() -> None:
+    with pytest.raises(sw.ToleranceNotReached, match="reached") as caught:
+        sw.approximate("sin(3*x)*cos(4*y)*x", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-3, strategy="cells", max_tokens=100)
+    best = caught.value.best
+    assert isinstance(best, sw.Built)
+    assert best.observed_error > 1e-3
+    assert best.network.tokens <= 100
+
+
+def test_a_jump_cannot_be_met_and_the_error_says_so() -> None:
+    with pytest.raises(sw.ToleranceNotReached, match="no continuous network can meet a jump") as caught:
+        sw.approximate("where(x < 0.2, 0, 1 + x)", LINE, tol=1e-4)
+    assert caught.value.best is not None
+
+
+def test_time_runs_out_in_time() -> None:
+    started = time.monotonic()
+    with pytest.raises(sw.ToleranceNotReached):
+        sw.approximate("sqrt(abs(x*y))*sin(9*x + y**2)", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-9, max_seconds=1.0)
+    assert time.monotonic() - started < 8
+
+
+def test_unknown_errors_are_nan() -> None:
+    built = sw.approximate("x", LINE)
+    bare = sw.Built(built.network, built.plan, built.target)
+    assert np.isnan(bare.observed_error)
+    assert "observed error" not in repr(bare)
+
+
+def test_repr_is_a_small_table(sine: sw.Built) -> None:
+    lines = repr(sine).splitlines()
+    assert lines[0] == "Built"
+    names = [line.split("  ")[1].strip() for line in lines[1:]]
+    assert {"target", "domain", "strategy", "tokens", "parameters", "tolerance"} <= set(names)
+    assert "sin(3*x)" in repr(sine).replace(" * ", "*")
+
+
+def test_the_result_is_an_ordinary_torch_module(sine: sw.Built) -> None:
+    x = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None].requires_grad_()
+    (gradient,) = torch.autograd.grad(sine.network(x).sum(), x)
+    assert np.abs(gradient.numpy() - 3 * np.cos(3 * x.detach().numpy())).max() <= 1e-3
+
+
+def test_plans_survive_json(sine: sw.Built) -> None:
+    assert Plan.from_dict(sine.plan.as_dict()) == sine.plan
+    assert Plan.from_dict({**sine.plan.as_dict(), "added later": 1}) == sine.plan
+
+
+def test_callables_are_not_rebuilt_from_files(tmp_path: Path) -> None:
+    built = sw.approximate(lambda x: np.sin(x), LINE, tol=1e-3)
+    built.save(tmp_path / "m")
+    loaded = sw.load(tmp_path / "m")
+    assert loaded.source is None
+    assert loaded.target["kind"] == "function"
+    assert np.array_equal(loaded(LINE.sample(50)), built(LINE.sample(50)))
+
+
+def test_files_that_describe_no_network(sine: sw.Built, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    sine.save(path)
+    tensors = load_file(path)
+    metadata = {"softwright": "1", "model": '{"box": {"x": [-1, 1]}, "dtype": "float64", "heads": [{"structure": "gates"}]}'}
+    faulty = {
+        "no keys": ({k: v for k, v in tensors.items() if "keys" not in k}, metadata),
+        "no plan": (tensors, metadata),
+        "unknown dtype": (tensors, {**metadata, "model": metadata["model"].replace("float64", "float8")}),
+        "inverted box": (tensors, {**metadata, "model": metadata["model"].replace("[-1, 1]", "[1, -1]")}),
+        "wrong box": (tensors, {**metadata, "model": metadata["model"].replace('"x": [-1, 1]', '"x": [-1, 1], "y": [0, 1]')}),
+        "wrong shape": ({**tensors, "center": np.zeros(2)}, metadata),
+        "heads are a number": (tensors, {**metadata, "model": '{"box": {"x": [-1, 1]}, "dtype": "float64", "heads": 3}'}),
+        "nan": ({**tensors, "layer.heads.0.keys": np.full_like(tensors["layer.heads.0.keys"], np.nan)}, metadata),
+    }
+    for name, (weights, header) in faulty.items():
+        save_file(weights, str(path), header)
+        with pytest.raises(sw.FileFormatError, match="does not describe a network"):
+            sw.load(path)
+            pytest.fail(name)
+
+
+def test_the_file_holds_what_was_said(sine: sw.Built, tmp_path: Path) -> None:
+    sine.save(tmp_path / "m")
+    sections = read_model(tmp_path / "m").sections
+    assert sections["target"]["kind"] == "expression"
+    assert sections["plan"]["tokens"] == sine.network.tokens
+    assert sections["observed"]["error"] == sine.observed_error
+    assert sections["model"]["box"] == {"x": [-1.0, 1.0]}
