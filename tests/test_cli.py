@@ -284,7 +284,7 @@ def test_evaluate_csv(sine: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert content(result) | {"file": ""} == {"ok": True, "rows": 3, "outside": 1, "file": ""}
     assert "1 of 3 points lie outside" in result.stderr
-    rows = list(csv.DictReader(destination.open(), delimiter=";"))
+    rows = list(csv.DictReader(destination.read_text().splitlines(), delimiter=";"))
     assert [row["name"] for row in rows] == ["a", "b", "c"]
     assert float(rows[0]["value"]) == pytest.approx(np.sin(0.75), abs=1e-6)
     to_stdout = run("evaluate", sine, "--csv", source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,24 +13,28 @@ import torch
 from softwright.attention import DTYPES, AttentionNetwork, Axis, Head
 from softwright.build.check import Observed
 from softwright.build.plan import Plan
+from softwright.certify.certificate import Certificate
 from softwright.domain import Box
 from softwright.errors import FileFormatError, InvalidInput
-from softwright.fileformat import read_model, write_model
+from softwright.fileformat import ModelFile, read_model, write_model
 from softwright.targets import Expression, Target
 
 
 @dataclass(frozen=True)
 class Built:
-    """A network, the plan that led to it, what it was asked to be, and how far off it was seen to be.
+    """A network, the plan that led to it, what it was asked to be, and how far off it is.
 
-    `observed` is a sample: the largest deviation at points that no builder saw. `source` is the live target where there is one
-    (a formula is rebuilt from a file; a callable is not).
+    `certificate` is a proof over the whole domain, rounding included; where there is none, `unproved` says why. `observed` is a
+    sample: the largest deviation at points that no builder saw. `source` is the live target where there is one (a formula is
+    rebuilt from a file; a callable is not).
     """
 
     network: AttentionNetwork
     plan: Plan
     target: dict[str, Any]
     observed: Observed | None = None
+    certificate: Certificate | None = None
+    unproved: str = ""
     source: Target | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -58,6 +63,12 @@ class Built:
             ("dtype", self.plan.dtype),
             ("tolerance", f"{self.plan.tolerance:.3g}"),
         ]
+        if self.certificate is not None:
+            c = self.certificate
+            parts = f"exact {c.exact_part:.3g} + rounding {c.rounding_part:.2g}, {c.boxes} box(es), {c.seconds:.2f} s"
+            rows.append(("proved error", f"<= {c.bound:.3g} in {c.norm} norm ({parts})"))
+        elif self.unproved:
+            rows.append(("proved error", f"none: {self.unproved}"))
         if self.observed is not None:
             rows.append(("observed error", f"{self.observed.error:.3g} (sampled at {self.observed.points} points)"))
         rows.append(("build time", f"{self.plan.seconds:.2f} s"))
@@ -85,6 +96,7 @@ class Built:
             "target": self.target,
             "plan": self.plan.as_dict(),
             "observed": None if self.observed is None else self.observed.as_dict(),
+            "certificate": None if self.certificate is None else self.certificate.to_json(),
         }
         write_model(path, tensors, sections)
 
@@ -105,13 +117,29 @@ def load(path: str | Path) -> Built:
         raise FileFormatError(f"{path}: the file does not describe a network ({error})") from error
     target = content.sections.get("target", {})
     observed = content.sections.get("observed")
+    certificate, unproved = _certificate(content, path)
     return Built(
         network=network,
         plan=plan,
         target=target,
+        certificate=certificate,
+        unproved=unproved,
         observed=None if observed is None else Observed(observed["error"], tuple(observed["point"]), observed["points"]),
         source=Expression(target["text"], target["variables"]) if target.get("kind") == "expression" else None,
     )
+
+
+def _certificate(content: ModelFile, path: str | Path) -> tuple[Certificate | None, str]:
+    """The certificate of a file, if it still speaks of these weights; a changed weight voids it, visibly."""
+    data = content.sections.get("certificate")
+    if data is None:
+        return None, ""
+    certificate = Certificate.from_json(data)
+    if certificate.weights_sha256 != content.weights_sha256:
+        reason = "the weights in the file are not those that its certificate was proved for"
+        warnings.warn(f"{path}: {reason}; the certificate is dropped", UserWarning, stacklevel=3)
+        return None, reason
+    return certificate, ""
 
 
 def _head(tensors: dict[str, np.ndarray], index: int, info: dict[str, Any]) -> Head:

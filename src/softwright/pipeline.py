@@ -1,6 +1,6 @@
 """`approximate`: the whole way of the data in one function.
 
-    target -> problem in the unit frame -> heads -> network in the dtype asked for -> independent check -> result
+    target -> problem in the unit frame -> heads -> network in the dtype asked for -> independent check -> proof -> result
 
 All input is checked before any work starts. A check that misses (rounding in float32, a corner no builder saw) sends the
 problem back with a tighter tolerance, a few times; what is returned has met the tolerance, and `ToleranceNotReached` carries
@@ -25,6 +25,7 @@ from softwright.build.plan import make_plan
 from softwright.build.problem import Budget, Fit, OutOfBudget, Problem, probe_points
 from softwright.build.table_fit import fit_table
 from softwright.built import Built
+from softwright.certify.prover import certify as prove
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput, ToleranceNotReached
 from softwright.targets import Expression, Function, Table, Target, as_target
@@ -43,9 +44,10 @@ def approximate(
     dtype: str = "float64",
     max_tokens: int = 100_000,
     max_seconds: float = 60.0,
+    certify: bool = True,
     progress: Progress | None = None,
 ) -> Built:
-    """An attention network within `tol` of the target, everywhere that the independent check looks.
+    """An attention network within `tol` of the target, with a certificate where the target allows a proof.
 
     target       a formula ("sin(3*x)*exp(-y**2)"), a Python callable, a `Table`, or any `Target`
     box          the domain, `Box(x=(-1, 1))`; a table brings its own
@@ -53,6 +55,8 @@ def approximate(
     strategy     "auto" or one of spectral, affine, pieces, ridge, sum, scattered, cells
     dtype        "float64" or "float32": what the network runs in, and what the check runs in
     max_tokens, max_seconds    the budget; `ToleranceNotReached` carries the best result if it does not suffice
+    certify      prove the tolerance over the whole box, rounding included (a callable needs a `Function` with bounds on its
+                 derivatives for that); False leaves the error observed, i.e. sampled
     progress     called with a short message as the work goes on
     """
     started = time.monotonic()
@@ -71,18 +75,42 @@ def approximate(
             break
         if best is None or _better(built, best, tolerance):
             best = built
-        if built.observed_error <= tolerance or fit.error > problem.tolerance:
+        if fit.error > problem.tolerance:
             break
+        seen = built.observed_error
+        if seen <= tolerance:
+            if not certify:
+                return replace(built, unproved="not asked for")
+            budget.say("proving")
+            proved, seen = _prove(built, target, tolerance, max_seconds)
+            if proved is not None:
+                return proved
         budget.say("the check missed the tolerance; tightening")
-        miss = tolerance / built.observed_error
+        miss = tolerance / seen
         problem = replace(problem, tolerance=problem.tolerance * float(np.clip(0.8 * miss, 0.1, 0.7)))
     if best is None:
         raise ToleranceNotReached(
             f"no network was finished within {max_seconds:g} s; allow more with max_seconds, or a larger tol", None
         )
-    if best.observed_error > tolerance:
+    if best.observed_error > tolerance or certify:
         raise ToleranceNotReached(_advice(best, tolerance, problem, time.monotonic() - started, max_seconds), best)
     return best
+
+
+def _prove(built: Built, target: Target, tolerance: float, max_seconds: float) -> tuple[Built | None, float]:
+    """The result with its certificate; or None and the error that refutes it.
+
+    A target that carries no bounds cannot be proved: the result says so and its error stays observed.
+    """
+    if isinstance(target, Function) and target.lipschitz is None and target.second_derivative is None:
+        reason = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
+        return replace(built, unproved=reason), 0.0
+    result = prove(built.network, target, bound=tolerance, max_seconds=max_seconds)
+    if result.certificate is not None:
+        return replace(built, certificate=result.certificate), 0.0
+    if result.status == "refuted":
+        return None, result.lower
+    return replace(built, unproved=f"undecided within the budget ({result.reason})"), 0.0
 
 
 def _better(new: Built, old: Built, tolerance: float) -> bool:

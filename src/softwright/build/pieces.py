@@ -218,7 +218,9 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
         steepness = np.maximum(50.0, _TWO_GATE * np.abs(jumps.slope).max(axis=1) / share)
         # No continuous network meets a jump in the sup norm: switch within a narrow band and let the caller say so.
         steepness = np.where(jump > share, np.maximum(steepness, np.log(1 + jump / share) / JUMP_BAND), steepness)
-        heads.append(gate_head(jumps.breaks, jumps.intercepts, jumps.slopes, steepness))
+        real = np.any(jumps.slope != 0, axis=1) | (jump > 0)  # a kink that another branch hides needs no token
+        kept = np.concatenate([[True], real])
+        heads.append(gate_head(jumps.breaks[real], jumps.intercepts[kept], jumps.slopes[kept], steepness[real]))
 
     found: list[tuple[float, float, AxisFit, float, np.ndarray]] = []
     cap = min(problem.value_cap(scale), 20.0)

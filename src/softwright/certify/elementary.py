@@ -210,8 +210,10 @@ def by_lagrange(model: TaylorModel, name: str) -> TaylorModel:
             at_center = of_series(arb_series([arb(center), arb(1)], order + 1))
             for k in range(order + 1):
                 series[k, i], error[k, i] = float_enclosure(at_center[k])
-            around = of_series(arb_series([arb(center, reach), arb(1)], order + 2))[order + 1]
-            tail[i] = ball_above(abs(around) * arb(reach) ** (order + 1))
+            around = of_series(arb_series([arb(center, reach), arb(1)], order + 2))
+            # A series that was cut shorter (another thread may change the library's global cap) has no such coefficient.
+            whole = at_center.prec >= order + 1 and around.prec >= order + 2
+            tail[i] = ball_above(abs(around[order + 1]) * arb(reach) ** (order + 1)) if whole else math.inf
     result = model.compose(series[:, back], error[:, back], tail[back])
 
     def function_range(lower: float, upper: float) -> tuple[float, float]:

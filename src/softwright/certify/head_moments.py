@@ -33,7 +33,7 @@ from softwright.certify.rounding import RunEngine
 from softwright.certify.series import Basis
 
 _DROP = 1e-3  # share of the wanted accuracy that may go into dropped tokens
-GROUP_REACH = 25.0  # how far scores may move within a group that shares a reference point
+GROUP_REACH = 150.0  # how far scores may move within a group that shares a reference point
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class BoxTree:
         self.split = [-1]
         self.first_child = [-1]
 
-    def halve(self, nodes: np.ndarray, index: np.ndarray, level: np.ndarray, dims: np.ndarray) -> tuple[np.ndarray, ...]:
+    def halve(self, nodes: np.ndarray, index: np.ndarray, level: np.ndarray, dims: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Halve each node along its own dimension: ids, indices and levels of the 2 n children, pairs together."""
         first = len(self.split) + 2 * np.arange(len(nodes))
         for node, dim, child in zip(nodes.tolist(), dims.tolist(), first.tolist(), strict=True):
@@ -217,48 +217,51 @@ def search(
     tree = BoxTree(low, high)
     nodes, index, level = tree.grid(levels)
     upper_of: dict[int, float] = {}
+    known = np.full((len(nodes), 2), np.inf)  # bounds that open boxes inherit from their parents: exact, rounding
     exact = rounding = done_volume = 0.0
     leaves = evaluations = 0
     interrupted = refuted = False
-    while len(nodes):
-        out_of_budget = budget.spent or evaluations + len(nodes) > budget.boxes
-        try:
-            found, lower, witness = _round(residual, tree, index, level, goal, lower, witness, executor, budget, stop_when_refuted)
-        except KeyboardInterrupt:
-            interrupted, found = True, None
-        refuted = stop_when_refuted and goal.tightness is None and lower > goal.exact
-        if found is None:  # stopped in the middle of a round
-            exact = rounding = np.inf
-            break
-        evaluations += len(nodes)
-        target = goal.exact_goal(lower)
-        # Splitting cannot bring the rounding of a box below that of its centre, so that much and a little more is allowed.
-        allowed = np.maximum(goal.rounding, 1.25 * found.rounding_center)
-        good = (found.upper <= target) & (found.rounding <= allowed)
-        volume = np.ldexp(1.0, -level.sum(axis=1))
-        done_volume += float(volume[good].sum())
-        leaves += int(np.count_nonzero(good))
-        for node, value in zip(nodes[good].tolist(), found.upper[good].tolist(), strict=True):
-            upper_of[node] = value
-        exact = max([exact, *found.upper[good].tolist()])
-        rounding = max([rounding, *found.rounding[good].tolist()])
-        rest = np.flatnonzero(~good)
-        if progress is not None:
-            upper = max([exact, *found.upper[rest].tolist()])
-            progress(Progress(done_volume, lower, upper, leaves, len(rest), budget.elapsed))
-        give_up = out_of_budget or refuted or budget.spent or evaluations + 2 * len(rest) > budget.boxes
-        deep = level[rest].max(initial=0) >= _DEEPEST
-        if len(rest) and (give_up or deep):
-            for node, value in zip(nodes[rest].tolist(), found.upper[rest].tolist(), strict=True):
-                upper_of[node] = value
-            exact = max([exact, *found.upper[rest].tolist()])
-            rounding = max([rounding, *found.rounding[rest].tolist()])
-            leaves += len(rest)
-            break
-        nodes, index, level = _split(tree, nodes[rest], index[rest], level[rest], found.take(rest), target)
+    try:
+        while len(nodes):
+            out_of_budget = budget.spent or evaluations + len(nodes) > budget.boxes
+            found, lower, witness = _round(
+                residual, tree, index, level, goal, lower, witness, executor, budget, stop_when_refuted
+            )
+            refuted = stop_when_refuted and goal.tightness is None and lower > goal.exact
+            if found is None:  # stopped in the middle of a round
+                break
+            evaluations += len(nodes)
+            target = goal.exact_goal(lower)
+            # Splitting cannot bring the rounding of a box below that of its centre, so that much and a little more is
+            # allowed; and a hundredth of the bound is never worth a split.
+            allowed = np.maximum(max(goal.rounding, 0.01 * target), 1.25 * found.rounding_center)
+            good = (found.upper <= target) & (found.rounding <= allowed)
+            upper_of.update(zip(nodes[good].tolist(), found.upper[good].tolist(), strict=True))
+            exact = max(exact, float(np.max(found.upper[good], initial=0.0)))
+            rounding = max(rounding, float(np.max(found.rounding[good], initial=0.0)))
+            done_volume += float(np.ldexp(1.0, -level[good].sum(axis=1).astype(np.int32)).sum())
+            leaves += int(np.count_nonzero(good))
+            rest = np.flatnonzero(~good)
+            nodes, index, level = nodes[rest], index[rest], level[rest]
+            known = np.stack([found.upper[rest], found.rounding[rest]], axis=1)
+            if progress is not None:
+                upper = max(exact, float(np.max(known[:, 0], initial=0.0)))
+                progress(Progress(done_volume, lower, upper, leaves, len(rest), budget.elapsed))
+            give_up = out_of_budget or refuted or budget.spent or evaluations + 2 * len(rest) > budget.boxes
+            if give_up or level.max(initial=0) >= _DEEPEST:
+                break
+            if len(nodes):
+                nodes, index, level, known = _split(tree, nodes, index, level, known, found.take(rest), target)
+    except KeyboardInterrupt:
+        interrupted = True
     finished = not interrupted and not refuted and len(nodes) == 0
+    upper_of.update(zip(nodes.tolist(), known[:, 0].tolist(), strict=True))
+    exact = max(exact, float(np.max(known[:, 0], initial=0.0))) if len(nodes) else exact
+    rounding = max(rounding, float(np.max(known[:, 1], initial=0.0))) if len(nodes) else rounding
     data, order = tree.preorder()
     leaf_upper = np.array([upper_of.get(int(node), np.inf) for node in order])
+    if not np.all(np.isfinite(leaf_upper)):
+        exact = np.inf  # interrupted in the middle of a split: some leaf was never bounded
     return Outcome(
         finished, refuted, data, len(order), evaluations, exact, rounding, lower, witness, leaf_upper, interrupted
     )
@@ -327,15 +330,23 @@ def evaluate_boxes(
 
 
 def _split(
-    tree: BoxTree, nodes: np.ndarray, index: np.ndarray, level: np.ndarray, found: BoxBounds, target: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    tree: BoxTree,
+    nodes: np.ndarray,
+    index: np.ndarray,
+    level: np.ndarray,
+    known: np.ndarray,
+    found: BoxBounds,
+    target: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Halve every box along its worst variable, or along all of them where the bound is far off."""
     dims = np.argmax(found.split, axis=1)
     far = ~(found.upper <= 8.0 * target) if tree.dim in (2, 3) else np.zeros(len(nodes), dtype=bool)
-    parts = [tree.halve(nodes[~far], index[~far], level[~far], dims[~far])]
+    parts = [(*tree.halve(nodes[~far], index[~far], level[~far], dims[~far]), np.repeat(known[~far], 2, axis=0))]
     if np.any(far):
-        wide = (nodes[far], index[far], level[far])
+        wide, inherited = (nodes[far], index[far], level[far]), known[far]
         for dim in range(tree.dim):
             wide = tree.halve(*wide, np.full(len(wide[0]), dim))
-        parts.append(wide)
-    nodes, index, level = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    return nodes, index, level
+            inherited = np.repeat(inherited, 2, axis=0)
+        parts.append((*wide, inherited))
+    nodes, index, level, known = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    return nodes, index, level, known

@@ -181,7 +181,7 @@ def _draw_line_error(axis: Axes, built: Built, x: np.ndarray) -> None:
 
 def _draw_plane(figure: Figure, built: Built) -> None:
     box, heads = built.network.box, built.network.heads()
-    n = 161
+    n = 161 if built.network.tokens <= 500 else 101
     t1 = np.linspace(-1, 1, n)
     t = np.stack(np.meshgrid(t1, t1, indexing="ij"), axis=-1).reshape(-1, 2)
     x = box.from_unit(t)
@@ -286,7 +286,11 @@ def _draw_plane_weights(figure: Any, built: Built, peaks: list[np.ndarray], t: n
 
 
 def _weight_of(head: Head, token: int, t: np.ndarray) -> np.ndarray:
-    """The softmax weight (q,) of one token at t (q, d), in batches that bound the memory."""
+    """The softmax weight (q,) of one token at t (q, d): over a grid a product of weights along the axes."""
+    if head.structure == "grid":
+        place = np.unravel_index(token, [axis.tokens for axis in head.axes])
+        along = [axis.weights(t[:, i])[:, j] for i, (axis, j) in enumerate(zip(head.axes, place, strict=True))]
+        return np.prod(along, axis=0)
     step = max(1, 4_000_000 // head.tokens)
     return np.concatenate([head.weights(t[start : start + step])[:, token] for start in range(0, len(t), step)])
 

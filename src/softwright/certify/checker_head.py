@@ -1,9 +1,9 @@
 """A softmax head on a box in ball arithmetic: Taylor model and rounding bound.
 
 Model. On t = c + r s, |s_i| <= 1, a head is N/D with N = sum_j u_j(s) W_j e^{y_j(s)}, D = sum_j W_j e^{y_j(s)},
-W_j = e^{score at c}, y_j = (k_j - kbar).(r s) and u_j = v_j + G_j t - vbar(s); the key kbar and the affine vbar are free.
-The Taylor coefficients are moments of k_j - kbar: one product of ball matrices for many boxes, with the keys taken from a
-fixed middle, then times the series of e^{-(kbar - middle).(r s)}, which moves them to kbar and cancels in N/D. With
+W_j = e^{score at c}, y_j = (k_j - kbar).(r s), u_j = v_j + G_j t - vbar(s); the key kbar and the affine vbar are free.
+The Taylor coefficients are moments of k_j - kbar: one product of ball matrices for many boxes, with the keys taken from
+a fixed middle, then times the series of e^{-(kbar - middle).(r s)}, which moves them to kbar and cancels in N/D. With
 rho_j = |k_j - kbar|.r and tail(x) = sum_{k>p} x^k/k! <= min(e^x, x^(p+1)/(p+1)! (p+2)/(p+2-x)) the polynomials miss
 
     e_D = sum W_j tail(rho_j),    e_N = sum W_j (|u_j| tail(rho_j) + |linear part of u_j| rho_j^p/p!),
@@ -15,21 +15,23 @@ and the quotient Q of the polynomials as power series obeys, with D(s) >= D_0 e^
 Tokens whose weight stays tiny against another's on a whole region are left out there; with T a bound of the sum of
 their softmax weights this moves g by at most T (max|v| + |g|).
 
-Rounding (u unit roundoff, gamma_n = n u/(1 - n u); any order of summation, fused or not). t is rounded twice, a score is
-a sum of d + 1 products, the largest score is subtracted, exp errs by EXP_ULPS, blocks of keys are joined by rescaling:
+Rounding (u unit roundoff, gamma_n = n u/(1 - n u); any order of summation, fused or not). t is rounded twice, a score
+is a sum of d + 1 products, the largest score is subtracted, exp errs by EXP_ULPS, blocks of keys are joined by
+rescaling:
 
-    theta_j = gamma_{d+1}(|k_j||t| + |b_j|) + (2u + u^2)|k_j - kbar||t| + u (s_max - s_j) + exps,   eps_j = e^theta_j - 1
-    |fl(g) - g| <= [sum w eps |v - g| + sum w (1 + eps) dv]/(1 - tau) + gamma_n (sum w (1 + eps)|v|/(1 - tau) + |g|) + ..
+    theta_j = gamma_{d+1}(|k_j||t| + |b_j|) + (2u + u^2)|k_j - kbar||t| + u (s_max - s_j) + exps,   eps = e^theta - 1,
+    |fl(g) - g| <= [sum w eps |v - g| + sum w (1 + eps) dv]/(1 - tau) + gamma_n (sum w (1 + eps)|v|/(1 - tau) + |g|)
 
-with tau = sum w eps and w <= omega = W e^rho/D_min. (What t's rounding does to all scores alike cancels: k_j - kbar.) dv is
-the rounding of affine values; n counts the kept tokens and the rescalings: rounding to nearest errs by no more than the
-smaller of two addends, so terms of negligible total weight L cost at most 8 L (max|v| + |g|) and are not counted. The
-axis-by-axis engine computes the head whose biases are sums over the axes, by d small softmaxes: its own theta and n.
+and smaller terms, with tau = sum w eps and w <= omega = W e^rho/D_min. (What t's rounding does to all scores alike
+cancels: hence k_j - kbar.) dv is the rounding of affine values; n counts the kept tokens and the rescalings: rounding
+to nearest errs by no more than the smaller of two addends, so terms of negligible total weight L cost at most
+8 L (max|v| + |g|) and are not counted. The axis-by-axis engine computes the head whose biases are sums over the axes, by
+d small softmaxes: its own theta and n.
 Assumed of the run: IEEE arithmetic, rounded to nearest (subnormal numbers may be flushed), EXP_ULPS and KEY_BLOCK.
 
 Coefficients are balls. Quantities that only bound errors are sums, products and quotients of non-negative numbers,
-computed in float64 and then passed through `above`, which covers 2^20 roundings and underflows of each. Assumed for
-them: IEEE arithmetic, and that NumPy's exp, expm1 and power are right to 2^-32.
+computed in float64 and then passed through `above`, which covers 2^20 roundings of each, and underflows (parameters are
+below 1e100). Assumed for them: IEEE arithmetic, and that NumPy's exp, expm1 and power are right to 2^-32.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat, arb_poly, ctx
 
-from softwright.certify.checking.parser import require
-from softwright.certify.checking.taylor import (
+from softwright.certify.checker_parser import require
+from softwright.certify.checker_taylor import (
     NOTHING,
     ONE,
     ZERO,
@@ -168,14 +170,16 @@ class View:
             drift = [float(own[0][n] / own[0][0]) for n in space.first]  # near the softmax mean of k - middle
             kbar = np.array([float(m) + x for m, x in zip(head.middle, drift, strict=True)])
             tilt, step = [arb_poly([1])], [(m - exact(k)) * x for m, k, x in zip(head.middle, kbar, r, strict=True)]
+            slant = space.linear(ZERO, step)[1]
             for k in range(1, space.degree + 1):
-                tilt.append(tilt[-1] * space.linear(ZERO, step)[1] * (ONE / k))
+                tilt.append(tilt[-1] * slant * (ONE / k))
             series = [space.multiply(tilt, space.polynomial(list(map(operator.mul, row, scale)))) for row in own]
-            yield self._quotient(space, c, r, shifted[b], series, kbar, allowed)
+            yield self._quotient(space, c=c, r=r, z=shifted[b], series=series, kbar=kbar, allowed=allowed)
 
     def _quotient(
         self,
         space: Space,
+        *,
         c: list[arb],
         r: list[arb],
         z: np.ndarray,
@@ -233,13 +237,20 @@ class View:
             run.append((deviation, ceiling(offset), ceiling(size + far)))
         omega = raised * ceiling(ONE / D_min)
         gaps = max(float(exponent.max()), 0.0) + rho - (z - slack)
-        errors = self._rounding(reach, omega, gaps, kappa, kbar, run, allowed)
+        errors = self._rounding(reach=reach, omega=omega, gaps=gaps, kappa=kappa, kbar=kbar, run=run, allowed=allowed)
         return models, errors, [size for _, _, size in run]
 
     def _rounding(
-        self, reach: np.ndarray, omega: np.ndarray, gaps: np.ndarray, kappa: np.ndarray, kbar: np.ndarray,
-        run: list[tuple[np.ndarray, float, float]], allowed: float,
-    ) -> list[float]:  # fmt: skip
+        self,
+        *,
+        reach: np.ndarray,
+        omega: np.ndarray,
+        gaps: np.ndarray,
+        kappa: np.ndarray,
+        kbar: np.ndarray,
+        run: list[tuple[np.ndarray, float, float]],
+        allowed: float,
+    ) -> list[float]:
         """|fl(g) - g| of each output: w <= omega, s_max - s <= gaps, |t| <= reach; run: |v - vbar|, |g - vbar|, |g|."""
         head, d, N = self.head, len(reach), len(self.head.bias)
         u, tiny, sizes = UNIT[head.dtype], SMALLEST_NORMAL[head.dtype], head.sizes

@@ -4,7 +4,7 @@ A Taylor model of degree p over the cube |s_i| <= 1 is a polynomial of degree p,
 bound `error` for everything else. |a|_k is the sum of the moduli of the coefficients of degree k and bounds that part.
 
     product      truncated; lost: sum_{k+l>p} |a|_k |b|_l, and |a| e_b + |b| e_a + e_a e_b
-    f(a)         sum_{k<=p} c_k (a - a_0)^k, truncated, c_k the Taylor coefficients of f at a_0. With A = |a - a_0| + e_a
+    f(a)         sum_{k<=p} c_k (a - a_0)^k, truncated, c_k the Taylor coefficients of f at a_0; A = |a - a_0| + e_a:
                  the rest is at most A^(p+1) |f^(p+1)|/(p+1)! over a_0 +- A (Lagrange); what the powers lose is the part
                  beyond degree p of the majorant sum_k |c_k| (|a|_1 z + |a|_2 z^2 + ..)^k at z = 1, with e_a added to A
     |a|          a or -a where the sign is certain; else, over a range [l, h], it lies in la a + mu +- mu with
@@ -26,7 +26,7 @@ from typing import Any
 
 from flint import arb, arb_mat, arb_poly, arb_series, fmpq
 
-from softwright.certify.checking.parser import UndefinedError, rational_value, require
+from softwright.certify.checker_parser import UndefinedError, rational_value, require
 
 ZERO, ONE, NOTHING = arb(0), arb(1), arb_poly()
 Parts = list[arb_poly]
@@ -59,8 +59,8 @@ class Space:
             before = tuple(k - (i == axis) for i, k in enumerate(powers))
             self.recipe.append((at[before], axis, powers[axis]))
         self.first = [at[tuple(int(i == k) for k in range(dim))] for i in range(dim)]  # where s_0, s_1, .. stand
-        # Bernstein coefficients bound the polynomial up to degree `low`; in many variables higher degrees would cost more
-        # than they gain and are bounded by their moduli.
+        # Bernstein coefficients bound the polynomial up to degree `low`; in many variables higher degrees would cost
+        # more than they gain and are bounded by their moduli.
         self.low = min(degree, {1: degree, 2: degree, 3: 6}.get(dim, 3))
         self.low_count = sum(len(places) for places in self.places[: self.low + 1])
         self.bernstein = self._bernstein_matrix(self.low)

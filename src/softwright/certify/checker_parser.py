@@ -1,4 +1,4 @@
-"""The checker's own parser: text -> trees of ("name", argument, ...) tuples; nothing is ever executed.
+"""The checker's own parser (it shares nothing with targets/): text -> trees of ("name", argument, ...) tuples; nothing is ever executed.
 
     formula    = sum {"," sum}                                    several outputs
     sum        = product {("+" | "-") product}
@@ -8,7 +8,7 @@
     atom       = number | variable | "pi" | "e" | "(" sum ")" | function "(" sum {"," sum} ")"
                | "where(" sum ("<" | "<=" | ">" | ">=") sum "," sum "," sum ")"
 
-Sums and products are kept flat, ("sum", [(sign, term), ...]) and ("product", [(1 or -1 for the inverse, factor), ...]), so
+Sums and products are kept flat, ("sum", [(sign, term), ...]) and ("product", [(1 or -1 for inverse, factor), ...]), so
 that a long formula is not a deep tree. where is ("where", a, b, strict, then, else): a > b if strict, else a >= b.
 """
 

@@ -1,0 +1,139 @@
+"""Draw the pictures of the README and the documentation: python docs/make_images.py"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+
+import softwright as sw
+from softwright.attention import Axis, Head
+from softwright.build.cells import cell_head
+from softwright.build.pieces import gate_head
+from softwright.build.problem import Problem
+from softwright.report.figures import BLUE, GREEN, ORANGE, RED
+
+IMAGES = Path(__file__).resolve().parent / "images"
+COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#8A7A00")
+
+
+def write(figure: Figure, name: str) -> None:
+    """Save with a palette of 128 colours: a third of the size, and no difference to the eye."""
+    path = IMAGES / name
+    figure.savefig(path, dpi=110)
+    with Image.open(path) as image:
+        image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def regimes() -> None:
+    """The three regimes of one formula, with eight tokens each, for the same target."""
+
+    def target(t: np.ndarray) -> np.ndarray:
+        return np.sin(3 * t)
+
+    t = np.linspace(-1, 1, 2001)[:, None]
+    cells = cell_head(Problem(target, 1, 1, 1e-3), 8)
+    knots = np.linspace(-1, 1, 9)
+    slopes = np.diff(target(knots)) / np.diff(knots)
+    intercepts = target(knots[:-1]) - slopes * knots[:-1]
+    gates = gate_head(knots[1:-1], intercepts[:, None], slopes[:, None], np.full(7, 400.0))
+    soft = _soft_cells(target, 8)
+    columns = (
+        ("hard cells, constant values", cells),
+        ("hard gates, affine values", gates),
+        ("soft cells, values solved for", soft),
+    )
+    figure = Figure(figsize=(9.2, 4.4), layout="constrained")
+    axes = figure.subplots(2, 3, sharex=True)
+    for column, (name, head) in enumerate(columns):
+        top, bottom = axes[0, column], axes[1, column]
+        error = np.abs(head(t) - target(t)).max()
+        top.plot(t, target(t), color=BLUE, alpha=0.3, lw=5, label="sin(3x)")
+        top.plot(t, head(t), color="black", lw=1.2, label="8 tokens")
+        top.set_title(f"{name}\nlargest error {error:.1e}", loc="left", fontsize=9.5)
+        for j, weight in enumerate(head.weights(t).T):
+            bottom.plot(t, weight, color=COLOURS[j % 7], lw=1.2)
+            bottom.fill_between(t[:, 0], weight, color=COLOURS[j % 7], alpha=0.12, lw=0)
+        bottom.set_ylim(0, 1.05)
+        bottom.set_xlabel("x")
+        for axis in (top, bottom):
+            axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].legend(frameon=False, fontsize=8.5)
+    axes[0, 0].set_ylabel("value")
+    axes[1, 0].set_ylabel("softmax weight")
+    write(figure, "regimes.png")
+
+
+def _soft_cells(target: Any, tokens: int) -> Head:
+    """A uniform grid at the width that fits best, values by least squares."""
+    t = np.linspace(-1, 1, 801)[:, None]
+    best: tuple[float, Head] | None = None
+    for width in np.geomspace(0.2, 1.5, 40):
+        centres = np.linspace(-1.3, 1.3, tokens)
+        axis = Axis(centres / width**2, -(centres**2) / (2 * width**2))
+        weights = axis.weights(t[:, 0])
+        values = np.linalg.lstsq(weights, target(t), rcond=1e-9)[0]
+        error = float(np.abs(weights @ values - target(t)).max())
+        if best is None or error < best[0]:
+            best = (error, Head.on_grid([axis], values))
+    if best is None:
+        raise RuntimeError("at least one width was tried")
+    return best[1]
+
+
+def convergence() -> None:
+    """Largest error against tokens for 1/(1+25x^2): the papers' cells, Chebyshev series, and the strategies."""
+    box = sw.Box(x=(-1, 1))
+    target = sw.Expression("1/(1 + 25*x**2)")
+    x = np.linspace(-1, 1, 20_001)[:, None]
+    exact = target(x)
+    figure = Figure(figsize=(6.4, 3.9), layout="constrained")
+    axis = figure.subplots()
+
+    def draw(name: str, points: list[tuple[int, float]], colour: str, marker: str) -> None:
+        axis.loglog(*zip(*sorted(set(points)), strict=True), color=colour, marker=marker, ms=4.5, lw=1.2, label=name)
+
+    problem = Problem(lambda t: target(t), 1, 1, 1e-3)
+    cells = [
+        (n, float(np.abs(cell_head(problem, n)(x) - exact).max())) for n in (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    ]
+    draw("nearest cells (strategy cells)", cells, RED, "s")
+    chebyshev = []
+    for n in (4, 8, 16, 24, 32, 48, 64, 80, 96, 112):
+        series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda s: target(s[:, None])[:, 0], n - 1)
+        chebyshev.append((n, float(np.abs(series(x) - exact).max())))
+    draw("Chebyshev series (coefficients)", chebyshev, "#6B6B6B", "x")
+    for strategy, colour, marker in (("spectral", ORANGE, "o"), ("affine", BLUE, "D")):
+        found = []
+        for digits in range(1, 11):
+            built = sw.approximate(target, box, tol=10.0**-digits, strategy=strategy)
+            found.append((built.network.tokens, built.observed_error))
+        draw(f"strategy {strategy}", found, colour, marker)
+    axis.set_xlabel("tokens (or coefficients)")
+    axis.set_ylabel("largest error seen")
+    axis.set_title("1/(1 + 25x²) on [-1, 1]", loc="left", fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=8.5)
+    write(figure, "convergence.png")
+
+
+def results() -> None:
+    """Figures of whole results, as `Built.plot` draws them."""
+    wanted = {
+        "wave.png": ("sin(3*x)", sw.Box(x=(-1, 1)), 1e-6),
+        "kinks.png": ("abs(sin(5*x))", sw.Box(x=(-1, 1)), 1e-6),
+        "product.png": ("sin(3*x)*exp(-y**2)", sw.Box(x=(-1, 1), y=(-2, 2)), 1e-6),
+        "polyhedral.png": ("max(abs(x - y), 0.2) + max(x, 0)", sw.Box(x=(-1, 1), y=(-1, 1)), 1e-6),
+    }
+    for name, (formula, box, tolerance) in wanted.items():
+        write(sw.approximate(formula, box, tol=tolerance).plot(), name)
+
+
+if __name__ == "__main__":
+    IMAGES.mkdir(exist_ok=True)
+    regimes()
+    convergence()
+    results()
