@@ -21,13 +21,13 @@ CONSOLE_BLOCK = re.compile(r"^```console\n(.*?)^```\n", re.DOTALL | re.MULTILINE
 BORDER = "-- border between two blocks --"
 
 
-def run(arguments: list[str], folder: str) -> str:
-    """What a command prints, results and messages together, as a reader at a terminal would see it."""
+def run(arguments: list[str], folder: str, messages: bool) -> str:
+    """What a command prints: its results, and with `messages` what it says on stderr, as at a terminal."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "110", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    return done.stdout
+    stderr = subprocess.STDOUT if messages else None
+    return subprocess.run(
+        arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False
+    ).stdout
 
 
 def refresh_python(text: str, folder: str) -> str:
@@ -36,7 +36,7 @@ def refresh_python(text: str, folder: str) -> str:
         return text
     program = Path(folder) / "page.py"
     program.write_text(f"\nprint({BORDER!r}, flush=True)\n".join(blocks))
-    outputs = run([sys.executable, str(program)], folder).split(BORDER + "\n")
+    outputs = run([sys.executable, str(program)], folder, messages=False).split(BORDER + "\n")
     if len(outputs) != len(blocks):
         raise SystemExit(f"a block failed:\n{outputs[-1]}")
     waiting = iter(outputs)
@@ -56,8 +56,8 @@ def refresh_console(text: str, folder: str) -> str:
             return match.group(0)
         lines: list[str] = []
         for command in commands:
-            start = [sys.executable, "-c", "from softwright.cli import main; main()"]
-            lines += [command, *run([*start, *shlex.split(command)[2:]], folder).rstrip().splitlines()]
+            start = [sys.executable, "-m", "softwright"]
+            lines += [command, *run([*start, *shlex.split(command)[2:]], folder, messages=True).rstrip().splitlines()]
         return "```console\n" + "\n".join(lines) + "\n```\n"
 
     return CONSOLE_BLOCK.sub(with_output, text)

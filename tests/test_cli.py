@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 import softwright as sw
 from softwright.cli import app, protect_formulas
+from softwright.fileformat import read_model, write_model
 
 
 def run(*arguments: str | Path) -> Result:
@@ -105,6 +106,14 @@ def test_relative_tolerance_float32_and_strategy() -> None:
 def test_vector_valued_formula() -> None:
     facts = content(run("approximate", "sin(x), cos(x)", "x=-1:1", "--json"))
     assert facts["outputs"] == 2
+
+
+def test_variables_keep_the_order_they_were_given_in(tmp_path: Path) -> None:
+    path = tmp_path / "f.safetensors"
+    facts = content(run("approximate", "y + 2*x", "y=0:1", "x=-1:1", "-o", path, "--json"))
+    assert list(facts["box"]) == ["y", "x"]
+    result = run("evaluate", path, "x=0.5", "y=0.25")
+    assert float(result.stdout) == pytest.approx(1.25, abs=1e-6)
 
 
 def test_plot_is_written(tmp_path: Path) -> None:
@@ -323,14 +332,38 @@ def test_info(sine: Path) -> None:
     assert len(facts["weights_sha256"]) == 64
 
 
+def test_verify(sine: Path) -> None:
+    result = run("verify", sine)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("VERIFIED")
+    facts = content(run("verify", sine, "--json"))
+    assert (facts["ok"], facts["status"]) == (True, "VERIFIED")
+    assert "certificate" in run("info", sine).stdout
+    assert content(run("info", sine, "--json"))["certificate"]["bound"] <= 1e-6
+
+
 def test_verify_without_a_certificate_fails(tmp_path: Path) -> None:
     path = tmp_path / "bare.safetensors"
-    box = sw.Box(x=(-1, 1))
-    x = box.sample(50)
-    sw.approximate((x, np.exp(x)), box, tol=1e-2).save(path)
+    result = run("approximate", "exp(x)", "x=0:1", "--no-certify", "-o", path)
+    assert "none: not asked for" in result.stdout
     result = run("verify", path)
     assert result.exit_code == 1
-    assert "VERIFIED" in result.stdout
+    assert "NOT VERIFIED" in result.stdout
     facts = content(run("verify", path, "--json"))
     assert facts["ok"] is False
     assert facts["reason"]
+
+
+def test_a_changed_weight_voids_the_certificate_visibly(sine: Path, tmp_path: Path) -> None:
+    stored = read_model(sine)
+    values = stored.tensors["layer.heads.0.values"].copy()
+    values[0] += 1e-3
+    path = tmp_path / "changed.safetensors"
+    write_model(path, {**stored.tensors, "layer.heads.0.values": values}, stored.sections)
+    result = run("verify", path)
+    assert result.exit_code == 1
+    assert "NOT VERIFIED" in result.stdout
+    result = run("info", path)
+    assert result.exit_code == 0
+    assert "warning:" in result.stderr
+    assert content(run("info", path, "--json"))["certificate"] is None

@@ -78,7 +78,7 @@ def test_refused_boxes_name_the_remedy(sides: dict[Any, Any], words: str) -> Non
 
 def test_all_faults_are_listed_at_once() -> None:
     with pytest.raises(InvalidInput) as caught:
-        Box({"pi": (0, 1), "x": (2, 1), "y": (0, float("inf")), "z": "no"})
+        Box({"pi": (0, 1), "x": (2, 1), "y": (0, float("inf")), "z": (0, 1, 2)})
     assert len(caught.value.faults) == 4
 
 

@@ -36,7 +36,9 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_exact_bytes(tmp_path: Path) -> None:
     """The layout, byte for byte: header length, JSON header, then the numbers in little-endian order."""
     path = tmp_path / "m.safetensors"
-    write_model(path, {"a": np.array([1.0, -2.0]), "b": np.array([3.0], dtype=np.float32)}, {"model": {"b": 1, "a": [2]}})
+    write_model(
+        path, {"a": np.array([1.0, -2.0]), "b": np.array([3.0], dtype=np.float32)}, {"model": {"b": 1, "a": [2]}}
+    )
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])

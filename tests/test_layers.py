@@ -1,9 +1,10 @@
 """The layer rule of the design: a module may import from its left, never from its right.
 
-    errors, domain, fileformat < targets < attention < build, theorems < certify < export, report < built, pipeline < cli
+    errors, domain, fileformat < targets < attention < build, theorems < certify
+        < export, report < built, pipeline < cli
 
-`attention` is the shared vocabulary that everyone may import. Imports are read from the source with `ast`, those inside functions too;
-only imports for type checkers, which load nothing, are left out.
+`attention` is the shared vocabulary that everyone may import. Imports are read from the source with `ast`, those inside
+functions too; only imports for type checkers, which load nothing, are left out.
 """
 
 from __future__ import annotations
@@ -74,7 +75,11 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
                 base = ".".join(package[: len(package) - node.level + 1] + ([base] if base else []))
             for alias in node.names:
                 yield node.lineno, f"{base}.{alias.name}"
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "importlib.import_module", "__import__"):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
+            "import_module",
+            "importlib.import_module",
+            "__import__",
+        ):
             first = node.args[0] if node.args else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 yield node.lineno, first.value
@@ -121,7 +126,7 @@ def _checker_modules() -> list[Path]:
 
 @pytest.mark.parametrize("path", _checker_modules(), ids=_name)
 def test_the_checker_stands_alone(path: Path) -> None:
-    # What is proved is proved again by independent code: the checker shares the file format with the rest, and nothing else.
+    # What is proved is proved again by independent code, which shares the file format with the rest and nothing else.
     siblings = {f"certify.{module.stem}" for module in _checker_modules()}
     foreign = [
         (line, name)

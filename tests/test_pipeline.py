@@ -1,18 +1,19 @@
-"""`approximate` and `Built`: the way of the data, budgets, relative tolerances, files, and what is said when it fails."""
+"""`approximate` and `Built`: the way of the data, budgets, relative tolerances, files, and what a failure says."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file, save_file
 
 import softwright as sw
 from softwright.build.plan import Plan
-from softwright.fileformat import read_model
+from softwright.fileformat import read_model, write_model
 
 LINE = sw.Box(x=(-1, 1))
 
@@ -127,7 +128,7 @@ def test_plans_survive_json(sine: sw.Built) -> None:
 
 
 def test_callables_are_not_rebuilt_from_files(tmp_path: Path) -> None:
-    built = sw.approximate(lambda x: np.sin(x), LINE, tol=1e-3)
+    built = sw.approximate(np.sin, LINE, tol=1e-3)
     built.save(tmp_path / "m")
     loaded = sw.load(tmp_path / "m")
     assert loaded.source is None
@@ -135,26 +136,46 @@ def test_callables_are_not_rebuilt_from_files(tmp_path: Path) -> None:
     assert np.array_equal(loaded(LINE.sample(50)), built(LINE.sample(50)))
 
 
-def test_files_that_describe_no_network(sine: sw.Built, tmp_path: Path) -> None:
+Edit = Callable[[dict[str, np.ndarray], dict[str, Any]], Any]
+
+# Each edits the tensors and the model section of a good file into a faulty one.
+FAULTY: dict[str, Edit] = {
+    "no keys": lambda tensors, model: tensors.pop("layer.heads.0.keys"),
+    "no centre": lambda tensors, model: tensors.pop("center"),
+    "one tensor more": lambda tensors, model: tensors.update(extra=np.zeros(1)),
+    "wrong shape": lambda tensors, model: tensors.update(center=np.zeros(2)),
+    "nan": lambda tensors, model: tensors["layer.heads.0.keys"].fill(np.nan),
+    "unknown dtype": lambda tensors, model: model.update(dtype="float8"),
+    "no box": lambda tensors, model: model.pop("box"),
+    "inverted box": lambda tensors, model: model.update(box={"x": [1, -1]}),
+    "box of two sides": lambda tensors, model: model.update(box={"x": [-1, 1], "y": [0, 1]}),
+    "heads are a number": lambda tensors, model: model.update(heads=3),
+    "no structure": lambda tensors, model: model.update(heads=[{}]),
+    "grid of wrong size": lambda tensors, model: model.update(heads=[{"structure": "grid", "axis_sizes": [2]}]),
+    "no heads": lambda tensors, model: model.update(heads=[]),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_files_that_describe_no_network(name: str, sine: sw.Built, tmp_path: Path) -> None:
     path = tmp_path / "m"
     sine.save(path)
-    tensors = load_file(path)
-    metadata = {"softwright": "1", "model": '{"box": {"x": [-1, 1]}, "dtype": "float64", "heads": [{"structure": "gates"}]}'}
-    faulty = {
-        "no keys": ({k: v for k, v in tensors.items() if "keys" not in k}, metadata),
-        "no plan": (tensors, metadata),
-        "unknown dtype": (tensors, {**metadata, "model": metadata["model"].replace("float64", "float8")}),
-        "inverted box": (tensors, {**metadata, "model": metadata["model"].replace("[-1, 1]", "[1, -1]")}),
-        "wrong box": (tensors, {**metadata, "model": metadata["model"].replace('"x": [-1, 1]', '"x": [-1, 1], "y": [0, 1]')}),
-        "wrong shape": ({**tensors, "center": np.zeros(2)}, metadata),
-        "heads are a number": (tensors, {**metadata, "model": '{"box": {"x": [-1, 1]}, "dtype": "float64", "heads": 3}'}),
-        "nan": ({**tensors, "layer.heads.0.keys": np.full_like(tensors["layer.heads.0.keys"], np.nan)}, metadata),
-    }
-    for name, (weights, header) in faulty.items():
-        save_file(weights, str(path), header)
-        with pytest.raises(sw.FileFormatError, match="does not describe a network"):
-            sw.load(path)
-            pytest.fail(name)
+    content = read_model(path)
+    tensors, sections = {key: array.copy() for key, array in content.tensors.items()}, content.sections
+    write_model(path, tensors, sections)
+    sw.load(path)  # nothing is wrong yet
+    FAULTY[name](tensors, sections["model"])
+    write_model(path, tensors, sections)
+    with pytest.raises(sw.FileFormatError, match="does not describe a network"):
+        sw.load(path)
+
+
+def test_a_file_without_a_plan(sine: sw.Built, tmp_path: Path) -> None:
+    sine.save(tmp_path / "m")
+    content = read_model(tmp_path / "m")
+    write_model(tmp_path / "m", content.tensors, {"model": content.sections["model"]})
+    with pytest.raises(sw.FileFormatError, match="plan"):
+        sw.load(tmp_path / "m")
 
 
 def test_the_file_holds_what_was_said(sine: sw.Built, tmp_path: Path) -> None:
@@ -164,3 +185,36 @@ def test_the_file_holds_what_was_said(sine: sw.Built, tmp_path: Path) -> None:
     assert sections["plan"]["tokens"] == sine.network.tokens
     assert sections["observed"]["error"] == sine.observed_error
     assert sections["model"]["box"] == {"x": [-1.0, 1.0]}
+
+
+def test_the_tolerance_is_proved_by_default(sine: sw.Built) -> None:
+    assert sine.certificate is not None
+    assert sine.observed_error <= sine.certificate.bound <= 1e-5
+    assert "proved error" in repr(sine)
+
+
+def test_without_a_proof_the_result_says_why() -> None:
+    unasked = sw.approximate("sin(3*x)", LINE, tol=1e-4, certify=False)
+    assert unasked.certificate is None
+    assert unasked.unproved == "not asked for"
+    callable_target = sw.approximate(np.sin, LINE, tol=1e-4)
+    assert callable_target.certificate is None
+    assert "second_derivative" in callable_target.unproved
+
+
+def test_the_certificate_travels_with_the_weights(sine: sw.Built, tmp_path: Path) -> None:
+    sine.save(tmp_path / "m")
+    assert sw.load(tmp_path / "m").certificate == sine.certificate
+
+
+def test_a_changed_weight_voids_the_certificate_visibly(sine: sw.Built, tmp_path: Path) -> None:
+    sine.save(tmp_path / "m")
+    content = read_model(tmp_path / "m")
+    tensors = {name: array.copy() for name, array in content.tensors.items()}
+    values = tensors["layer.heads.0.values"]
+    values[0, 0] = np.nextafter(values[0, 0], np.inf)
+    write_model(tmp_path / "m", tensors, content.sections)
+    with pytest.warns(UserWarning, match="the certificate is dropped"):
+        changed = sw.load(tmp_path / "m")
+    assert changed.certificate is None
+    assert "not those that its certificate was proved for" in changed.unproved

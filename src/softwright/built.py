@@ -24,9 +24,9 @@ from softwright.targets import Expression, Target
 class Built:
     """A network, the plan that led to it, what it was asked to be, and how far off it is.
 
-    `certificate` is a proof over the whole domain, rounding included; where there is none, `unproved` says why. `observed` is a
-    sample: the largest deviation at points that no builder saw. `source` is the live target where there is one (a formula is
-    rebuilt from a file; a callable is not).
+    `certificate` is a proof over the whole domain, rounding included; where there is none, `unproved` says why.
+    `observed` is a sample: the largest deviation at points that no builder saw. `source` is the live target where
+    there is one (a formula is rebuilt from a file; a callable is not).
     """
 
     network: AttentionNetwork
@@ -47,7 +47,9 @@ class Built:
         if points is None:
             names = self.network.names
             if set(named) != set(names):
-                raise InvalidInput("Built", [f"give every one of {', '.join(names)}, got {', '.join(named) or 'nothing'}"])
+                raise InvalidInput(
+                    "Built", [f"give every one of {', '.join(names)}, got {', '.join(named) or 'nothing'}"]
+                )
             points = np.stack(np.broadcast_arrays(*[np.asarray(named[name], dtype=float) for name in names]), axis=-1)
         return self.network.evaluate(np.asarray(points, dtype=float))
 
@@ -124,7 +126,9 @@ def load(path: str | Path) -> Built:
         target=target,
         certificate=certificate,
         unproved=unproved,
-        observed=None if observed is None else Observed(observed["error"], tuple(observed["point"]), observed["points"]),
+        observed=None
+        if observed is None
+        else Observed(observed["error"], tuple(observed["point"]), observed["points"]),
         source=Expression(target["text"], target["variables"]) if target.get("kind") == "expression" else None,
     )
 

@@ -58,12 +58,17 @@ class Box:
 
     @classmethod
     def from_bounds(
-        cls, lower: Sequence[float] | np.ndarray, upper: Sequence[float] | np.ndarray, names: Sequence[str] | None = None
+        cls,
+        lower: Sequence[float] | np.ndarray,
+        upper: Sequence[float] | np.ndarray,
+        names: Sequence[str] | None = None,
     ) -> Box:
         """Box from two arrays; the sides are called x1, x2, ... (x alone in one dimension) unless names are given."""
         low, high = np.atleast_1d(np.asarray(lower, float)), np.atleast_1d(np.asarray(upper, float))
         faults = Faults("Box.from_bounds")
-        faults.check(low.ndim == 1 and low.shape == high.shape, f"shapes {low.shape} and {high.shape} must be equal, 1-D")
+        faults.check(
+            low.ndim == 1 and low.shape == high.shape, f"shapes {low.shape} and {high.shape} must be equal, 1-D"
+        )
         if names is None:
             names = ["x"] if low.size == 1 else [f"x{i}" for i in range(1, low.size + 1)]
         faults.check(len(names) == low.size, f"{len(names)} names for {low.size} sides; give one name a side")

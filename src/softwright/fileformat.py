@@ -6,7 +6,8 @@
                target, plan, observed, certificate   one JSON text each, where known
 
 Nothing here imports torch, so that a checker can read a file without it; nothing here is executable, so that loading
-a file cannot run anything. Files are written under a temporary name and then renamed: a killed process leaves no half file.
+a file cannot run anything. Files are written under a temporary name and then renamed: a killed process leaves no half
+file.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`approximate`: the whole way of the data in one function.
 
-    target -> problem in the unit frame -> heads -> network in the dtype asked for -> independent check -> proof -> result
+    target -> problem in the unit frame -> heads -> network in the dtype asked for -> check -> proof -> result
 
-All input is checked before any work starts. A check that misses (rounding in float32, a corner no builder saw) sends the
-problem back with a tighter tolerance, a few times; what is returned has met the tolerance, and `ToleranceNotReached` carries
-the best network otherwise.
+All input is checked before any work starts. A check that misses (rounding in float32, a corner no builder saw) sends
+the problem back with a tighter tolerance, a few times; what is returned has met the tolerance, and
+`ToleranceNotReached` carries the best network otherwise.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput, ToleranceNotReached
 from softwright.targets import Expression, Function, Table, Target, as_target
 
+_PROOF_SECONDS = 30.0  # a proof takes well under a second, or it will not come
 _ROUNDS = 3  # how often a missed check may send the problem back
 Progress = Callable[[str], None]
 
@@ -53,10 +54,10 @@ def approximate(
     box          the domain, `Box(x=(-1, 1))`; a table brings its own
     tol          largest allowed deviation, absolute; with `relative`, times half the range of the target
     strategy     "auto" or one of spectral, affine, pieces, ridge, sum, scattered, cells
-    dtype        "float64" or "float32": what the network runs in, and what the check runs in
+    dtype        "float64" or "float32": what the network runs in, and what is checked and proved
     max_tokens, max_seconds    the budget; `ToleranceNotReached` carries the best result if it does not suffice
-    certify      prove the tolerance over the whole box, rounding included (a callable needs a `Function` with bounds on its
-                 derivatives for that); False leaves the error observed, i.e. sampled
+    certify      prove the tolerance over the whole box, rounding included; a callable needs a `Function` with bounds
+                 on its derivatives for that. False leaves the error observed, i.e. sampled
     progress     called with a short message as the work goes on
     """
     started = time.monotonic()
@@ -69,7 +70,9 @@ def approximate(
         try:
             # The linear algebra is thousands of small problems: one thread is several times faster than a pool.
             with threadpool_limits(limits=1):
-                fit = fit_table(problem, target, box) if isinstance(target, Table) else choose(problem, formula, strategy)
+                fit = (
+                    fit_table(problem, target, box) if isinstance(target, Table) else choose(problem, formula, strategy)
+                )
                 built = _finish(fit, target, box, tolerance, dtype, started)
         except OutOfBudget:
             break
@@ -105,7 +108,7 @@ def _prove(built: Built, target: Target, tolerance: float, max_seconds: float) -
     if isinstance(target, Function) and target.lipschitz is None and target.second_derivative is None:
         reason = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
         return replace(built, unproved=reason), 0.0
-    result = prove(built.network, target, bound=tolerance, max_seconds=max_seconds)
+    result = prove(built.network, target, bound=tolerance, max_seconds=min(max_seconds, _PROOF_SECONDS))
     if result.certificate is not None:
         return replace(built, certificate=result.certificate), 0.0
     if result.status == "refuted":
@@ -170,7 +173,8 @@ def _check_target(target: Target, box: Box, faults: Faults) -> None:
     elif isinstance(target, Table):
         outside = ~box.contains(target.points)
         faults.check(
-            not outside.any(), f"{int(outside.sum())} point(s) of the table lie outside the box; widen the box or leave it out"
+            not outside.any(),
+            f"{int(outside.sum())} point(s) of the table lie outside the box; widen the box or leave it out",
         )
 
 
@@ -213,9 +217,16 @@ def _advice(best: Built, tolerance: float, problem: Problem, seconds: float, max
     jumps = [reason for reason in best.plan.reasons if "jumps" in reason]
     if jumps:
         lines += [f"  {reason}" for reason in jumps]
-        lines.append("  no continuous network can meet a jump in the sup norm: exclude it from the box or smooth the target")
+        lines.append(
+            "  no continuous network can meet a jump in the sup norm: exclude it from the box or smooth the target"
+        )
     elif seconds >= max_seconds:
         lines.append("  the time is used up: raise max_seconds")
+    elif problem.dim > 1 and problem.kinks:
+        lines.append(
+            "  the formula has kinks that are neither flat nor along one direction, which heads resolve slowly: "
+            "try a larger tol, or give the parts between the kinks their own boxes"
+        )
     elif problem.dtype == "float32" and tolerance < 1e-5:
         lines.append("  float32 rounding sets a floor near 1e-5 for many targets: use dtype='float64' or a larger tol")
     else:

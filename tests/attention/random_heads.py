@@ -10,7 +10,9 @@ from softwright.attention import Axis, Head
 EPSILON = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
-def scattered_head(rng: np.random.Generator, dim: int, outputs: int, tokens: int, affine: bool, sharpness: float) -> Head:
+def scattered_head(
+    rng: np.random.Generator, dim: int, outputs: int, tokens: int, *, affine: bool, sharpness: float
+) -> Head:
     return Head(
         sharpness * rng.normal(size=(tokens, dim)),
         sharpness * rng.normal(size=tokens),
@@ -40,7 +42,7 @@ def heads(draw: st.DrawFn, dim: int | None = None, outputs: int | None = None, g
     sharpness = draw(st.sampled_from([0.3, 1.0, 8.0, 200.0]))
     if draw(st.booleans()) if grid is None else grid:
         return grid_of(rng, [draw(st.integers(1, 5)) for _ in range(d)], m, affine, sharpness)
-    return scattered_head(rng, d, m, draw(st.integers(1, 12)), affine, sharpness)
+    return scattered_head(rng, d, m, draw(st.integers(1, 12)), affine=affine, sharpness=sharpness)
 
 
 def unit_points(dim: int, count: int = 40, seed: int = 5) -> np.ndarray:
@@ -53,8 +55,9 @@ def unit_points(dim: int, count: int = 40, seed: int = 5) -> np.ndarray:
 def rounding_slack(head: Head, dtype: str = "float64", shift: float = 0.0) -> float:
     """A few ulps, scaled by sizes: what the rounding of scores, exponentials and sums can change.
 
-    A score of size S is rounded by about (d + 2) u S, which changes a weight by that factor and the output by that times the
-    spread of the values; the sums add (N + d) u times the size of the values. `shift` is the size of numbers that cancel.
+    A score of size S is rounded by about (d + 2) u S, which changes a weight by that factor and the output by that
+    times the spread of the values; the sums add (N + d) u times the size of the values. `shift` is the size of what
+    cancels.
     """
     slopes = 0.0 if head.slopes is None else float(np.abs(head.slopes).sum(axis=2).max())
     value = float(np.abs(head.values).max()) + slopes

@@ -60,7 +60,7 @@ def test_stored_heads_are_the_given_heads(parts: list[Head]) -> None:
 def plane() -> AttentionNetwork:
     """Two heads, one of them a grid with affine values, on a box far from the unit frame."""
     rng = np.random.default_rng(3)
-    parts = [grid_of(rng, [3, 4], 2, True, 2.0), scattered_head(rng, 2, 2, 5, True, 2.0)]
+    parts = [grid_of(rng, [3, 4], 2, True, 2.0), scattered_head(rng, 2, 2, 5, affine=True, sharpness=2.0)]
     return AttentionNetwork(parts, Box(x=(10, 14), y=(-3, 1)))
 
 
@@ -148,7 +148,10 @@ def test_wrong_input_names_the_remedy(plane: AttentionNetwork) -> None:
 
 
 def test_networks_that_cannot_be() -> None:
-    flat, deep = grid_of(np.random.default_rng(0), [2], 1, False, 1.0), grid_of(np.random.default_rng(0), [2, 2], 2, False, 1.0)
+    flat, deep = (
+        grid_of(np.random.default_rng(0), [2], 1, False, 1.0),
+        grid_of(np.random.default_rng(0), [2, 2], 2, False, 1.0),
+    )
     with pytest.raises(InvalidInput, match="no heads given"):
         AttentionNetwork([], unit_box(1))
     with pytest.raises(InvalidInput) as caught:
@@ -182,7 +185,7 @@ def test_a_grid_with_other_axes_is_still_a_grid() -> None:
 def test_self_attention_is_spelt_out() -> None:
     """Z = sum P X Q + R, then W_V Z softmax((W_K Z)^T W_Q Z), computed here without any of the library's modules."""
     rng = np.random.default_rng(1)
-    network = AttentionNetwork([scattered_head(rng, 2, 2, 4, True, 1.0)], unit_box(2))
+    network = AttentionNetwork([scattered_head(rng, 2, 2, 4, affine=True, sharpness=1.0)], unit_box(2))
     form = SelfAttentionNetwork(network).heads[0]
     tokens = form.get_submodule("tokens")
     assert isinstance(tokens, SumOfLinear)

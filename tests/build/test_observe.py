@@ -51,7 +51,9 @@ def test_crossings_of_a_line_are_exact() -> None:
 
 def test_a_narrow_gate_error_is_found() -> None:
     """A bump of width 1e-7 with height 1: no uniform sample of 20,000 points sees it."""
-    head = Head(np.array([[-1e8], [1e8]]), np.array([0.0, -0.2e8]), np.zeros((2, 1)), np.array([[[-1.0]], [[1.0]]]), "gates")
+    head = Head(
+        np.array([[-1e8], [1e8]]), np.array([0.0, -0.2e8]), np.zeros((2, 1)), np.array([[[-1.0]], [[1.0]]]), "gates"
+    )
     place = 0.1
     head = head.plus_affine(np.zeros(1))
     network = AttentionNetwork([head], Box(x=(-1, 1)))
@@ -75,7 +77,9 @@ def test_the_worst_point_is_reported() -> None:
 
 def test_corners_are_looked_at() -> None:
     dim = 4
-    network = AttentionNetwork([Head(np.zeros((1, dim)), np.zeros(1), np.zeros((1, 1)))], Box.from_bounds(-np.ones(4), np.ones(4)))
+    network = AttentionNetwork(
+        [Head(np.zeros((1, dim)), np.zeros(1), np.zeros((1, 1)))], Box.from_bounds(-np.ones(4), np.ones(4))
+    )
     spike = observe(network, lambda x: np.exp(-1e4 * ((x - 1) ** 2).sum(axis=1, keepdims=True)))
     assert spike.error == 1.0
     assert spike.point == (1.0, 1.0, 1.0, 1.0)
@@ -91,7 +95,9 @@ def test_float32_networks_and_targets_see_the_same_points() -> None:
 
 def test_checks_are_repeatable() -> None:
     rng = np.random.default_rng(0)
-    network = AttentionNetwork([Head(rng.normal(size=(5, 2)), rng.normal(size=5), rng.normal(size=(5, 1)))], Box(x=(0, 1), y=(0, 1)))
+    network = AttentionNetwork(
+        [Head(rng.normal(size=(5, 2)), rng.normal(size=5), rng.normal(size=(5, 1)))], Box(x=(0, 1), y=(0, 1))
+    )
     first, second = (observe(network, lambda x: x[:, :1] * x[:, 1:]) for _ in range(2))
     assert first == second
 

@@ -80,7 +80,13 @@ def test_the_difference_of_maxima_is_the_formula(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("max(abs(x-y), 0.2)", 3), ("abs(x)", 2), ("max(max(x, y), max(-x, -y))", 4), ("max(x, x - 1)", 1), ("2*x - y + 3", 1)],
+    [
+        ("max(abs(x-y), 0.2)", 3),
+        ("abs(x)", 2),
+        ("max(max(x, y), max(-x, -y))", 4),
+        ("max(x, x - 1)", 1),
+        ("2*x - y + 3", 1),
+    ],
 )
 def test_only_pieces_that_ever_win_take_a_token(text: str, tokens: int) -> None:
     problem, formula = formula_problem(text, unit_box("x", "y"), 1e-6)

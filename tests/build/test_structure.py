@@ -92,7 +92,9 @@ def test_cliques_are_found_and_add_up(
     found = maximal_cliques(strengths > 1e-9)
     assert found == cliques
     t = np.random.default_rng(0).uniform(-1, 1, (200, dim))
-    total = sum(part.function(t[:, list(clique)]) for part, clique in zip(clique_functions(problem, found), found, strict=True))
+    total = sum(
+        part.function(t[:, list(clique)]) for part, clique in zip(clique_functions(problem, found), found, strict=True)
+    )
     assert np.abs(total - problem.function(t)).max() <= 1e-12 * (1 + np.abs(total).max())
 
 

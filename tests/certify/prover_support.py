@@ -1,4 +1,4 @@
-"""Exact values for the prover's tests: heads and formulas in 200-bit ball arithmetic, straight from their definitions."""
+"""Exact values for the prover's tests: heads and formulas in 200-bit balls, straight from their definitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def head_value(head: ExactHead, point: np.ndarray) -> list[Any]:
     N, d = head.keys.shape
     t = [(arb(float(point[i])) - arb(float(head.center[i]))) * arb(float(head.scale[i])) for i in range(d)]
     scores = [
-        sum((arb(float(head.keys[j, i])) * t[i] for i in range(d)), arb(float(head.bias[j])) + arb(float(head.bias_low[j])))
+        sum(
+            (arb(float(head.keys[j, i])) * t[i] for i in range(d)),
+            arb(float(head.bias[j])) + arb(float(head.bias_low[j])),
+        )
         for j in range(N)
     ]
     top = max(float(score.mid()) for score in scores)
@@ -57,7 +60,9 @@ def exact_error(heads: tuple[ExactHead, ...], expression: Expression, point: np.
         return max(float(gap.mid()) for gap in gaps)
 
 
-def model_gap(model: TaylorModel, box: int, center: np.ndarray, radius: np.ndarray, point: np.ndarray, value: Any) -> Any:
+def model_gap(
+    model: TaylorModel, box: int, center: np.ndarray, radius: np.ndarray, point: np.ndarray, *, value: Any
+) -> Any:
     """|value - polynomial| at a point of the box, exactly."""
     total = arb(0)
     s = [(arb(float(x)) - arb(float(c))) / arb(float(r)) for x, c, r in zip(point, center, radius, strict=True)]
@@ -71,7 +76,7 @@ def model_gap(model: TaylorModel, box: int, center: np.ndarray, radius: np.ndarr
 
 
 def random_network(
-    rng: np.random.Generator, dim: int, tokens: int, outputs: int = 1, heads: int = 1, affine: bool = False,
+    rng: np.random.Generator, dim: int, tokens: int, *, outputs: int = 1, heads: int = 1, affine: bool = False,
     hardness: float = 5.0, size: float = 1.0, dtype: torch.dtype = torch.float64, box: Box | None = None,
 ) -> AttentionNetwork:  # fmt: skip
     parts = []

@@ -11,7 +11,7 @@ from softwright.certify.ball_expression import precision
 from softwright.certify.bernstein import polynomial_range
 from softwright.certify.directed import exp_near
 from softwright.certify.exact_network import exact_heads
-from softwright.certify.flint_models import head_models_in_balls
+from softwright.certify.flint_models import network_models_in_balls
 from softwright.certify.series import basis
 from softwright.certify.target_models import FormulaModels
 from softwright.certify.taylor_head import head_on_boxes
@@ -50,8 +50,8 @@ def test_head_models_contain_the_head(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dim, order = int(rng.integers(1, 4)), int(rng.integers(1, 9))
     network = random_network(
-        rng, dim, int(rng.integers(2, 60)), int(rng.integers(1, 3)), 1, bool(rng.integers(2)),
-        10.0 ** rng.uniform(-1, 3), 10.0 ** rng.uniform(-2, 5),
+        rng, dim, int(rng.integers(2, 60)), outputs=int(rng.integers(1, 3)), affine=bool(rng.integers(2)),
+        hardness=10.0 ** rng.uniform(-1, 3), size=10.0 ** rng.uniform(-2, 5),
     )  # fmt: skip
     head = exact_heads(network, "sdpa")[0]
     box = network.box
@@ -61,7 +61,7 @@ def test_head_models_contain_the_head(seed: int) -> None:
     centers = first + radius * 2 * rng.integers(-2, 3, (5, dim))
     with np.errstate(all="ignore"):
         radii = np.broadcast_to(radius, centers.shape)
-        found = head_on_boxes(head, shape, centers, radii, [np.arange(5)], 10.0 ** rng.uniform(-12, -2))
+        found = head_on_boxes(head, shape, centers, radii, [np.arange(5)], accuracy=10.0 ** rng.uniform(-12, -2))
     checked = 0
     with precision(200):
         for b in range(len(centers)):
@@ -69,17 +69,19 @@ def test_head_models_contain_the_head(seed: int) -> None:
                 values = head_value(head, point)
                 for model, value in zip(found.models, values, strict=True):
                     if np.isfinite(model.remainder[b]):
-                        gap = model_gap(model, b, centers[b], radius, point, value)
+                        gap = model_gap(model, b, centers[b], radius, point, value=value)
                         assert not gap > arb(float(model.remainder[b])), (gap, model.remainder[b])
                         checked += 1
-            balls = head_models_in_balls(head, shape, centers[b], radius, 1e-9)
+            balls = network_models_in_balls([head], shape, centers[b], radius, 1e-9)
             for (coefficients, remainder), model in zip(balls, found.models, strict=True):
                 model.coefficients[:, b] = coefficients
                 model.remainder[b] = remainder
             for point in points_in(rng, centers[b], radius, 1):
                 for model, value in zip(found.models, head_value(head, point), strict=True):
                     if np.isfinite(model.remainder[b]):
-                        assert not model_gap(model, b, centers[b], radius, point, value) > arb(float(model.remainder[b]))
+                        assert not model_gap(model, b, centers[b], radius, point, value=value) > arb(
+                            float(model.remainder[b])
+                        )
                         checked += 1
     assert checked > 0 or order < 3 or radius.max() > 1e-3
 
@@ -87,11 +89,14 @@ def test_head_models_contain_the_head(seed: int) -> None:
 FORMULAS = [
     ("sin(3*x)", (-2, 2)), ("cos(x)**3 - x**5/7", (-2, 2)), ("tan(x)", (-1.4, 1.4)), ("asin(x)", (-0.99, 0.99)),
     ("acos(x)", (-0.99, 0.99)), ("atan(4*x)", (-3, 3)), ("sinh(x)*cosh(2*x)", (-2, 2)), ("tanh(3*x)", (-3, 3)),
-    ("exp(-x**2)", (-3, 3)), ("log(x)", (0.01, 4)), ("sqrt(x)", (0.01, 4)), ("sqrt(1 + x)", (-1, 1)), ("erf(2*x)", (-2, 2)),
+    ("exp(-x**2)", (-3, 3)), ("log(x)", (0.01, 4)), ("sqrt(x)", (0.01, 4)), ("sqrt(1 + x)", (-1, 1)),
+    ("erf(2*x)", (-2, 2)),
     ("1/(1 + 25*x**2)", (-1, 1)), ("x**-3", (0.2, 2)), ("x**2.5", (0.0, 2)), ("x**0.3", (0.0, 2)), ("x**pi", (0.1, 2)),
-    ("2**x", (-3, 3)), ("e**(0.1*x)", (-3, 3)), ("abs(x - 0.3)", (-1, 1)), ("min(x, x**2)", (-1, 2)), ("max(0, sin(5*x))", (-1, 1)),
+    ("2**x", (-3, 3)), ("e**(0.1*x)", (-3, 3)), ("abs(x - 0.3)", (-1, 1)), ("min(x, x**2)", (-1, 2)),
+    ("max(0, sin(5*x))", (-1, 1)),
     ("where(x < 0.25, x**2, 0.0625 + 0.5*(x - 0.25))", (-1, 1)), ("sign(x)*x", (-1, 1)), ("exp(-800 + 3*x)", (-1, 1)),
-    ("pi*x + 0.1 - 1/3", (-1, 1)), ("asin(x)", (-1, 1)), ("acos(x)", (-1, 1)), ("sqrt(1 - x**2)", (-1, 1)), ("x/x", (0.5, 1)),
+    ("pi*x + 0.1 - 1/3", (-1, 1)), ("asin(x)", (-1, 1)), ("acos(x)", (-1, 1)), ("sqrt(1 - x**2)", (-1, 1)),
+    ("x/x", (0.5, 1)),
 ]  # fmt: skip
 
 
@@ -115,7 +120,8 @@ def test_formula_models_contain_the_formula(text: str, side: tuple[float, float]
                     if not side[0] <= point[0] <= side[1] or not np.isfinite(model.remainder[b]):
                         continue
                     finite += 1
-                    gap = model_gap(model, b, centers[b : b + 1], width[b : b + 1], point, formula_value(expression, point)[0])
+                    value = formula_value(expression, point)[0]
+                    gap = model_gap(model, b, centers[b : b + 1], width[b : b + 1], point, value=value)
                     assert not gap > arb(float(model.remainder[b])), (text, order, point, gap, model.remainder[b])
     assert finite > 60, f"{text}: only {finite} finite enclosures"
 
@@ -133,4 +139,6 @@ def test_formula_models_in_several_variables() -> None:
             for point in points_in(rng, centers[b], radii[b], 3):
                 for model, value in zip(found, formula_value(expression, point), strict=True):
                     if value.is_finite() and np.isfinite(model.remainder[b]):
-                        assert not model_gap(model, b, centers[b], radii[b], point, value) > arb(float(model.remainder[b]))
+                        assert not model_gap(model, b, centers[b], radii[b], point, value=value) > arb(
+                            float(model.remainder[b])
+                        )

@@ -50,8 +50,8 @@ class Axis:
 class Head:
     """keys (N, d), biases (N,), values (N, m), slopes (N, m, d) or None for constant values.
 
-    `structure` says how the tokens came about: `scattered`, `grid` (the product of `axes`, first axis slowest, which lets
-    the softmax factorise) or `gates` (hard gates between affine pieces).
+    `structure` says how the tokens came about: `scattered`, `grid` (the product of `axes`, first axis slowest, which
+    lets the softmax factorise) or `gates` (hard gates between affine pieces).
     """
 
     keys: np.ndarray
@@ -117,7 +117,11 @@ class Head:
     def parameters(self) -> int:
         """How many numbers describe the head (a grid head stores its keys and biases axis by axis)."""
         score = sum(2 * axis.tokens for axis in self.axes) if self.structure == "grid" else self.keys.size + self.tokens
-        slopes = 0 if self.slopes is None else int(np.count_nonzero(np.any(self.slopes != 0, axis=(0, 1)))) * self.values.size
+        slopes = (
+            0
+            if self.slopes is None
+            else int(np.count_nonzero(np.any(self.slopes != 0, axis=(0, 1)))) * self.values.size
+        )
         return int(score + self.values.size + slopes)
 
     def weights(self, t: np.ndarray) -> np.ndarray:
@@ -187,7 +191,8 @@ class Head:
         )
 
     def embedded(self, dim: int, positions: Sequence[int]) -> Head:
-        """The head of more variables that reads only those at `positions`; a grid stays a grid (with axes of one token)."""
+        """The head of more variables that reads only those at `positions`; a grid stays a grid (with axes of one
+        token)."""
         if self.structure != "grid":
             return self.along(np.eye(dim)[list(positions)])
         idle = Axis(np.zeros(1), np.zeros(1))

@@ -80,14 +80,15 @@ class AttentionNetwork(nn.Module):
     def forward(self, x: Tensor, engine: str = "sdpa") -> Tensor:
         """(..., d) -> (..., m). `engine="factorised"` evaluates grid heads axis by axis: the same sum, faster."""
         if x.shape[-1:] != self.center.shape:
+            wanted = f"{len(self.names)} number(s), {', '.join(self.names)}"
             raise InvalidInput(
                 "AttentionNetwork",
-                [f"the last axis must hold {', '.join(self.names)} ({len(self.names)} numbers), got shape {tuple(x.shape)}"],
+                [f"the last axis must hold {wanted}; got shape {tuple(x.shape)}"],
             )
         if x.dtype != self.dtype:
             raise InvalidInput(
                 "AttentionNetwork",
-                [f"input is {x.dtype}, the network {self.dtype}; convert with x.to({self.dtype}) or network.to({x.dtype})"],
+                [f"input is {x.dtype}, the network {self.dtype}; use x.to({self.dtype}) or network.to({x.dtype})"],
             )
         if engine not in ENGINES:
             raise InvalidInput("AttentionNetwork", [f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}"])

@@ -4,16 +4,17 @@ The input X (d x n; here one token, n = 1) becomes the token matrix
 
     Z = sum_i P_i X Q_i + R,                                                             (sum of linear maps)
 
-and one softmax self-attention layer without anything else acts on Z: out = W_V Z softmax((W_K Z)^T W_Q Z). The rows of Z are
+and one softmax self-attention layer without anything else acts on Z: out = W_V Z softmax((W_K Z)^T W_Q Z). The rows
+of Z are
 
     key rows      k_j            (constant, from R)
     bias row      b_j            (constant, from R)
-    value rows    v_j + G_j t    (R holds v_j; the term for output o and input i has P = e_o e_i^T, Q = row of slopes G[:, o, i])
+    value rows    v_j + G_j t    (R holds v_j; for output o and input i: P = e_o e_i^T, Q = row of slopes G[:, o, i])
     copy rows     t              (P = copy, Q = row of ones: every token carries the input)
     one row       1
 
-so W_Q reads (t, 1), W_K reads (k_j, b_j), W_V reads the value rows. All tokens ask the same question, so all columns of the
-output are equal; the first is the answer.
+so W_Q reads (t, 1), W_K reads (k_j, b_j), W_V reads the value rows. All tokens ask the same question, so all columns
+of the output are equal; the first is the answer.
 """
 
 from __future__ import annotations

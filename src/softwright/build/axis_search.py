@@ -1,8 +1,8 @@
 """The smallest axis of tokens that resolves given functions of one coordinate.
 
-This is the engine under `spectral`, `affine`, `tensor` and `ridge`: a set of functions of t in [-1, 1] (one column each: the
-outputs of a 1-D target, or slices of a target in several variables) is to be met by one softmax along t with free
-values. Two searches: keys in closed form (`search_uniform`), and keys optimised by variable projection
+This is the engine under `spectral`, `affine`, `tensor` and `ridge`: a set of functions of t in [-1, 1] (one column
+each: the outputs of a 1-D target, or slices of a target in several variables) is to be met by one softmax along t
+with free values. Two searches: keys in closed form (`search_uniform`), and keys optimised by variable projection
 (`search_optimised`), which needs fewer tokens and more work.
 """
 
@@ -86,7 +86,8 @@ class AxisProblem:
 
 
 def _smallest(attempt: Callable[[int], AxisFit], tolerance: float, most: int) -> AxisFit:
-    """Grow the token count by a quarter until `attempt` meets the tolerance, then bisect; the best failure otherwise."""
+    """Grow the token count by a quarter until `attempt` meets the tolerance, then bisect; the best failure
+    otherwise."""
     tried: dict[int, AxisFit] = {}
 
     def good(tokens: int) -> bool:
@@ -169,9 +170,16 @@ def _starts(problem: AxisProblem, tokens: int, affine: bool, check: np.ndarray, 
 
 
 def search_optimised(
-    problem: AxisProblem, affine: bool, below: int, value_limit: float, most_tokens: int = 40, smallest: int = 2, iterations: int = 40
+    problem: AxisProblem,
+    affine: bool,
+    below: int,
+    value_limit: float,
+    most_tokens: int = 40,
+    smallest: int = 2,
+    iterations: int = 40,
 ) -> AxisFit | None:
-    """Fewer than `below` tokens, and at most `most_tokens`, with keys optimised by variable projection; None if not found.
+    """Fewer than `below` tokens, and at most `most_tokens`, with keys optimised by variable projection; None if not
+    found.
 
     `value_limit` rejects solutions whose values are too large for the dtype asked for.
     """
@@ -184,7 +192,13 @@ def search_optimised(
     def attempt(tokens: int) -> AxisFit | None:
         for start in _starts(problem, tokens, affine, check, wanted):
             axis = optimise_axis(
-                start, t, F, affine=affine, strength=2 * problem.strength, goal=0.15 * problem.tolerance, iterations=iterations
+                start,
+                t,
+                F,
+                affine=affine,
+                strength=2 * problem.strength,
+                goal=0.15 * problem.tolerance,
+                iterations=iterations,
             )
             fit = problem.fit(axis, affine, sup=True)
             if fit.error <= problem.tolerance and np.abs(fit.values).max() <= value_limit:

@@ -1,8 +1,8 @@
 """The papers' nearest-cell construction (paper B, sup-norm theorem), kept as the baseline.
 
 A grid of G^d centres v_j with spacing h = 2/G, scores beta (v_j.t - |v_j|^2 / 2), values f(v_j). Its error is at most
-omega_f(h sqrt d) + 2 |f| G^d e^{-(3/8) beta d h^2}, first order in h: sin(3x) to 1e-6 takes a million tokens. No least squares, no
-finite temperature; `beta` is taken so that the second term is a tenth of the tolerance.
+omega_f(h sqrt d) + 2 |f| G^d e^{-(3/8) beta d h^2}, first order in h: sin(3x) to 1e-6 takes a million tokens. No
+least squares, no finite temperature; `beta` is taken so that the second term is a tenth of the tolerance.
 """
 
 from __future__ import annotations

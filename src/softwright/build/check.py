@@ -55,7 +55,9 @@ def crossing_points(head: Head, count: int, seed: int) -> np.ndarray:
     good = square > 0
     points, gap, direction, square = points[good], gap[good], direction[good], square[good]
     on_wall = points - (gap / square)[:, None] * direction
-    near = on_wall[:, None] + (offsets[None, :, None] / square[:, None, None]) * direction[:, None]  # scores differ by offsets
+    near = (
+        on_wall[:, None] + (offsets[None, :, None] / square[:, None, None]) * direction[:, None]
+    )  # scores differ by offsets
     near = near.reshape(-1, head.dim)
     return near[np.all(np.abs(near) <= 1, axis=1)]
 
@@ -72,7 +74,8 @@ def check_points(heads: Sequence[Head], box: Box, count: int, seed: int) -> np.n
 def observe(
     network: AttentionNetwork, target: Callable[[np.ndarray], np.ndarray], *, count: int = 20_000, seed: int = 977
 ) -> Observed:
-    """The largest error seen; points are rounded to the network's dtype first, so that both sides see the same input."""
+    """The largest error seen; points are rounded to the network's dtype first, so that both sides see the same
+    input."""
     box = network.box
     origin = box.to_unit(network.center.double().numpy())
     heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in network.heads()]

@@ -1,9 +1,9 @@
 """The automatic choice: structure first, then the construction that needs fewest tokens.
 
     affine?            one token
-    one variable       kinks -> `pieces`; smooth -> `affine` (optimised keys) or uniform grids; singular -> graded `pieces`
-    one direction      the same along w.t (`ridge`)
+    one variable       kinks: `pieces`; smooth: `affine` (optimised keys) or uniform grids; singular: graded `pieces`
     piecewise linear   gates (`pieces`)
+    one direction      as for one variable, along w.t (`ridge`)
     terms with kinks   each on its own, the smooth rest together (`sum`)
     sparse coupling    one head for each clique of interacting variables (`sum`)
     a few variables    one grid head (`grid`)
@@ -69,10 +69,9 @@ def _automatic(problem: Problem, formula: Formula | None) -> Fit:
     fits: list[Fit | None] = []
     attempts: list[Callable[[], Fit | None]] = [lambda: _ridge(problem)]
     if formula is not None:
-        attempts += [
-            lambda: fit_polyhedral(problem, formula.expression.nodes, formula.box),
-            lambda: _by_terms(problem, formula),
-        ]
+        # Piecewise-linear formulas come first: gates in max-affine form have a proof in closed form.
+        attempts.insert(0, lambda: fit_polyhedral(problem, formula.expression.nodes, formula.box))
+        attempts.append(lambda: _by_terms(problem, formula))
     attempts.append(lambda: _sum(problem))
     if problem.dim <= _MOST_GRID_VARIABLES:
         attempts.append(lambda: fit_grid(problem))

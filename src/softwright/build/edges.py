@@ -2,8 +2,8 @@
 
 From a formula: the kink functions are given (|u| breaks where u = 0), and their zeros are bracketed and bisected.
 From a black box: zoom by factors of four on the largest finite difference while it keeps growing, as one does in
-piecewise-Chebyshev codes; a difference of order q that grows under zooming betrays a jump of the (q-1)-th derivative. A kink of
-the slope is then placed by intersecting cubics fitted on both sides.
+piecewise-Chebyshev codes; a difference of order q that grows under zooming betrays a jump of the (q-1)-th derivative.
+A kink of the slope is then placed by intersecting cubics fitted on both sides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 
 Line = Callable[[np.ndarray], np.ndarray]  # t (n,) -> (n,)
 
@@ -24,8 +23,22 @@ def zeros_of(function: Line, samples: int = 4001) -> list[float]:
     sign = np.sign(np.where(np.isfinite(u), u, 0.0))
     found: list[float] = [float(x) for x in t[1:-1][(sign[1:-1] == 0) & (sign[:-2] * sign[2:] <= 0)]]
     for i in np.flatnonzero(sign[:-1] * sign[1:] < 0):
-        found.append(float(brentq(lambda x: float(function(np.array([x]))[0]), t[i], t[i + 1], xtol=1e-300, rtol=9e-16)))
+        found.append(_bisected(function, float(t[i]), float(t[i + 1])))
     return merged(found)
+
+
+def _bisected(function: Line, low: float, high: float) -> float:
+    """The sign change between low and high, to the last bit, sixteen subdivisions a call of the function."""
+    sign = np.sign(function(np.array([low]))[0])
+    while True:
+        t = np.linspace(low, high, 17)
+        signs = np.sign(function(t))
+        first = int(np.argmax(signs != sign))
+        if signs[first] == 0:
+            return float(t[first])
+        if first == 0 or np.nextafter(low, high) >= high or (t[first - 1], t[first]) == (low, high):
+            return 0.5 * (low + high)
+        low, high = float(t[first - 1]), float(t[first])
 
 
 def merged(points: list[float], gap: float = 1e-9) -> list[float]:

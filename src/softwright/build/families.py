@@ -4,8 +4,8 @@ Uniform centres c_j of spacing h with Gaussian width s = r h: the score -(t - c_
 (c_j / s^2) t - c_j^2 / (2 s^2) up to a term without j, so k_j = c_j / s^2 and b_j = -c_j^2 / (2 s^2).
 `margin` centres lie beyond each end of [-1, 1] (a half-integer margin of -1/2 keeps all centres inside).
 
-Measured rules (theory, section 4), with D = -log10(tolerance): constant values r = 1 + 0.06 D, margin 0.6 D; affine values
-r = 0.5 + 0.065 D, margin 0.4 D.
+Measured rules (theory, section 4), with D = -log10(tolerance): constant values r = 1 + 0.06 D, margin 0.6 D; affine
+values r = 0.5 + 0.065 D, margin 0.4 D.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Values by linear least squares: the part of every construction that replaces training.
 
-With A the softmax weights at n sample points, values solve  min |A v - F|^2 / n + lambda^2 |v|^2  and one step of iterated
-Tikhonov removes most of the bias. With lambda = 0.3 tol / V, any good solution with |v| up to about V is found and
-|v| stays near V (frame bound |F - A v| <= min_w |F - A w| + lambda |w|).
+With A the softmax weights at n sample points, values solve  min |A v - F|^2 / n + lambda^2 |v|^2  and one step of
+iterated Tikhonov removes most of the bias. With lambda = 0.3 tol / V, any good solution with |v| up to about V is
+found and |v| stays near V (frame bound |F - A v| <= min_w |F - A w| + lambda |w|).
 
 Over a tensor grid A is a Kronecker product and the solution is exact axis by axis (one small SVD an axis).
 """
@@ -10,11 +10,18 @@ Over a tensor grid A is a Kronecker product and the solution is exact axis by ax
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular, svd
 
 from softwright.attention.head import Axis
+
+
+def economic_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Q (n, p) and R (p, p) with A = Q R; A is overwritten."""
+    factors = qr(A, mode="economic", overwrite_a=True, check_finite=False)
+    return cast(tuple[np.ndarray, np.ndarray], factors[:2])
 
 
 def design(axis: Axis, t: np.ndarray, affine: bool) -> np.ndarray:
@@ -36,7 +43,7 @@ def ridge_solve(A: np.ndarray, F: np.ndarray, strength: float, weights: np.ndarr
     if weights is not None:
         A, F = A * weights[:, None], F * weights[:, None]
     augmented = np.vstack([A, strength * np.sqrt(n) * np.eye(p)])
-    Q, R = qr(augmented, mode="economic", overwrite_a=True, check_finite=False)[:2]
+    Q, R = economic_qr(augmented)
     top = Q[:n]
     v = solve_triangular(R, top.T @ F, check_finite=False)
     return v + solve_triangular(R, top.T @ (F - A @ v), check_finite=False)

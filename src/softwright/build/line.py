@@ -1,7 +1,7 @@
 """One variable: the strategies `spectral`, `affine` and `pieces`, and the choice between them.
 
-A smooth target first tries optimised keys with affine values (few tokens, little work), then uniform grids. A target with kinks, or one
-whose convergence betrays a singularity, goes to `pieces`.
+A smooth target first tries optimised keys with affine values (few tokens, little work), then uniform grids. A target
+with kinks, or one whose convergence betrays a singularity, goes to `pieces`.
 """
 
 from __future__ import annotations

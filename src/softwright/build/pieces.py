@@ -1,13 +1,14 @@
 """Kinks and jumps along one coordinate: gated affine pieces, and spectral pieces for what is left.
 
-*Gates.* N affine pieces between knots x_1 < ... < x_{N-1} are one head: token i has the piece as its (affine) value, and the score of
-token i+1 exceeds that of token i by beta_i (t - x_i). For a continuous piecewise-linear target the error is at most
-C W0((N-1)/e) / beta with C the largest jump of the slope (0.2785 C / beta for two pieces): as small as one likes, with
-one token a piece.
+*Gates.* N affine pieces between knots x_1 < ... < x_{N-1} are one head: token i has the piece as its (affine) value,
+and the score of token i+1 exceeds that of token i by beta_i (t - x_i). For a continuous piecewise-linear target the
+error is at most C W0((N-1)/e) / beta with C the largest jump of the slope (0.2785 C / beta for two pieces): as small
+as one likes, with one token a piece.
 
-*Corners and curvature.* Two heads. The first carries the jumps of value and slope as gated affine pieces, so that the rest is once
-continuously differentiable; the second joins spectral fits of the rest, one for each stretch between breaks, by gates just
-sharp enough. A stretch whose fit fails hides a singularity (a root at an end, say) and is split towards it.
+*Corners and curvature.* Two heads. The first carries the jumps of value and slope as gated affine pieces, so that the
+rest is once continuously differentiable; the second joins spectral fits of the rest, one for each stretch between
+breaks, by gates just sharp enough. A stretch whose fit fails hides a singularity (a root at an end, say) and is split
+towards it.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def _stretch(low: float, high: float, fit: AxisFit, scale: float, middle: np.nda
     return _Stretch(low, high, keys, fit.axis.biases - keys * centre, values - slopes * centre / half, slopes / half)
 
 
-def _fit_stretch(f: LineValues, low: float, high: float, tolerance: float, cap: float) -> tuple[AxisFit, float, np.ndarray]:
+def _fit_stretch(
+    f: LineValues, low: float, high: float, tolerance: float, cap: float
+) -> tuple[AxisFit, float, np.ndarray]:
     """Fewest tokens for f on [low, high]; also the scale and middle that its values refer to."""
     centre, half = 0.5 * (low + high), 0.5 * (high - low)
     inside = np.nextafter(low, high), np.nextafter(high, low)
@@ -95,8 +98,8 @@ def _fit_stretch(f: LineValues, low: float, high: float, tolerance: float, cap: 
     if error <= 0.7 * relative:
         return AxisFit(Axis(np.zeros(1), np.zeros(1)), True, line, error), scaling.scale, scaling.middle
     problem = AxisProblem(lambda s: (local(s) - scaling.middle) / scaling.scale, min(relative, 0.5), cap)
-    # Ask first whether eight optimised or `_LOCAL_TOKENS` uniform tokens would do: a stretch with a singularity fails both
-    # quickly and is split; only a stretch that can be met is worth the search for fewer tokens.
+    # Ask first whether eight optimised or `_LOCAL_TOKENS` uniform tokens would do: a stretch with a singularity fails
+    # both quickly and is split; only a stretch that can be met is worth the search for fewer tokens.
     best = search_optimised(problem, True, 9, 10 * cap, smallest=8, iterations=30)
     if best is not None:
         fewer = search_optimised(problem, True, 8, 10 * cap, iterations=30)
@@ -110,7 +113,9 @@ def _fit_stretch(f: LineValues, low: float, high: float, tolerance: float, cap: 
 def _split_place(f: LineValues, fit: AxisFit, low: float, high: float, scale: float, middle: np.ndarray) -> float:
     """Where to cut a stretch that could not be fitted: close to an end that holds the error, else in the middle."""
     stretch = _stretch(low, high, fit, scale, middle)
-    s = np.concatenate([np.linspace(-1, 1, 401), -1 + 10.0 ** np.linspace(-9, -2, 40), 1 - 10.0 ** np.linspace(-9, -2, 40)])
+    s = np.concatenate(
+        [np.linspace(-1, 1, 401), -1 + 10.0 ** np.linspace(-9, -2, 40), 1 - 10.0 ** np.linspace(-9, -2, 40)]
+    )
     t = np.clip(0.5 * (low + high) + 0.5 * (high - low) * s, np.nextafter(low, high), np.nextafter(high, low))
     worst = t[np.abs(stretch(t) - f(t)).max(axis=1).argmax()]
     position = (worst - low) / (high - low)
@@ -149,10 +154,12 @@ def _join(stretches: list[_Stretch], allowed: float, origin: float) -> Head:
             np.abs(current(place + distance) - previous(place + distance)).max(axis=1),
         )
         beta = _least_steepness(mismatch, distance, allowed)
-        # All keys of the next stretch lie at least beta above those of this one, so the ratio of their masses grows at least
-        # as fast as e^{beta t}: each stretch rules its own side and no other comes back.
+        # All keys of the next stretch lie at least beta above those of this one, so the ratio of their masses grows
+        # at least as fast as e^{beta t}: each stretch rules its own side and no other comes back.
         shift = keys[-1].max() - current.keys.min() + beta
-        mass = previous.log_mass(place) + (keys[-1][0] - previous.keys[0]) * place + (biases[-1][0] - previous.biases[0])
+        mass = (
+            previous.log_mass(place) + (keys[-1][0] - previous.keys[0]) * place + (biases[-1][0] - previous.biases[0])
+        )
         offset = mass - (current.log_mass(place) + shift * place)
         keys.append(current.keys + shift)
         biases.append(current.biases + offset)
@@ -168,7 +175,8 @@ def _join(stretches: list[_Stretch], allowed: float, origin: float) -> Head:
 
 @dataclass(frozen=True)
 class _Jumps:
-    """What the first head carries: jumps of value (K, m) and slope (K, m) at the breaks, as an affine piece a stretch."""
+    """What the first head carries: jumps of value (K, m) and slope (K, m) at the breaks, as an affine piece a
+    stretch."""
 
     breaks: np.ndarray
     value: np.ndarray
@@ -254,7 +262,11 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
         heads = [heads[0].plus_affine(stretches[0].values[0], stretches[0].slopes[0][:, None])]
     else:
         heads.append(_join(stretches, share, origin))
-    reason = f"{len(breaks)} kink(s) at t = " + ", ".join(f"{x:.4g}" for x in breaks[:6]) + (" ..." if len(breaks) > 6 else "")
+    reason = (
+        f"{len(breaks)} kink(s) at t = "
+        + ", ".join(f"{x:.4g}" for x in breaks[:6])
+        + (" ..." if len(breaks) > 6 else "")
+    )
     if not breaks:
         reason = f"a singularity: {len(stretches)} stretches graded towards it"
     how = "hard gates between affine pieces" if same and heads else "gated kinks plus a gated spectral rest"
@@ -262,14 +274,16 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
     for place, size in zip(breaks, jump, strict=True):
         if size > 2 * tolerance:
             reasons.append(
-                f"the target jumps by {size:.4g} at t = {place:.6g}: a continuous network is off by at least half of it there"
+                f"the target jumps by {size:.4g} at t = {place:.6g}: "
+                "a continuous network is off by at least half of it there"
             )
     error = line_error(f, heads, breaks or [-1.0, 1.0], origin)
     return Fit(heads, error, "pieces", tuple(reasons), (origin,) if origin else None)
 
 
 def _singular_end(first: tuple[float, float], last: tuple[float, float]) -> float:
-    """The end that stretches crowd against, or 0: scores are rounded least where the coordinate is measured from there."""
+    """The end that stretches crowd against, or 0: scores are rounded least where the coordinate is measured from
+    there."""
     sizes = first[1] - first[0], last[1] - last[0]
     if min(sizes) > 1e-3:
         return 0.0

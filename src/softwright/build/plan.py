@@ -26,7 +26,8 @@ class Plan:
 
     def explain(self) -> str:
         """Why this construction, one line a reason, then one line a head."""
-        lines = [f"strategy {self.strategy}: {self.tokens} token(s), {self.parameters} parameters, tolerance {self.tolerance:g}"]
+        size = f"{self.tokens} token(s), {self.parameters} parameters"
+        lines = [f"strategy {self.strategy}: {size}, tolerance {self.tolerance:g}"]
         lines += [f"  because {reason}" for reason in self.reasons]
         for i, head in enumerate(self.heads, 1):
             lines.append(

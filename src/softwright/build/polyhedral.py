@@ -4,9 +4,9 @@ Every formula made of affine terms by + - max min abs and constant factors is a 
 
     f = max_i (p_i.t + c_i) - max_j (q_j.t + d_j),
 
-by the rules  f + g,  -f (swap),  max(f1 - f2, g1 - g2) = max(f1 + g2, g1 + f2) - (f2 + g2).
-A max-affine function of N pieces is one head: scores beta times the pieces, values the pieces themselves, and its error is at
-most W0((N-1)/e) / beta, from one side. So f is at most two heads, with as many tokens as there are pieces that ever win.
+by the rules  f + g,  -f (swap),  max(f1 - f2, g1 - g2) = max(f1 + g2, g1 + f2) - (f2 + g2). A max-affine function of
+N pieces is one head: scores beta times the pieces, values the pieces themselves, and its error is at most W0((N-1)/e)
+/ beta, from one side. So f is at most two heads, with as many tokens as there are pieces that ever win.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from softwright.targets.nodes import Constant, Node, Number, Operation, Variable
 _MOST_PIECES = 256
 
 
-class _NotPiecewiseLinear(Exception):  # noqa: N818 (control flow: the formula needs another strategy)
+class _NotPiecewiseLinear(Exception):
     pass
 
 

@@ -1,7 +1,7 @@
 """What a strategy is given and what it gives back.
 
-A `Problem` is the target in the unit frame t in [-1, 1]^d with an absolute tolerance; a `Fit` is a list of heads whose sum
-is the answer, with the sup error seen on the strategy's own check points (a sample, never called a bound).
+A `Problem` is the target in the unit frame t in [-1, 1]^d with an absolute tolerance; a `Fit` is a list of heads
+whose sum is the answer, with the sup error seen on the strategy's own check points (a sample, never called a bound).
 Strategies subdivide: a sum of cliques or a ridge direction makes smaller problems from a larger one with `derived`.
 """
 
@@ -21,7 +21,7 @@ Scalar = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n,)
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
-class OutOfBudget(Exception):  # noqa: N818 (control flow inside build/, never shown to a user)
+class OutOfBudget(Exception):
     """The time asked for is used up."""
 
 
@@ -75,8 +75,8 @@ class Problem:
 class Fit:
     """Heads whose sum approximates the problem's function; `error` is what the strategy's own check points showed.
 
-    With an `origin`, the heads read t - origin: next to a singularity at an end, coordinates measured from that end keep
-    scores exact where they are large.
+    With an `origin`, the heads read t - origin: next to a singularity at an end, coordinates measured from that end
+    keep scores exact where they are large.
     """
 
     heads: list[Head]

@@ -1,19 +1,20 @@
 """Sums of ridge functions: f(t) = sum_h g_h(w_h.t), each head spectral in one variable.
 
-All values come from one linear least-squares problem; the directions are chosen greedily (the candidate whose 1-D fit removes
-most of the residual) and then improved together by Gauss-Newton with the values projected out, as in `variable_projection`:
-d/dw_h of A(w_h.t) v_h is g_h'(w_h.t) t. Samples include faces, edges and corners, without which a fit looks good inside and fails
-at the corners. This is the strategy for moderate dimension when no sparse structure was found.
+All values come from one linear least-squares problem; the directions are chosen greedily (the candidate whose 1-D fit
+removes most of the residual) and then improved together by Gauss-Newton with the values projected out, as in
+`variable_projection`: d/dw_h of A(w_h.t) v_h is g_h'(w_h.t) t. Samples include faces, edges and corners, without
+which a fit looks good inside and fails at the corners. This is the strategy for moderate dimension when no sparse
+structure was found.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import solve_triangular
 
 from softwright.attention.head import Axis, Head
 from softwright.build.families import uniform_axis
-from softwright.build.least_squares import ridge_solve
+from softwright.build.least_squares import economic_qr, ridge_solve
 from softwright.build.problem import Fit, Problem, probe_points, scaling_of
 
 _HEAD_COUNTS = (2, 4, 8, 16, 24, 36, 54)
@@ -33,13 +34,21 @@ def _candidates(dim: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Axes, sums and differences of two axes, then random directions, sparse and dense."""
     eye = np.eye(dim)
     pairs = [eye[i] + sign * eye[j] for i in range(dim) for j in range(i) for sign in (1, -1)]
-    random = rng.normal(size=(count, dim)) * (rng.uniform(size=(count, dim)) < rng.choice([0.4, 0.7, 1.0], size=(count, 1)))
+    random = rng.normal(size=(count, dim)) * (
+        rng.uniform(size=(count, dim)) < rng.choice([0.4, 0.7, 1.0], size=(count, 1))
+    )
     everything = np.vstack([eye, *([np.array(pairs)] if pairs else []), random])
     return everything[np.abs(everything).sum(axis=1) > 0]
 
 
 def _add_directions(
-    directions: np.ndarray, wanted: int, points: np.ndarray, F: np.ndarray, axis: Axis, strength: float, rng: np.random.Generator
+    directions: np.ndarray,
+    wanted: int,
+    points: np.ndarray,
+    F: np.ndarray,
+    axis: Axis,
+    strength: float,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Greedy: repeatedly add the half of the missing directions that explain most of what is left."""
     while len(directions) < wanted:
@@ -58,7 +67,9 @@ def _add_directions(
     return directions
 
 
-def _improve(directions: np.ndarray, points: np.ndarray, F: np.ndarray, axis: Axis, strength: float, steps: int) -> np.ndarray:
+def _improve(
+    directions: np.ndarray, points: np.ndarray, F: np.ndarray, axis: Axis, strength: float, steps: int
+) -> np.ndarray:
     """Gauss-Newton with Levenberg-Marquardt damping over all directions, values projected out."""
     n, d = points.shape
     p, q = axis.tokens, F.shape[1]
@@ -66,7 +77,7 @@ def _improve(directions: np.ndarray, points: np.ndarray, F: np.ndarray, axis: Ax
     def reduced(W: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray, float]:
         weights = [axis.weights(points @ w) for w in W]
         A = np.hstack(weights)
-        Q, R = qr(np.vstack([A, strength * np.sqrt(n) * np.eye(A.shape[1])]), mode="economic", check_finite=False)[:2]
+        Q, R = economic_qr(np.vstack([A, strength * np.sqrt(n) * np.eye(A.shape[1])]))
         v = solve_triangular(R, Q[:n].T @ F, check_finite=False)
         residual = A @ v - F
         return weights, v, Q[:n], residual, float((residual**2).sum() + strength**2 * n * (v**2).sum())

@@ -1,14 +1,15 @@
 """Tokens at scattered centres: for tables, and for moderate dimension when nothing better is known.
 
-Centres are picked from the points so that they cover them evenly (farthest-point order); every centre c has the score of a Gaussian
-of common width s, (c / s^2).t - |c|^2 / (2 s^2), and the values, constant or affine, solve one least-squares problem. The
-width is a multiple of the typical distance between neighbouring centres; a few multiples are tried on points held out.
+Centres are picked from the points so that they cover them evenly (farthest-point order); every centre c has the score
+of a Gaussian of common width s, (c / s^2).t - |c|^2 / (2 s^2), and the values, constant or affine, solve one
+least-squares problem. The width is a multiple of the typical distance between neighbouring centres; a few multiples
+are tried on points held out.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from softwright.attention.head import Head
 from softwright.build.least_squares import ridge_solve
@@ -44,13 +45,18 @@ def _design(keys: np.ndarray, biases: np.ndarray, points: np.ndarray, affine: bo
 
 
 def fit_points(
-    points: np.ndarray, values: np.ndarray, problem: Problem, *, strategy: str = "scattered", check: np.ndarray | None = None
+    points: np.ndarray,
+    values: np.ndarray,
+    problem: Problem,
+    *,
+    strategy: str = "scattered",
+    check: np.ndarray | None = None,
 ) -> Fit:
     """Fewest scattered tokens that meet the tolerance at the given points (n, d), values (n, m).
 
     With `check`, points held out: the error counts the problem's function there as well.
     """
-    d, m = points.shape[1], values.shape[1]
+    d = points.shape[1]
     scaling = scaling_of(values)
     F = (values - scaling.middle) / scaling.scale
     relative = min(0.9 * problem.tolerance / scaling.scale, 0.5)
@@ -64,7 +70,7 @@ def fit_points(
             break
         problem.budget.say(f"{tokens} scattered tokens")
         for affine in (True, False):
-            if tokens * (1 + d * affine) > min(len(points) + (not affine), _MOST_UNKNOWNS) and not (tokens == 1):
+            if tokens * (1 + d * affine) > min(len(points), _MOST_UNKNOWNS):
                 continue
             centres = points[order[:tokens]]
             spacing = _spacing(centres)
@@ -98,7 +104,7 @@ def fit_points(
 def _spacing(centres: np.ndarray) -> float:
     if len(centres) < 2:
         return 1.0
-    return float(np.median(cKDTree(centres).query(centres, k=2)[0][:, 1]))
+    return float(np.median(KDTree(centres).query(centres, k=2)[0][:, 1]))
 
 
 def fit_scattered(problem: Problem, samples: int = 4000) -> Fit:

@@ -1,10 +1,12 @@
 """Structure first: does the target vary along one direction only, and which variables interact?
 
-*Ridge.* If all gradients are parallel, f(t) = g(w.t) and one 1-D head does. With |w|_1 = 1 the point sign(w) s has w.t = s and stays in
-the box, so the claim is checked exactly where it matters: |f(t) - f(sign(w) w.t)| on points that the direction was not found from.
+*Ridge.* If all gradients are parallel, f(t) = g(w.t) and one 1-D head does. With |w|_1 = 1 the point sign(w) s has
+w.t = s and stays in the box, so the claim is checked exactly where it matters: |f(t) - f(sign(w) w.t)| on points that
+the direction was not found from.
 
-*Interactions.* Variables i and j interact where the mixed difference f(x_i', x_j') - f(x_i', x_j) - f(x_i, x_j') + f(x_i, x_j) is not zero.
-Without an edge in that graph there is no joint term, so f is a sum over the maximal cliques (anchored ANOVA).
+*Interactions.* Variables i and j interact where the mixed difference f(x_i', x_j') - f(x_i', x_j) - f(x_i, x_j') +
+f(x_i, x_j) is not zero. Without an edge in that graph there is no joint term, so f is a sum over the maximal cliques
+(anchored ANOVA).
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ def ridge_direction(problem: Problem) -> np.ndarray | None:
         w = np.linalg.svd(gradients, full_matrices=False)[2][0]
         w = np.where(np.abs(w) < 1e-7 * np.abs(w).max(), 0.0, w)
         candidates.append(w)
-        # Directions written by people have small rational ratios; try the nearest ones, they remove the differencing error.
+        # Directions written by people have small rational ratios; try the nearest ones, they remove the differencing
+        # error.
         ratios = w / w[np.abs(w).argmax()]
         for denominator in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 100):
             rational = np.round(ratios * denominator) / denominator
@@ -120,7 +123,8 @@ def maximal_cliques(adjacent: np.ndarray) -> list[tuple[int, ...]]:
 def clique_functions(problem: Problem, cliques: list[tuple[int, ...]]) -> list[Problem]:
     """One problem a clique: the anchored-ANOVA terms that the clique is first to contain; together they add up to f.
 
-    Each is an integer combination of cuts f(x_T, anchor), so that sum over cliques = f whenever no joint term is missing.
+    Each is an integer combination of cuts f(x_T, anchor), so that sum over cliques = f whenever no joint term is
+    missing.
     """
     owner: dict[tuple[int, ...], int] = {}
     for index, clique in enumerate(cliques):
@@ -158,6 +162,9 @@ def _cut_problem(problem: Problem, clique: tuple[int, ...], cuts: dict[tuple[int
     kinks = None
     if problem.kinks is not None:
         kinks = tuple(
-            (lambda points, kink=kink, part=part: kink(lift(points, part))) for kink in problem.kinks for part in cuts if part
+            (lambda points, kink=kink, part=part: kink(lift(points, part)))
+            for kink in problem.kinks
+            for part in cuts
+            if part
         )
     return problem.derived(function, len(clique), problem.tolerance, kinks)

@@ -1,8 +1,9 @@
 """Tables: values at given points, met at those points.
 
-A regular grid keeps its product structure: along every axis the smallest uniform (or optimised) axis of tokens that meets the
-unfolded data is found, and the values solve one Kronecker least-squares problem on the grid itself. Scattered points
-take scattered tokens. Both measure the error at the table's points; between them the head is smooth and nothing is claimed.
+A regular grid keeps its product structure: along every axis the smallest uniform (or optimised) axis of tokens that
+meets the unfolded data is found, and the values solve one Kronecker least-squares problem on the grid itself.
+Scattered points take scattered tokens. Both measure the error at the table's points; between them the head is smooth
+and nothing is claimed.
 """
 
 from __future__ import annotations
@@ -76,4 +77,8 @@ def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
     source = " x ".join(str(len(n)) for n in nodes)
     reason = f"a table on a {source} grid: a {shape} grid of tokens, met at the table's points"
     fit = Fit([grid_head(axes, solved, scaling.scale, scaling.middle)], error * scaling.scale, "spectral", (reason,))
-    return fit if fit.error <= problem.tolerance else min((fit, fit_points(points, values, problem)), key=lambda f: f.error)
+    return (
+        fit
+        if fit.error <= problem.tolerance
+        else min((fit, fit_points(points, values, problem)), key=lambda f: f.error)
+    )

@@ -1,12 +1,13 @@
 """Two and more variables: tokens on a product grid, values by a Kronecker least-squares solve.
 
-Over a product of axes the softmax factorises into one softmax an axis, so the design matrix is a Kronecker product and m^d tokens never
-form a dense matrix. Along axis i the tokens must resolve every slice t_i -> f(..., t_i, ...); slices come from one sample of f on
-a Chebyshev grid, unfolded along the axis. At most one axis carries affine values, which keeps the product structure.
+Over a product of axes the softmax factorises into one softmax an axis, so the design matrix is a Kronecker product
+and m^d tokens never form a dense matrix. Along axis i the tokens must resolve every slice t_i -> f(..., t_i, ...);
+slices come from one sample of f on a Chebyshev grid, unfolded along the axis. At most one axis carries affine values,
+which keeps the product structure.
 
-Token counts: for every axis the smallest axis that meets a share of the tolerance is found (keys in closed form, then optimised
-by variable projection), the values are solved for, and the whole is checked on a grid that no fit has seen; a miss tightens the
-shares, a comfortable pass loosens them.
+Token counts: for every axis the smallest axis that meets a share of the tolerance is found (keys in closed form, then
+optimised by variable projection), the values are solved for, and the whole is checked on a grid that no fit has seen;
+a miss tightens the shares, a comfortable pass loosens them.
 """
 
 from __future__ import annotations
@@ -191,7 +192,8 @@ def _aligned_kinks(problem: Problem, axis: int) -> list[float]:
 
 
 def _check_nodes(dim: int, axis: int) -> np.ndarray:
-    """Check points along an axis: uniform with the ends, at an irrational offset from any fit's points, plus the ends' sides."""
+    """Check points along an axis: uniform with the ends, at an irrational offset from any fit's points, plus the
+    ends' sides."""
     count = _CHECK_NODES.get(dim, 7)
     inner = np.linspace(-1, 1, count)
     shifted = inner[:-1] + (np.sqrt(2) - 1 + 0.05 * axis) * (inner[1] - inner[0]) * 0.5
@@ -226,7 +228,8 @@ def grid_head(axes: tuple[AxisFit, ...], values: np.ndarray, scale: float, middl
 
 
 def fit_grid(problem: Problem, *, optimise: bool = True, affine: bool = True, cap: float | None = None) -> Fit | None:
-    """One grid head for a smooth target of several variables; None if the samples or tokens would not fit the budget."""
+    """One grid head for a smooth target of several variables; None if the samples or tokens would not fit the
+    budget."""
     most_axis = {1: 400, 2: 120, 3: 60, 4: 30, 5: 16}.get(problem.dim, 12)
     points = probe_points(problem.dim, 4000, 0)
     scale = scaling_of(problem.function(points)).scale
@@ -239,4 +242,6 @@ def fit_grid(problem: Problem, *, optimise: bool = True, affine: bool = True, ca
     shape = " x ".join(str(axis.tokens) for axis in grid.axes)
     kind = "affine along one axis" if any(axis.affine for axis in grid.axes) else "constant values"
     keys = "keys optimised by variable projection" if optimise else "keys in closed form"
-    return Fit([head], grid.error * scaling.scale, "grid", (f"a smooth target: a {shape} grid of tokens, {kind}, {keys}",))
+    return Fit(
+        [head], grid.error * scaling.scale, "grid", (f"a smooth target: a {shape} grid of tokens, {kind}, {keys}",)
+    )

@@ -6,8 +6,8 @@ w the softmax weights, g = sum_j w_j v_j(t) and v_j(t) = v_j + s_j t,
     dg/db_j = w_j (v_j(t) - g),        dg/dk_j = t dg/db_j,
 
 and Kaufman's approximation projects these columns onto the orthogonal complement of the (regularised) design matrix.
-Steps are damped by Levenberg and Marquardt's rule. Everything counts iterations, never seconds, so that the same input gives
-the same network on every machine.
+Steps are damped by Levenberg and Marquardt's rule. Everything counts iterations, never seconds, so that the same
+input gives the same network on every machine.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from softwright.attention.head import Axis, softmax_rows
+from softwright.build.least_squares import economic_qr
 
 
 class _Reduced:
@@ -30,7 +31,7 @@ class _Reduced:
         A = np.hstack([self.weights, self.weights * t[:, None]]) if affine else self.weights
         p = A.shape[1]
         augmented = np.vstack([A * self.scaling, strength * np.eye(p)])
-        self.Q, R = qr(augmented, mode="economic", overwrite_a=True, check_finite=False)[:2]
+        self.Q, R = economic_qr(augmented)
         self.top = self.Q[: len(t)]
         self.values = solve_triangular(R, self.top.T @ (F * self.scaling), check_finite=False)  # (p, q)
         self.fitted = A @ self.values  # (n, q)
@@ -80,7 +81,7 @@ def optimise_axis(
         if current.cost <= goal**2 or stalled >= 3 or _too_slow(costs, goal, iterations - iteration):
             break
         augmented = np.vstack([triangle, np.sqrt(damping) * np.eye(2 * N)])
-        Q, R = qr(augmented, mode="economic", overwrite_a=True, check_finite=False)[:2]
+        Q, R = economic_qr(augmented)
         step = solve_triangular(R, -(Q[: len(triangle)].T @ right), check_finite=False) / scale
         if not np.all(np.isfinite(step)):
             damping *= 10
@@ -110,7 +111,8 @@ def _linearised(reduced: _Reduced) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     columns = J.shape[1]
     scale = np.sqrt((J**2).sum(axis=0))
     scale = np.maximum(scale, 1e-8 * scale.max() + 1e-300)
-    R = qr(np.column_stack([J / scale, residual]), mode="r", overwrite_a=True, check_finite=False)[0]
+    tall = np.column_stack([J / scale, residual])
+    R = np.asarray(qr(tall, mode="r", overwrite_a=True, check_finite=False)[0])
     return R[:columns, :columns], R[:columns, columns], scale
 
 

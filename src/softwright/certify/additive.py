@@ -5,9 +5,9 @@ disjoint variables, and with c_i the middle of the range of r_i
 
     sup |g - f| = sup |sum_i r_i|  <=  sum_i sup |r_i - c_i| + |sum_i c_i|,
 
-with equality for one output, because every r_i reaches its extremes whatever the others do. So eight variables in groups of
-two cost four proofs in two variables, and nothing is lost. The terms of a formula are what remains when +, - and
-negation are taken apart at the top, numbered from 0 through all outputs in order.
+with equality for one output, because every r_i reaches its extremes whatever the others do. So eight variables in
+groups of two cost four proofs in two variables, and nothing is lost. The terms of a formula are what remains when +, -
+and negation are taken apart at the top, numbered from 0 through all outputs in order.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from softwright.certify.head_moments import ExactHead
 from softwright.certify.residual import ORDERS, Residual
 from softwright.certify.target_models import FormulaModels
-from softwright.certify.head_moments import ExactHead
 from softwright.domain import Box
 from softwright.targets.nodes import Node, Number, Operation, Variable
 

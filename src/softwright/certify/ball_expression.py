@@ -80,7 +80,7 @@ _UNARY: dict[str, Callable[[Ball], Ball]] = {
     "exp": lambda x: x.exp(),
     "log": lambda x: x.log(),
     "sqrt": lambda x: _non_negative(x).sqrt(),
-    "abs": lambda x: abs(x),
+    "abs": abs,
     "sign": lambda x: x.sgn(),
     "erf": lambda x: x.erf(),
 }

@@ -1,8 +1,9 @@
 """Range of a polynomial on [-1, 1]^d from its Bernstein coefficients.
 
 With s = 2 t - 1, the polynomial in the tensor Bernstein basis of degree m lies between its least and its greatest
-coefficient, and both are attained at the corners: a bound that is exact for monotone pieces and converges quadratically.
-Monomials whose degree exceeds m are bounded by their absolute value. The conversion matrix holds rationals rounded once.
+coefficient, and both are attained at the corners: a bound that is exact for monotone pieces and converges
+quadratically. Monomials whose degree exceeds m are bounded by their absolute value. The conversion matrix holds
+rationals rounded once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 from softwright.certify.directed import TINY, gamma, up
 from softwright.certify.series import Basis, basis
 
-_DEGREE = {1: 24, 2: 8, 3: 5, 4: 3, 5: 2, 6: 2}  # the matrix has (degree + 1)^d rows; above six variables it is not used
+# The matrix has (degree + 1)^d rows; above six variables it is not used.
+_DEGREE = {1: 24, 2: 8, 3: 5, 4: 3, 5: 2, 6: 2}
 
 
 def _one_dimensional(degree: int) -> list[list[Fraction]]:
@@ -27,7 +29,12 @@ def _one_dimensional(degree: int) -> list[list[Fraction]]:
         row = []
         for k in range(degree + 1):
             powers = [Fraction(math.comb(k, i) * 2**i * (-1) ** (k - i)) for i in range(k + 1)]
-            row.append(sum((Fraction(math.comb(j, i), math.comb(degree, i)) * powers[i] for i in range(min(j, k) + 1)), Fraction(0)))
+            row.append(
+                sum(
+                    (Fraction(math.comb(j, i), math.comb(degree, i)) * powers[i] for i in range(min(j, k) + 1)),
+                    Fraction(0),
+                )
+            )
         rows.append(row)
     return rows
 
@@ -59,7 +66,9 @@ def polynomial_range(shape: Basis, coefficients: np.ndarray) -> tuple[np.ndarray
         count, matrix, largest = _conversion(shape.dim, shape.order)
         values = matrix @ coefficients[:count]
         # d + 1 roundings in an entry of the matrix, `count` in the product, two in the sums below.
-        extra = up(size[count:].sum(axis=0) + gamma(count + shape.dim + 4) * (largest @ size[:count]) + TINY, shape.size + 4)
+        extra = up(
+            size[count:].sum(axis=0) + gamma(count + shape.dim + 4) * (largest @ size[:count]) + TINY, shape.size + 4
+        )
         lower = np.fmax(lower, values.min(axis=0) - extra)
         upper = np.fmin(upper, values.max(axis=0) + extra)
     return lower, upper

@@ -25,8 +25,8 @@ rescaling:
 and smaller terms, with tau = sum w eps and w <= omega = W e^rho/D_min. (What t's rounding does to all scores alike
 cancels: hence k_j - kbar.) dv is the rounding of affine values; n counts the kept tokens and the rescalings: rounding
 to nearest errs by no more than the smaller of two addends, so terms of negligible total weight L cost at most
-8 L (max|v| + |g|) and are not counted. The axis-by-axis engine computes the head whose biases are sums over the axes, by
-d small softmaxes: its own theta and n.
+8 L (max|v| + |g|) and are not counted. The axis-by-axis engine computes the head whose biases are sums over the axes,
+by d small softmaxes: its own theta and n.
 Assumed of the run: IEEE arithmetic, rounded to nearest (subnormal numbers may be flushed), EXP_ULPS and KEY_BLOCK.
 
 Coefficients are balls. Quantities that only bound errors are sums, products and quotients of non-negative numbers,
@@ -63,7 +63,7 @@ from softwright.certify.checker_taylor import (
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
 SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126}
 EXP_ULPS = {"float64": 4, "float32": 24}  # torch's kernels are specified to 1 and, in float32 attention, 20
-KEY_BLOCK = 512  # keys between two rescalings in torch's fused CPU attention
+KEY_BLOCK = 128  # keys between two rescalings; torch's fused CPU attention takes 512
 LARGEST_EXPONENT = 600.0  # e^600 is a float64; a box with a larger one is not proved and will be bisected
 
 
@@ -234,7 +234,7 @@ class View:
             size = offset + total(norms(vbar))
             far = arb(self.dropped) * (arb(head.largest) + size)
             models.append(Model(space, plus(Q, vbar), error + far))
-            run.append((deviation, ceiling(offset), ceiling(size + far)))
+            run.append((deviation, ceiling(offset + far), ceiling(size + far)))
         omega = raised * ceiling(ONE / D_min)
         gaps = max(float(exponent.max()), 0.0) + rho - (z - slack)
         errors = self._rounding(reach=reach, omega=omega, gaps=gaps, kappa=kappa, kbar=kbar, run=run, allowed=allowed)
@@ -275,7 +275,8 @@ class View:
         theta = per_score * size + twice * (kappa[kept] @ reach) + u * (gaps[kept] + 2 * worst) + exps
         eps = np.expm1(above(theta + 2 * tiny * (d + 1 + head.extent)))
         tau = float(above(lost + w @ eps))
-        if not (tau < 0.5 and lost < 0.004 and N * u < 0.1 and worst < LARGEST_EXPONENT / 8):
+        no_overflow = N * head.largest < 2.0**120 and worst < LARGEST_EXPONENT / 8  # so scores stay below 2^120, too
+        if not (tau < 0.5 and lost < 0.004 and N * u < 0.1 and no_overflow):
             return [math.inf] * len(run)
         grown = w * (1 + eps) / (1 - tau)
         results = []

@@ -1,4 +1,4 @@
-"""The checker's own parser (it shares nothing with targets/): text -> trees of ("name", argument, ...) tuples; nothing is ever executed.
+"""The checker's own parser: text -> trees of ("name", argument, ...) tuples. It shares nothing with targets/.
 
     formula    = sum {"," sum}                                    several outputs
     sum        = product {("+" | "-") product}
@@ -20,7 +20,7 @@ from typing import Any
 
 from flint import fmpq
 
-LONGEST_TEXT, LONGEST_NUMBER = 10_000, 400
+LONGEST_TEXT, LONGEST_NUMBER, DEEPEST = 10_000, 400, 220
 
 
 class NotProvedError(Exception):
@@ -79,6 +79,7 @@ class Parser:
             position = match.end()
         self.tokens.append((None, None, "end"))
         self.tokens.reverse()  # the next token is the last
+        self.depth = 0
 
     def ahead(self) -> str:
         return self.tokens[-1][2] or ""
@@ -98,6 +99,8 @@ class Parser:
         return found
 
     def expression(self, binding: int) -> Any:
+        self.depth += 1
+        require(self.depth <= DEEPEST, f"the formula nests more than {DEEPEST} levels")
         sign = self.take("-", "+")
         left = self.expression(NEGATION) if sign else self.atom()
         left = ("sum", [(-1, left)]) if sign == "-" else left
@@ -110,6 +113,7 @@ class Parser:
             name, inverse = ("sum", "-") if symbol in "+-" else ("product", "/")
             chain = left[1] if left[0] == name else [(1, left)]
             left = (name, [*chain, (-1 if symbol == inverse else 1, right)])
+        self.depth -= 1
         return left
 
     def atom(self) -> Any:

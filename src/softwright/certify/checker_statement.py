@@ -100,7 +100,10 @@ def read_statement(path: str | Path) -> Statement:
     require(said["dtype"] in UNIT and said["dtype"] == model["dtype"], "the dtype stated is not the model's")
     require(all(str(array.dtype) == said["dtype"] for array in arrays), "tensors are not of the dtype stated")
     require(all(np.isfinite(array).all() for array in arrays), "weights hold NaN or infinite entries")
-    require(all(np.all(np.abs(array) < 1e100) for array in arrays), "weights of 1e100 and more cannot be checked")
+    require(
+        all(np.all(np.abs(array.astype(float)) < 1e100) for array in arrays),
+        "weights of 1e100 and more cannot be checked",
+    )
     require(said["engine"] in ("sdpa", "factorised", "any"), f"unknown engine {said['engine']!r}")
     exponent, names, target = said.get("p"), said["variables"], said["target"]
     good_norm = exponent is None if said["norm"] == "sup" else said["norm"] == "Lp" and 1 <= exponent < math.inf

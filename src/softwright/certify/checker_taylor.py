@@ -185,17 +185,17 @@ class Model:
         rest = rest.upper().max(ZERO)  # a sum of moduli less some of them: never below 0
         return (low - rest).lower(), (high + rest).upper()
 
-    def composed(self, function: Callable[[arb_series], arb_series], monotone: bool = False) -> Model:
+    def composed(self, function: Callable[[Any], Any], monotone: bool = False) -> Model:
+        """function(self); `function` takes numbers and power series."""
         p, center, moduli = self.space.degree, self.parts[0][0], norms(self.parts)
         moduli[0] = ZERO
         width = total(moduli) + self.error
         if width.is_zero():
-            return defined(Model(self.space, self.space.linear(function(arb_series([center], 1))[0])))
-        outer = function(arb_series([center, 1], p + 1))
-        terms = [outer[k] for k in range(p + 1)]
-        beyond = abs(function(arb_series([center + arb(0, width), 1], p + 2))[p + 1]) * width ** (p + 1)
+            return defined(Model(self.space, self.space.linear(function(center))))
+        terms = taylor(function, center, p)
+        beyond = abs(taylor(function, center + arb(0, width), p + 1)[-1]) * width ** (p + 1)
         if monotone and not (beyond.is_finite() and all(c.is_finite() for c in terms)):
-            low, high = (function(arb_series([end], 1))[0] for end in self.bounds())
+            low, high = map(function, self.bounds())
             hull = low.union(high)
             return defined(Model(self.space, self.space.linear(hull.mid()), hull.rad()))
         inner: Parts = [NOTHING, *self.parts[1:]]
@@ -203,8 +203,11 @@ class Model:
         for c in reversed(terms):
             result = self.space.multiply(result, inner)
             result[0] = result[0] + c
-        majorant = arb_series([abs(c) for c in terms], p + 1)(arb_series(moduli, p + 1))
-        lost = total(abs(c) * width**k for k, c in enumerate(terms)) - total(majorant[k] for k in range(p + 1))
+        kept = abs(terms[0])  # the majorant up to degree p; flint composes no series with an inner one that is 0
+        if not total(moduli).is_zero():
+            majorant = arb_series([abs(c) for c in terms], p + 1)(arb_series(moduli, p + 1))
+            kept = total(majorant[k] for k in range(p + 1))
+        lost = total(abs(c) * width**k for k, c in enumerate(terms)) - kept
         return defined(Model(self.space, result, abs(lost) + beyond))
 
     def absolute(self) -> Model:
@@ -214,6 +217,15 @@ class Model:
         mu = -low * high / (high - low)
         chord = self.scaled((high + low) / (high - low))
         return defined(Model(self.space, [chord.parts[0] + mu, *chord.parts[1:]], chord.error + abs(mu)))
+
+
+def taylor(function: Callable[[Any], Any], center: arb, degree: int) -> list[arb]:
+    """Taylor coefficients at a ball; not finite where the function may have none."""
+    try:
+        series = function(arb_series([center, 1], degree + 1))
+    except (ValueError, ZeroDivisionError):  # flint refuses 1/x where x may be 0
+        return [arb.nan()] * (degree + 1)
+    return [series[k] for k in range(degree + 1)]
 
 
 def defined(model: Model) -> Model:
@@ -297,7 +309,7 @@ def power(base: Model, exponent: Model, node: Any) -> Model:
     if not low >= 0:
         raise UndefinedError("a real power may have a negative base there")
 
-    def real_power(x: arb_series) -> arb_series:
-        return arb_series([ZERO], 1) if known > 0 and x.length() == 0 else (arb(known) * x.log()).exp()
+    def real_power(x: Any) -> Any:
+        return ZERO if isinstance(x, arb) and x.is_zero() and known > 0 else (arb(known) * x.log()).exp()
 
     return base.composed(real_power, monotone=known > 0)

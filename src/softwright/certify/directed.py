@@ -1,7 +1,7 @@
 """Float64 arithmetic with proved errors: the few facts that every bound of the prover rests on.
 
-Unit roundoff u = 2^-53. A sum of n products computed in any order, fused or not, errs by at most gamma_n times the sum of
-the absolute values, gamma_n = n u / (1 - n u). Sums of non-negative numbers are therefore rounded up by `up`.
+Unit roundoff u = 2^-53. A sum of n products computed in any order, fused or not, errs by at most gamma_n times the sum
+of the absolute values, gamma_n = n u / (1 - n u). Sums of non-negative numbers are therefore rounded up by `up`.
 
 `exp_near` uses only +, -, * and scaling by powers of two, so that nothing is assumed about the C library:
 x = n ln2 + r with |r| <= 0.3466, ln2 = HIGH + LOW and n HIGH exact (HIGH has 21 significant bits, |n| < 2^11).
@@ -18,7 +18,9 @@ import numpy as np
 
 U = 2.0**-53
 EXP_ERROR = 4.0 * U
-TINY = 1e-290  # larger than what underflow can lose in any product or sum below; added where a bound could underflow to 0
+TINY = (
+    1e-290  # larger than what underflow can lose in any product or sum below; added where a bound could underflow to 0
+)
 EXP_FLOOR = -700.0  # below it exp_near returns exp(-700) < 1e-304, which callers may only use as an upper bound
 EXP_FLOOR_VALUE = 1e-304
 EXP_CEILING = 700.0
@@ -86,7 +88,7 @@ def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def two_product_sum(
     start_high: np.ndarray, start_low: np.ndarray, factors: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """start + sum of a * (b + b_low) as an unevaluated pair; error below 16 (n + 2)^2 u^2 of the sum of absolute values."""
+    """start + sum of a * (b + b_low) as a pair; error below 16 (n + 2)^2 u^2 of the sum of absolute values."""
     high, low = start_high, start_low
     for a, b, b_low in factors:
         product, rest = two_product(a, b)

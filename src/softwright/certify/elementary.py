@@ -8,8 +8,8 @@ h(phi) is the Taylor series of h at the centre value a_0 composed with phi - a_0
     tan, asin, acos, atan, tanh, erf
                                 Lagrange: the (p+1)-th Taylor coefficient over the whole ball a_0 +- D
 
-Values at a_0 come from ball arithmetic, so no accuracy of the C library is assumed. Where the series is of no use (a root
-whose argument touches zero, a box reaching over a singularity that the function does not have on the reals) but
+Values at a_0 come from ball arithmetic, so no accuracy of the C library is assumed. Where the series is of no use (a
+root whose argument touches zero, a box reaching over a singularity that the function does not have on the reals) but
 the function is defined, the model falls back to the plain range of the function.
 """
 
@@ -55,7 +55,7 @@ def exp(model: TaylorModel) -> TaylorModel:
     tail = up(value * (1 + EXP_ERROR) * _power_up(distance, order + 1) / math.factorial(order + 1) * exp_up(distance))
     result = model.compose(series, up((EXP_ERROR + 4 * U) * series), tail)
     # Far below zero the value underflows: 0 < exp(phi) <= exp(upper end).
-    lower, upper = model.range()
+    _, upper = model.range()
     return result.narrowed(np.where(upper < 0, 0.0, -np.inf), np.where(upper < 0, exp_up(upper), np.inf))
 
 
@@ -125,7 +125,7 @@ def _log_range(lower: float, upper: float) -> tuple[float, float]:
 
 
 def real_power(model: TaylorModel, exponent: float) -> TaylorModel:
-    """phi ** exponent for a float64 exponent: phi > 0, or phi >= 0 if exponent > 0, or phi != 0 for negative integers."""
+    """phi ** exponent: phi > 0, or phi >= 0 if exponent > 0, or phi != 0 for negative integers."""
     a0, order = model.coefficients[0], model.shape.order
     whole = float(exponent).is_integer()
     ratio = up(model.deviation() / np.abs(a0))
@@ -211,7 +211,8 @@ def by_lagrange(model: TaylorModel, name: str) -> TaylorModel:
             for k in range(order + 1):
                 series[k, i], error[k, i] = float_enclosure(at_center[k])
             around = of_series(arb_series([arb(center, reach), arb(1)], order + 2))
-            # A series that was cut shorter (another thread may change the library's global cap) has no such coefficient.
+            # A series that was cut shorter (another thread may change the library's global cap) has no such
+            # coefficient.
             whole = at_center.prec >= order + 1 and around.prec >= order + 2
             tail[i] = ball_above(abs(around[order + 1]) * arb(reach) ** (order + 1)) if whole else math.inf
     result = model.compose(series[:, back], error[:, back], tail[back])
@@ -221,10 +222,8 @@ def by_lagrange(model: TaylorModel, name: str) -> TaylorModel:
             if lower > 1.0 or upper < -1.0:
                 return -math.inf, math.inf
             lower, upper = max(lower, -1.0), min(upper, 1.0)
-        if name == "tan":
-            hull = of_ball(interval_ball(lower, upper))
-        else:  # monotone
-            hull = of_ball(arb(lower)).union(of_ball(arb(upper)))
+        monotone = name != "tan"  # on the whole line, where defined
+        hull = of_ball(arb(lower)).union(of_ball(arb(upper))) if monotone else of_ball(interval_ball(lower, upper))
         return ball_below(hull), ball_above(hull)
 
     return _with_range(model, result, ~(result.remainder < 1.0), function_range)
@@ -252,4 +251,3 @@ def _with_range(
 
 def divide(numerator: TaylorModel, denominator: TaylorModel) -> TaylorModel:
     return numerator * reciprocal(denominator)
-

@@ -2,7 +2,8 @@
 
 The parameters that are certified are those of the module, after any cast to float32: they are exact numbers. The dense
 engine takes the biases as stored. The factorised engine reads each axis of a grid head from the edge of the grid, so in
-real arithmetic its bias of token (j_1, .., j_d) is the sum of d edge entries (one shared number cancels in each softmax).
+real arithmetic its bias of token (j_1, .., j_d) is the sum of d edge entries (one shared number cancels in each
+softmax).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from softwright.attention.layer import SoftmaxHead
 from softwright.attention.network import ENGINES, AttentionNetwork
 from softwright.certify.directed import two_sum
-from softwright.certify.rounding import ARITHMETIC, RunEngine
 from softwright.certify.head_moments import ExactHead
+from softwright.certify.rounding import ARITHMETIC, RunEngine
 from softwright.errors import Faults
 
 _LARGEST = 1e100  # beyond it products of parameters leave float64
@@ -36,9 +37,13 @@ def check_network(network: AttentionNetwork, engine: str, faults: Faults) -> Non
     for key, tensor in network.state_dict().items():
         array = tensor.detach().double().cpu().numpy()
         if not np.all(np.isfinite(array)):
-            faults.add(f"{key} holds {int(np.count_nonzero(~np.isfinite(array)))} NaN or infinite entries; build it again")
+            faults.add(
+                f"{key} holds {int(np.count_nonzero(~np.isfinite(array)))} NaN or infinite entries; build it again"
+            )
         elif np.any(np.abs(array) > _LARGEST):
-            faults.add(f"{key} holds entries above {_LARGEST:g}, which float64 proofs cannot handle; rescale the network")
+            faults.add(
+                f"{key} holds entries above {_LARGEST:g}, which float64 proofs cannot handle; rescale the network"
+            )
     faults.check(bool((network.scale > 0).all()), "scale must be positive; build the network again")
 
 

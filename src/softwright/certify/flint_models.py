@@ -8,13 +8,16 @@ here they do not. It costs about a hundred times more for a box, and few boxes n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from flint import arb, arb_mat
 
 from softwright.certify.ball_expression import Ball, ball_above, precision
-from softwright.certify.series import Basis
 from softwright.certify.head_moments import ExactHead
+from softwright.certify.series import Basis
+
+BallModel = tuple[list[Ball], Ball]  # coefficients and remainder
 
 _BITS = 160
 _DROP = 1e-3
@@ -24,24 +27,37 @@ def _total(balls: list[Ball]) -> Ball:
     return sum(balls, arb(0))
 
 
-def head_models_in_balls(
-    head: ExactHead, shape: Basis, center: np.ndarray, radius: np.ndarray, accuracy: float
+def network_models_in_balls(
+    heads: Sequence[ExactHead], shape: Basis, center: np.ndarray, radius: np.ndarray, accuracy: float
 ) -> list[tuple[np.ndarray, float]]:
-    """Coefficients (M,) and remainder for each output on the box center +- radius."""
+    """Coefficients (M,) and remainder of the sum of the heads, for each output, on the box center +- radius.
+
+    The heads are added as balls and rounded to float64 once, so that large heads may cancel.
+    """
     with precision(_BITS):
-        return _models(head, shape, center, radius, accuracy)
+        each = [_models(head, shape, center, radius, accuracy) for head in heads]
+        return [_rounded([models[o] for models in each]) for o in range(len(each[0]))]
 
 
-def _models(
-    head: ExactHead, shape: Basis, center: np.ndarray, radius: np.ndarray, accuracy: float
-) -> list[tuple[np.ndarray, float]]:
+def _rounded(models: list[BallModel]) -> tuple[np.ndarray, float]:
+    """The sum of ball models with float64 coefficients; everything else goes to the remainder."""
+    total = [_total(list(column)) for column in zip(*(coefficients for coefficients, _ in models), strict=True)]
+    remainder = _total([rest for _, rest in models])
+    out = np.array([float(ball.mid()) if ball.is_finite() else math.nan for ball in total])
+    for ball, rounded in zip(total, out, strict=True):
+        remainder = remainder + abs(ball - arb(float(rounded)))
+    return out, ball_above(remainder)
+
+
+def _models(head: ExactHead, shape: Basis, center: np.ndarray, radius: np.ndarray, accuracy: float) -> list[BallModel]:
     N, d = head.keys.shape
     m, p, M = head.values.shape[1], shape.order, shape.size
     sloped = head.sloped
     t = [(arb(float(center[i])) - arb(float(head.center[i]))) * arb(float(head.scale[i])) for i in range(d)]
     step = [arb(float(radius[i])) * arb(float(head.scale[i])) for i in range(d)]
 
-    # Float64 estimates choose the reference and the tokens to drop; their margins are generous, so no proof rests on them.
+    # Float64 estimates choose the reference and the tokens to drop; their margins are generous, so no proof rests on
+    # them.
     t_float = (center - head.center) * head.scale
     rough = head.keys @ t_float + head.bias
     weight = np.exp(rough - rough.max())
@@ -54,12 +70,20 @@ def _models(
     reference = weight @ table  # (C,)
     C = table.shape[1]
 
-    scores = [_total([arb(float(head.keys[j, i])) * t[i] for i in range(d)] + [arb(float(head.bias[j])), arb(float(head.bias_low[j]))]) for j in range(N)]
+    scores = [
+        _total(
+            [arb(float(head.keys[j, i])) * t[i] for i in range(d)]
+            + [arb(float(head.bias[j])), arb(float(head.bias_low[j]))]
+        )
+        for j in range(N)
+    ]
     top = arb(float(rough.max()))
     kappa = [[arb(float(head.keys[j, i])) - arb(float(key[i])) for i in range(d)] for j in range(N)]
     values = [_values(head, j, t, sloped) for j in range(N)]  # balls (C,)
     move = np.abs(head.keys - key) @ (radius * head.scale)
-    impact = np.exp(np.minimum(rough - rough.max() + move, 700.0)) * (np.abs(table - reference).max(axis=1) + np.abs(reference).max() + 1.0)
+    impact = np.exp(np.minimum(rough - rough.max() + move, 700.0)) * (
+        np.abs(table - reference).max(axis=1) + np.abs(reference).max() + 1.0
+    )
     order = np.argsort(impact)
     cut = min(int(np.searchsorted(np.cumsum(impact[order]), _DROP * accuracy)), N - 1)
     kept, dropped = np.sort(order[cut:]), order[:cut]
@@ -68,7 +92,9 @@ def _models(
     for j in dropped:
         ceiling = (scores[j] - top + _total([abs(kappa[j][i]) * step[i] for i in range(d)])).exp()
         dropped_weight = dropped_weight + ceiling
-        dropped_value = [b + ceiling * abs(values[j][c] - arb(float(reference[c]))) for c, b in enumerate(dropped_value)]
+        dropped_value = [
+            b + ceiling * abs(values[j][c] - arb(float(reference[c]))) for c, b in enumerate(dropped_value)
+        ]
 
     rows = []
     for j in kept:
@@ -96,7 +122,7 @@ def _models(
     # Jensen holds for all tokens together: D(0) >= 1 without the dropped ones, the mean of kappa with them.
     D_min = (-drift).exp()
     D_degree = _by_degree(shape, D)
-    parts: list[tuple[list[Ball], Ball]] = []
+    parts: list[BallModel] = []
     for c in range(C):
         G = [moments[0, (1 + c) * M + i] / first for i in range(M)]
         N_error = (moments[0, (1 + C) * M + 1 + c] + dropped_value[c]) / first
@@ -109,7 +135,12 @@ def _models(
         remainder = (N_error + D_error * _total(G_degree) + cut_off) / D_min
         G[0] = G[0] + arb(float(reference[c]))
         parts.append((G, remainder))
-    return [_assemble(shape, [parts[o]] + [parts[m + k * m + o] for k in range(len(sloped))], [step[i] for i in sloped], sloped) for o in range(m)]
+    return [
+        _assemble(
+            shape, [parts[o]] + [parts[m + k * m + o] for k in range(len(sloped))], [step[i] for i in sloped], sloped
+        )
+        for o in range(m)
+    ]
 
 
 def _values(head: ExactHead, j: int, t: list[Ball], sloped: list[int]) -> list[Ball]:
@@ -129,10 +160,8 @@ def _by_degree(shape: Basis, coefficients: list[Ball]) -> list[Ball]:
     return sums
 
 
-def _assemble(
-    shape: Basis, parts: list[tuple[list[Ball], Ball]], steps: list[Ball], sloped: list[int]
-) -> tuple[np.ndarray, float]:
-    """base + sum_i step_i s_i slope_i, rounded to float64 coefficients with everything else in the remainder."""
+def _assemble(shape: Basis, parts: list[BallModel], steps: list[Ball], sloped: list[int]) -> BallModel:
+    """base + sum_i step_i s_i slope_i."""
     total, remainder = list(parts[0][0]), parts[0][1]
     for (slope, slope_remainder), step, i in zip(parts[1:], steps, sloped, strict=True):
         where = shape.shift[int(shape.linear[i])]
@@ -142,7 +171,4 @@ def _assemble(
             else:
                 remainder = remainder + step * abs(coefficient)
         remainder = remainder + step * slope_remainder
-    out = np.array([float(ball.mid()) if ball.is_finite() else math.nan for ball in total])
-    for ball, rounded in zip(total, out, strict=True):
-        remainder = remainder + abs(ball - arb(float(rounded)))
-    return out, ball_above(remainder)
+    return total, remainder

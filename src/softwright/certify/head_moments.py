@@ -2,8 +2,8 @@
 
 Two ways to the same sums. `shared_moments`: neighbouring boxes of equal radius share one reference point, so that all
 moments of the group are one matrix product; right for smooth heads, where many tokens matter on every box.
-`own_moments`: every box is its own reference and keeps its own few tokens; right for small heads and for hard gates, whose
-scores move too far within a group.
+`own_moments`: every box is its own reference and keeps its own few tokens; right for small heads and for hard gates,
+whose scores move too far within a group.
 
 Notation as in `taylor_head.py`. `theta`, `deviation` and so on are what the rounding of the run network sees of a token
 (`rounding.py`). A bound column holds e^rho times what it bounds, because W e^{q.s} <= W e^rho on the box.
@@ -58,7 +58,7 @@ class ExactHead:
 
 @dataclass
 class Moments:
-    """Sums over the kept tokens for B boxes and C = m (1 + sloped) value columns; what is dropped is bounded beside them."""
+    """Sums over the kept tokens for B boxes and C = m (1 + sloped) value columns; the dropped ones are bounded."""
 
     D: np.ndarray  # (M, B) moments of the weights
     N: list[np.ndarray]  # C times (M, B) moments of weights times u
@@ -101,7 +101,7 @@ def _remainder(rho: np.ndarray, E: np.ndarray, order: int) -> np.ndarray:
 def shared_moments(
     head: ExactHead, shape: Basis, centers: np.ndarray, radius: np.ndarray, accuracy: float
 ) -> Moments | None:
-    """Moments of boxes centers (B, d) +- radius (d,) round a common reference; None if the scores move too far for one."""
+    """Moments of boxes centers (B, d) +- radius (d,) round one reference; None if the scores move too far for it."""
     N, d = head.keys.shape
     m, p, M, B = head.values.shape[1], shape.order, shape.size, len(centers)
     sloped = head.sloped
@@ -150,7 +150,7 @@ def shared_moments(
     # Far tokens: `ceiling` bounds their weight over the whole group, that of the run network included.
     moves = up(size @ reach, d + 2)
     below = np.maximum(moves - S, 0.0) + max(float(np.max(S + moves)), 0.0)
-    log_error = head.engine.log_error(score_size, head.bias_size, size @ largest, below, N, d)
+    log_error = head.engine.log_error(score_size, head.bias_size, size @ largest, below, tokens=N, dim=d)
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error)
     impact = ceiling * (np.max(u_size * stretch, axis=1) + np.max(np.abs(reference) * stretch) + 1.0)
     order = np.argsort(impact)
@@ -238,14 +238,18 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
         off_center += size * largest[:, i, None]
     moves = up(moves, d + 4)
     below = np.maximum(moves - S, 0.0) + np.maximum((S + moves).max(axis=1, keepdims=True), 0.0)
-    log_error = head.engine.log_error(score_size, head.bias_size, up(off_center, d + 4), below, N, d)
+    log_error = head.engine.log_error(score_size, head.bias_size, up(off_center, d + 4), below, tokens=N, dim=d)
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error)
 
     # The largest size of every column bounds what the dropped tokens can add.
     column_size = np.abs(head.values).max(axis=0) * np.ones((B, m))
     if head.slopes is not None and sloped:
-        column_size = (np.abs(head.values) + np.einsum("nmi,bi->bnm", np.abs(head.slopes[:, :, sloped]), largest[:, sloped])).max(axis=1)
-        column_size = np.concatenate([column_size] + [np.abs(head.slopes[:, :, i]).max(axis=0) * np.ones((B, m)) for i in sloped], axis=1)
+        column_size = (
+            np.abs(head.values) + np.einsum("nmi,bi->bnm", np.abs(head.slopes[:, :, sloped]), largest[:, sloped])
+        ).max(axis=1)
+        column_size = np.concatenate(
+            [column_size] + [np.abs(head.slopes[:, :, i]).max(axis=0) * np.ones((B, m)) for i in sloped], axis=1
+        )
     C = column_size.shape[1]
     stretch = np.concatenate([np.ones((B, m))] + [np.repeat(up(scaled[:, i, None]), m, axis=1) for i in sloped], axis=1)
     rank = np.argsort(-ceiling, axis=1)

@@ -1,29 +1,27 @@
 """L_p norms, 1 <= p < infinity, by rigorous integration of the residual's enclosure.
 
-On a box the residual is q + e with q a polynomial in s and |e| <= R. The mean square of q over the box is exact algebra, a
-quadratic form in its coefficients, so with m2 = (sqrt(mean q^2) + R)^2 and sup the largest modulus
+On a box the residual is q + e with q a polynomial in s and |e| <= R. The mean square of q over the box is exact
+algebra, a quadratic form in its coefficients, so with m2 = (sqrt(mean q^2) + R)^2 and sup the largest modulus
 
     mean |q + e|^p  <=  min(sup^p,  m2^{p/2})        for p <= 2   (Jensen)
     mean |q + e|^p  <=  min(sup^p,  sup^{p-2} m2)    for p >= 2.
 
-The integral is the sum over the leaves of volume times that mean; boxes whose bound exceeds the likely value most are halved
-until the sum meets the goal. Several outputs: the norm of max_o |g_o - f_o|, bounded by the sum over the outputs.
-A jump of the target costs only the volume of the boxes that hold it.
+The integral is the sum over the leaves of volume times that mean; boxes whose bound exceeds the likely value most are
+halved until the sum meets the goal. Several outputs: the norm of max_o |g_o - f_o|, bounded by the sum over the
+outputs. A jump of the target costs only the volume of the boxes that hold it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
 from softwright.certify.ball_expression import ball_above, map_balls, precision
 from softwright.certify.directed import U, up
-from softwright.certify.residual import Residual
-from softwright.certify.search import BoxTree, Budget, Progress, evaluate_boxes, start_levels
+from softwright.certify.residual import BoxBounds, Residual
+from softwright.certify.search import BoxTree, Open, Progress, Run, evaluate_boxes, start_levels
 
 
 @dataclass
@@ -64,68 +62,85 @@ def _powers(base: np.ndarray, p: float) -> np.ndarray:
 
 def integrate(
     residual: Residual,
-    low: np.ndarray,
-    high: np.ndarray,
+    box: tuple[np.ndarray, np.ndarray],
     p: float,
     goal: float | None,
-    tightness: float | None,
-    budget: Budget,
-    executor: Executor | None,
-    progress: Callable[[Progress], None] | None,
+    run: Run,
+    *,
+    tightness: float = 0.05,
 ) -> IntegralOutcome:
-    """Bound the L_p norm of the residual by `goal`, or (`tightness`) within a factor of its lower bound."""
-    tree = BoxTree(low, high)
-    nodes, index, level = tree.grid(start_levels(residual))
-    volume = float(np.prod(high - low)) * (1.0 + 1e-14)
+    """Bound the L_p norm of the residual by `goal`, or without one to within `tightness` of its lower bound."""
+    tree = BoxTree(*box)
+    boxes = tree.grid(start_levels(residual))
+    volume = float(np.prod(box[1] - box[0])) * (1.0 + 1e-14)
     evaluations = 0
-    upper = likely = rounding = np.empty(0)
-    kept_nodes, kept_index, kept_level = nodes[:0], index[:0], level[:0]
-    splits = np.empty((0, residual.dim))
-    total = lower_total = np.inf
+    leaves: list[Leaves] = []
+    total, lower = np.inf, 0.0
     finished = interrupted = False
-    while True:
-        try:
-            found = evaluate_boxes(residual, tree, index, level, max(goal or 0.0, 1e-12), executor)
-        except KeyboardInterrupt:
-            interrupted = True
-            break
-        evaluations += len(nodes)
-        mean = np.fmin(_powers(found.upper, p), _mean_power(found.mean_square, found.upper, p))
-        size = np.ldexp(volume, -level.sum(axis=1).astype(np.int32))
-        floor = np.maximum(np.where(found.range_low > 0, found.range_low, 0.0), np.where(found.range_high < 0, -found.range_high, 0.0))
-        lowest = np.maximum(_powers(np.max(floor, axis=0), p) * size * (1.0 - 1e-12) - 1e-280, 0.0)
-        kept_nodes, kept_index = np.concatenate([kept_nodes, nodes]), np.concatenate([kept_index, index])
-        kept_level, splits = np.concatenate([kept_level, level]), np.concatenate([splits, found.split])
-        upper, likely = np.concatenate([upper, up(mean * size)]), np.concatenate([likely, lowest])
-        rounding = np.concatenate([rounding, found.rounding])
-        total = math.fsum(upper) * (1.0 + 4 * U)
-        lower_total = math.fsum(likely) * (1.0 - 4 * U)
-        if progress is not None:
-            worst = root_up(total, p)
-            progress(Progress(1.0, lower_total ** (1 / p), worst, len(upper), len(nodes), budget.elapsed))
-        norm = root_up(total, p)
-        if goal is not None:
-            finished = norm <= goal
-        else:
-            finished = norm <= (1.0 + (tightness or 0.05)) * lower_total ** (1 / p)
-        hopeless = goal is not None and lower_total ** (1 / p) > 1.02 * goal
-        if finished or hopeless or budget.spent or evaluations > budget.boxes:
-            break
-        excess = np.where(np.isfinite(upper), upper - likely, np.inf)
-        order = np.argsort(-excess)
-        finite_total = np.cumsum(np.where(np.isfinite(excess[order]), excess[order], 0.0))
-        count = max(1, int(np.searchsorted(finite_total, 0.6 * finite_total[-1])) + 1, int(np.count_nonzero(~np.isfinite(excess))))
-        chosen, rest = order[:count], order[count:]
-        nodes, index, level = tree.halve(
-            kept_nodes[chosen], kept_index[chosen], kept_level[chosen], np.argmax(splits[chosen], axis=1)
-        )
-        kept_nodes, kept_index, kept_level, splits = kept_nodes[rest], kept_index[rest], kept_level[rest], splits[rest]
-        upper, likely, rounding = upper[rest], likely[rest], rounding[rest]
+    try:
+        while True:
+            found = evaluate_boxes(residual, tree, boxes, max(goal or 0.0, 1e-12), run.executor)
+            evaluations += len(boxes)
+            leaves.append(_contributions(boxes, found, p, volume))
+            whole = _joined(leaves)
+            total = math.fsum(whole.upper) * (1.0 + 4 * U)
+            lower = math.fsum(whole.lower) ** (1 / p) * (1.0 - 1e-12)
+            norm = root_up(total, p)
+            if run.progress is not None:
+                run.progress(Progress(1.0, lower, norm, len(whole.upper), len(boxes), run.budget.elapsed))
+            finished = norm <= (goal if goal is not None else (1.0 + tightness) * lower)
+            hopeless = goal is not None and lower > 1.02 * goal
+            if finished or hopeless or run.budget.spent or evaluations > run.budget.boxes:
+                leaves = [whole]
+                break
+            # Halve the boxes that together hold most of what the bound may be too large by.
+            excess = np.where(np.isfinite(whole.upper), whole.upper - whole.lower, 0.0)
+            order = np.argsort(-np.where(np.isfinite(whole.upper), excess, np.inf))
+            gathered = np.cumsum(excess[order])
+            enough = int(np.searchsorted(gathered, 0.6 * gathered[-1])) + 1
+            count = max(1, enough, int(np.count_nonzero(~np.isfinite(whole.upper))))
+            chosen, rest = order[:count], order[count:]
+            leaves = [whole.take(rest)]
+            boxes = tree.halve(whole.boxes.take(chosen), np.argmax(whole.split[chosen], axis=1))
+    except KeyboardInterrupt:
+        interrupted = True
     data, order = tree.preorder()
-    exact = np.inf if interrupted else root_up(total, p)
-    largest = float(rounding.max()) if len(rounding) and not interrupted else np.inf
-    lower = 0.0 if interrupted else lower_total ** (1 / p) * (1.0 - 1e-12)
-    return IntegralOutcome(finished, data, len(order), evaluations, exact, largest, lower, interrupted)
+    if interrupted:
+        return IntegralOutcome(False, data, len(order), evaluations, np.inf, np.inf, 0.0, True)
+    rounding = float(leaves[0].rounding.max())
+    return IntegralOutcome(finished, data, len(order), evaluations, root_up(total, p), rounding, lower)
+
+
+@dataclass
+class Leaves:
+    """Boxes with their share of the integral: upper and lower bounds, rounding, and where to split."""
+
+    boxes: Open
+    upper: np.ndarray
+    lower: np.ndarray
+    rounding: np.ndarray
+    split: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> Leaves:
+        arrays = (getattr(self, name)[chosen] for name in ("upper", "lower", "rounding", "split"))
+        return Leaves(self.boxes.take(chosen), *arrays)
+
+
+def _joined(parts: list[Leaves]) -> Leaves:
+    boxes = Open(
+        *(np.concatenate([getattr(part.boxes, n) for part in parts]) for n in ("nodes", "index", "level", "known"))
+    )
+    names = ("upper", "lower", "rounding", "split")
+    return Leaves(boxes, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _contributions(boxes: Open, found: BoxBounds, p: float, volume: float) -> Leaves:
+    """Volume times the bounds of the mean of |residual|^p."""
+    mean = np.fmin(_powers(found.upper, p), _mean_power(found.mean_square, found.upper, p))
+    size = np.ldexp(volume, -boxes.level.sum(axis=1).astype(np.int32))
+    away = np.maximum(np.maximum(found.range_low, -found.range_high), 0.0).max(axis=0)  # distance of the range from 0
+    lowest = np.maximum(_powers(away, p) * size * (1.0 - 1e-12) - 1e-280, 0.0)
+    return Leaves(boxes, up(mean * size), lowest, found.rounding, found.split)
 
 
 def _mean_power(mean_square: np.ndarray, sup: np.ndarray, p: float) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Feed-forward networks as targets: `torch.nn.Sequential` of Linear layers and activations.
 
 The target is the network in real arithmetic with exactly the weights stored in the module. Linear layers are one matrix
-product on the coefficients of the Taylor models; piecewise-linear activations are relaxed where their sign is open, smooth
-ones are composed like any other function.
+product on the coefficients of the Taylor models; piecewise-linear activations are relaxed where their sign is open,
+smooth ones are composed like any other function.
 """
 
 from __future__ import annotations
@@ -85,21 +85,23 @@ class MlpTarget(Target):
         width = len(self.names)
         for i, layer in enumerate(self.layers):
             if isinstance(layer, nn.Linear):
-                faults.check(layer.in_features == width, f"layer {i} takes {layer.in_features} numbers, but gets {width}")
+                takes = layer.in_features
+                faults.check(takes == width, f"layer {i} takes {takes} numbers but gets {width}; mend the layers")
                 width = layer.out_features
-                finite = bool(torch.isfinite(layer.weight).all()) and (layer.bias is None or bool(torch.isfinite(layer.bias).all()))
+                parameters = [p for p in (layer.weight, layer.bias) if p is not None]
+                finite = all(bool(torch.isfinite(p).all()) for p in parameters)
                 faults.check(finite, f"layer {i} holds NaN or infinite weights; train or build it again")
             else:
                 faults.check(
                     activation_rule(layer) is not None,
-                    f"layer {i} ({layer}) has no proof rule; use Linear with ReLU, LeakyReLU, Hardtanh, Tanh, Sigmoid, SiLU, "
-                    "GELU or Softplus",
+                    f"layer {i} ({layer}) has no proof rule; use Linear with ReLU, LeakyReLU, Hardtanh, Tanh, Sigmoid, "
+                    "SiLU, GELU or Softplus",
                 )
         faults.raise_if_any()
         self.outputs = width
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        x = torch.as_tensor(np.asarray(points, dtype=np.float64))
+        x = torch.tensor(np.asarray(points, dtype=np.float64))
         with torch.no_grad():
             for layer in self.layers:
                 if isinstance(layer, nn.Linear):

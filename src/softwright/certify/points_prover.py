@@ -1,7 +1,7 @@
 """Tables: a proved error at every point of the table. What lies between the points is not part of the statement.
 
-At a point x_i a Taylor model of radius zero encloses the exact network, and the rounding bound holds as on any box. For a
-float32 network the table's points are rounded to float32 first, as they are when the network is run on them.
+At a point x_i a Taylor model of radius zero encloses the exact network, and the rounding bound holds as on any box. For
+a float32 network the table's points are rounded to float32 first, as they are when the network is run on them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def point_errors(heads: tuple[ExactHead, ...], points: np.ndarray, values: np.nd
             chosen = order[start : start + _BATCH]
             groups = [np.arange(a, min(a + _GROUP, len(chosen))) for a in range(0, len(chosen), _GROUP)]
             found = [
-                head_on_boxes(head, shape, points[chosen], np.zeros((len(chosen), d)), groups, accuracy / len(heads))
+                head_on_boxes(
+                    head, shape, points[chosen], np.zeros((len(chosen), d)), groups, accuracy=accuracy / len(heads)
+                )
                 for head in heads
             ]
             for o in range(values.shape[1]):

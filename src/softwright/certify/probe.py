@@ -7,6 +7,7 @@ crossing of neighbouring scores in one variable. The best points are then improv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +21,9 @@ def _scattered(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
     """A low-discrepancy set (Kronecker sequence of roots of primes), and the corners and centre."""
     d = len(low)
     primes = np.array([2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37][:d])
-    unit = np.mod(np.outer(np.arange(1, count + 1), np.sqrt(primes)), 1.0) if d > 1 else np.linspace(0, 1, count)[:, None]
+    unit = (
+        np.mod(np.outer(np.arange(1, count + 1), np.sqrt(primes)), 1.0) if d > 1 else np.linspace(0, 1, count)[:, None]
+    )
     bits = (np.arange(min(2**d, 256))[:, None] >> np.arange(d)) & 1
     unit = np.concatenate([unit, bits.astype(float), np.full((1, d), 0.5)])
     return np.clip(low + (high - low) * unit, low, high)
@@ -47,7 +50,7 @@ def _crossings(head: ExactHead, low: np.ndarray, high: np.ndarray, most: int = 2
             else:
                 break
         hull.append(j)
-    for a, b in list(zip(hull[:-1], hull[1:], strict=True))[:most]:
+    for a, b in list(pairwise(hull))[:most]:
         gap = keys[b] - keys[a]
         t = (bias[a] - bias[b]) / gap + np.array([0.0, 0.5, -0.5, 1.28, -1.28, 3.0, -3.0, 8.0, -8.0]) / gap
         points.append(t / head.scale[0] + head.center[0])

@@ -1,15 +1,16 @@
 """`certify`: a proof that a network is close to its target, or a point where it is not.
 
     certify(network, target, bound=1e-6)       proved, refuted (with a witness), or undecided within the budget
-    certify(network, target, tightness=0.05)   the smallest bound it can prove: sup |g - f| in [lower, (1 + tightness) lower]
+    certify(network, target, tightness=0.05)   the smallest bound it can prove: sup |g - f| in [lower, (1 + tightness)
+    lower]
 
-The statement proved is that of `Certificate`: |fl(g) - f| <= exact_part + rounding_part <= bound on the whole domain, for
-the network with the parameters it has, run in its dtype by the engine named. The proof of |g - f| <= exact_part is a
-bisection tree on whose leaves Taylor models meet the bound (`search.py`, `residual.py`, `taylor_head.py`); the rounding
-part is bounded on the same leaves (`rounding.py`).
+The statement proved is that of `Certificate`: |fl(g) - f| <= exact_part + rounding_part <= bound on the whole domain,
+for the network with the parameters it has, run in its dtype by the engine named. The proof of |g - f| <= exact_part is
+a bisection tree on whose leaves Taylor models meet the bound (`search.py`, `residual.py`, `taylor_head.py`); the
+rounding part is bounded on the same leaves (`rounding.py`).
 
-The prover itself assumes IEEE float64 arithmetic rounded to nearest and matrix products that add n products in some order
-(no Strassen-like schemes); `verify` re-proves a certificate in ball arithmetic without these assumptions.
+The prover itself assumes IEEE float64 arithmetic rounded to nearest and matrix products that add n products in some
+order (no Strassen-like schemes); `verify` re-proves a certificate in ball arithmetic without these assumptions.
 """
 
 from __future__ import annotations
@@ -18,182 +19,28 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from torch import nn
+from flint import arb
 
 from softwright.attention.network import AttentionNetwork
 from softwright.certify.ball_expression import ball_below, evaluate, precision
-from softwright.certify.certificate import Certificate, sum_rounded_up
-from softwright.certify.exact_network import check_network, dtype_name, exact_heads, float_values
+from softwright.certify.certificate import sum_rounded_up
+from softwright.certify.exact_network import dtype_name
 from softwright.certify.integrate import integrate, root_up
-from softwright.certify.mlp_models import MlpTarget
 from softwright.certify.points_prover import point_errors
 from softwright.certify.probe import worst_points
-from softwright.certify.residual import ORDERS, Residual
-from softwright.certify.rounding import ASSUMPTIONS
-from softwright.certify.search import Budget, Goal, Outcome, Progress, lower_at, search, start_levels
-from softwright.certify.series import Basis
-from softwright.certify.sum_prover import SumOutcome, prove_sum, split_problem
-from softwright.certify.target_models import models_of
-from softwright.certify.taylor_model import TaylorModel
+from softwright.certify.question import Certification, Problem, Status, as_point, below, pose
+from softwright.certify.search import Budget, Goal, Outcome, Progress, Run, lower_at, search
+from softwright.certify.sum_prover import prove_sum, split_problem
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.fileformat import weights_sha256
-from softwright.targets.coerce import as_target
 from softwright.targets.expression import Expression
 from softwright.targets.table import Table
-from softwright.targets.target import Target
 
-Status = Literal["proved", "refuted", "undecided"]
 _SLACK = 0.02  # share of the stated bound kept free, so that a checker with other enclosures agrees
-
-
-@dataclass
-class Certification:
-    """What `certify` found. `certificate` is there exactly when `status` is "proved".
-
-    `bound` is what was asked (or, with `tightness`, what was found); `lower` is the largest error that is certain, seen at
-    `witness`. An undecided search still proved something: `proved_bound` (infinite if it was cut off too early), with
-    `weaker` the certificate of that. `leaf_upper` holds the proved error on every leaf, in the order of the tree.
-    """
-
-    status: Status
-    bound: float
-    lower: float
-    witness: tuple[float, ...] = ()
-    certificate: Certificate | None = None
-    reason: str = ""
-    boxes: int = 0
-    evaluations: int = 0
-    seconds: float = 0.0
-    proved_bound: float = math.inf
-    weaker: Certificate | None = None
-    leaf_upper: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
-
-    @property
-    def proved(self) -> bool:
-        return self.status == "proved"
-
-    def __str__(self) -> str:
-        if self.status == "proved":
-            return f"proved: {self.certificate}"
-        at = ", ".join(f"{x:.17g}" for x in self.witness)
-        if self.status == "refuted":
-            return f"refuted: the error is at least {self.lower:.6g} > {self.bound:.6g} at ({at})"
-        return f"undecided: {self.reason}; the error is between {self.lower:.4g} and {self.proved_bound:.4g}"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A checked question: what is to be proved, on what, for which run."""
-
-    network: AttentionNetwork
-    target: Target
-    domain: Box
-    engine: str
-    residual: Residual
-    assumptions: tuple[str, ...]
-    started: float
-
-    def error(self, points: np.ndarray) -> np.ndarray:
-        """|g - f| in plain float64, largest output; 0 where f is undefined. Only steers."""
-        with np.errstate(all="ignore"):
-            difference = np.abs(float_values(self.residual.heads, points) - self.target(points) - self.residual.constant)
-        return np.nan_to_num(np.max(difference, axis=1), nan=0.0, posinf=0.0)
-
-    def certificate(
-        self, bound: float, exact: float, rounding: float, outcome: Outcome | SumOutcome, method: str = "taylor"
-    ) -> Certificate:
-        return Certificate(
-            norm="sup",
-            bound=bound,
-            exact_part=exact,
-            rounding_part=rounding,
-            domain={name: (low, high) for name, low, high in self.domain},
-            dtype=dtype_name(self.network),
-            engine=self.engine,
-            method=method,
-            order=self.residual.order,
-            boxes=outcome.leaves,
-            tree=outcome.parts if isinstance(outcome, SumOutcome) else (outcome.tree or None),
-            weights_sha256=network_sha256(self.network),
-            target=self.target.describe(),
-            version=_version(),
-            seconds=time.perf_counter() - self.started,
-            assumptions=self.assumptions,
-            lower=outcome.lower,
-            witness=_point(outcome.witness),
-        )
-
-
-def _point(witness: np.ndarray | None) -> tuple[float, ...]:
-    return () if witness is None else tuple(float(x) for x in witness)
-
-
-def _version() -> str:
-    from softwright import __version__
-
-    return __version__
-
-
-def network_sha256(network: AttentionNetwork) -> str:
-    """The hash of the weights as a model file stores them."""
-    return weights_sha256({name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()})
-
-
-def pose(
-    network: AttentionNetwork, target: Any, domain: Box | None, engine: str, order: int | None = None
-) -> Problem:
-    """Check a question and bring it to the form the search needs; all faults at once."""
-    started = time.perf_counter()
-    faults = Faults("certify")
-    if not isinstance(network, AttentionNetwork):
-        raise InvalidInput("certify", [f"{type(network).__name__} is not an AttentionNetwork; build one first"])
-    check_network(network, engine, faults)
-    box = domain if domain is not None else network.box
-    faults.check(
-        box.names == network.names,
-        f"the domain has the sides {', '.join(box.names)}, the network takes {', '.join(network.names)}; name them alike",
-    )
-    try:
-        if isinstance(target, nn.Sequential):
-            target = MlpTarget(target, network.names)
-        wanted = as_target(target, network.box)
-    except InvalidInput as error:
-        faults.found += error.faults
-        wanted = None
-    if wanted is not None:
-        faults.check(
-            wanted.outputs == network.outputs,
-            f"the target has {wanted.outputs} output(s), the network {network.outputs}; they must agree",
-        )
-        if isinstance(wanted, Expression) and box.names == network.names:
-            faults.found += [report for report in wanted.find_undefined(box) if "may be" not in report]
-    faults.check(
-        network.box.dim in ORDERS, f"{network.box.dim} variables are more than the {max(ORDERS)} that can be certified"
-    )
-    faults.raise_if_any()
-    if wanted is None:
-        raise InvalidInput("certify", ["no target given"])
-    models, assumptions = (_nothing, ()) if isinstance(wanted, Table) else models_of(wanted, network.names, box)
-    residual = Residual(
-        heads=exact_heads(network, engine),
-        target=models,
-        dim=box.dim,
-        outputs=network.outputs,
-        order=order or ORDERS[box.dim],
-        constant=np.zeros(network.outputs),
-    )
-    return Problem(network, wanted, box, engine, residual, (*assumptions, *ASSUMPTIONS[dtype_name(network)]), started)
-
-
-def _nothing(shape: Basis, centers: np.ndarray, radii: np.ndarray) -> list[TaylorModel]:
-    """A table has no models between its points; it is certified at them."""
-    raise InvalidInput("certify", ["a table is certified at its points only"])
 
 
 def exponent_of(norm: str | float) -> float | None:
@@ -225,7 +72,18 @@ def certify(
     progress: Callable[[Progress], None] | None = None,
     order: int | None = None,
 ) -> Certification:
-    """Prove that the network is within `bound` of the target on the domain, or find the smallest bound (`tightness`)."""
+    """Prove that the network is within `bound` of the target on the domain, or find the smallest bound (`tightness`).
+
+    target       a formula, an `Expression`, a `Function` with a promise, a `Table`, or a `torch.nn.Sequential`
+    bound, tightness   the two questions, see above; with neither, tightness = 0.05
+    domain       a box with the network's variables; the network's own box unless given
+    norm         "sup", or "L1", "L2", any p >= 1: (integral of |network - target|^p)^(1/p)
+    engine       how the network will be run: "sdpa" or "factorised"
+    max_seconds, max_boxes     the budget
+    executor     a `concurrent.futures.Executor` of processes that bounds batches of boxes
+    progress     called after every round with a `Progress`
+    order        degree of the Taylor models; chosen by the number of variables unless given
+    """
     faults = Faults("certify")
     if bound is not None:
         faults.check(tightness is None, "bound and tightness are two questions; ask one of them")
@@ -242,16 +100,16 @@ def certify(
         faults.found += error.faults
     faults.raise_if_any()
     problem = pose(network, target, domain, engine, order)
-    budget = Budget(max_seconds, max_boxes)
+    run = Run(Budget(max_seconds, max_boxes), executor, progress)
     if isinstance(problem.target, Table):
         if p is not None:
             raise InvalidInput("certify", ["a table has no integral; use norm='sup', which is the error at its points"])
         return _points(problem, problem.target, bound)
     if p is not None:
-        return _integral(problem, p, bound, tightness, budget, executor, progress)
+        return _integral(problem, p, bound, tightness, run)
     if split_problem(problem.residual, problem.target, problem.domain.names) is not None:
-        return _sum(problem, bound, tightness, budget, executor, progress)
-    return _sup(problem, bound, tightness, budget, executor, progress)
+        return _sum(problem, bound, tightness, run)
+    return _sup(problem, bound, tightness, run)
 
 
 def _points(problem: Problem, table: Table, bound: float | None) -> Certification:
@@ -265,8 +123,10 @@ def _points(problem: Problem, table: Table, bound: float | None) -> Certificatio
     exact, rounding = float(np.max(found.upper, initial=0.0)), float(np.max(found.rounding, initial=0.0))
     total, lower = sum_rounded_up(exact, rounding), float(np.max(found.lower, initial=0.0))
     witness = points[inside][worst] if len(found.lower) else None
-    outcome = Outcome(True, False, b"", len(found.lower), len(found.lower), exact, rounding, lower, witness, found.upper)
-    common = {"lower": lower, "witness": _point(witness), "boxes": outcome.leaves, "leaf_upper": found.upper}
+    outcome = Outcome(
+        True, False, b"", len(found.lower), len(found.lower), exact, rounding, lower, witness, found.upper
+    )
+    common = {"lower": lower, "witness": as_point(witness), "boxes": outcome.leaves, "leaf_upper": found.upper}
     stated = total if bound is None else bound
     if total > stated:
         status: Status = "refuted" if float(np.max(found.lower - found.rounding)) > stated else "undecided"
@@ -278,28 +138,22 @@ def _points(problem: Problem, table: Table, bound: float | None) -> Certificatio
     return _finish(problem, Certification("proved", stated, certificate=certificate, proved_bound=stated, **common))
 
 
-def _integral(
-    problem: Problem,
-    p: float,
-    bound: float | None,
-    tightness: float | None,
-    budget: Budget,
-    executor: Executor | None,
-    progress: Callable[[Progress], None] | None,
-) -> Certification:
+def _integral(problem: Problem, p: float, bound: float | None, tightness: float | None, run: Run) -> Certification:
     """An L_p norm. Rounding adds its largest value times the p-th root of the volume."""
-    low, high = problem.domain.lower, problem.domain.upper
+    box = (problem.domain.lower, problem.domain.upper)
     residual = replace(problem.residual, with_mean_square=True)
     _, _, sampled = lower_at(residual, problem.domain.sample(32), bound or 1e-9)
-    root = root_up(float(np.prod(high - low)) * (1.0 + 1e-14), p)
+    root = root_up(float(np.prod(box[1] - box[0])) * (1.0 + 1e-14), p)
     goal = None
     if bound is not None:
         share = max(0.01 * bound, 2.0 * float(np.max(sampled.rounding)) * root)
-        goal = _below(bound, share)
+        goal = below(bound, share)
         if not goal > 0:
             reason = f"rounding alone may reach {share / 2:.3g}; ask for more" + _dtype_advice(problem)
             return _finish(problem, Certification("undecided", bound, 0.0, reason=reason))
-    found = integrate(residual, low, high, p, goal, tightness, budget, executor, progress)
+    found = integrate(residual, box, p, goal, run, tightness=_inner(tightness))
+    if bound is None:
+        found.exact *= _outer(tightness)
     rounding = 1.25 * found.rounding * root
     common = {"lower": found.lower, "boxes": found.leaves, "evaluations": found.evaluations}
     if bound is not None and found.lower > bound + rounding:
@@ -312,27 +166,36 @@ def _integral(
     outcome = Outcome(
         True, False, found.tree, found.leaves, found.evaluations, found.exact, rounding, 0.0, None, np.empty(0)
     )
-    exact = found.exact if bound is None else _below(bound, rounding)
+    exact = found.exact if bound is None else below(bound, rounding)
     certificate = replace(
         problem.certificate(stated, exact, rounding, outcome), norm="Lp", p=p, lower=min(found.lower, stated)
     )
     return _finish(problem, Certification("proved", stated, certificate=certificate, proved_bound=stated, **common))
 
 
-def _sum(
-    problem: Problem,
-    bound: float | None,
-    tightness: float | None,
-    budget: Budget,
-    executor: Executor | None,
-    progress: Callable[[Progress], None] | None,
-) -> Certification:
+def _inner(tightness: float | None) -> float:
+    """What the search aims at, so that the stated bound with its slack is as tight as asked."""
+    asked = 0.05 if tightness is None else tightness
+    return (1.0 + asked) / (1.0 + _SLACK * min(1.0, asked / 0.05)) - 1.0
+
+
+def _outer(tightness: float | None) -> float:
+    """By how much the stated bound exceeds what was proved: room for a checker with other enclosures."""
+    return 1.0 + 0.5 * _SLACK * min(1.0, (0.05 if tightness is None else tightness) / 0.05)
+
+
+def _sum(problem: Problem, bound: float | None, tightness: float | None, run: Run) -> Certification:
     """An additive problem: one proof for each group of variables."""
     divided = split_problem(problem.residual, problem.target, problem.domain.names)
     if divided is None:
-        return _sup(problem, bound, tightness, budget, executor, progress)
-    found = prove_sum(problem.residual, *divided, problem.domain, bound, tightness, budget, executor, progress)
-    common = {"lower": found.lower, "witness": _point(found.witness), "boxes": found.leaves, "evaluations": found.evaluations}
+        return _sup(problem, bound, tightness, run)
+    found = prove_sum(problem.residual, divided, problem.domain, bound, run, tightness=tightness)
+    common = {
+        "lower": found.lower,
+        "witness": as_point(found.witness),
+        "boxes": found.leaves,
+        "evaluations": found.evaluations,
+    }
     if bound is not None and found.lower > bound:
         refuted = _refute(problem, found.witness, found.lower, bound)
         if refuted is not None:
@@ -343,68 +206,54 @@ def _sum(
         return _finish(problem, Certification("undecided", asked, reason=reason, **common))
     exact, total = found.exact, sum_rounded_up(found.exact, found.rounding)
     if bound is not None:
-        exact, total = _below(bound, found.rounding), bound
+        exact, total = below(bound, found.rounding), bound
     certificate = problem.certificate(total, exact, found.rounding, found)
     return _finish(problem, Certification("proved", total, certificate=certificate, proved_bound=total, **common))
 
 
-def _sup(
-    problem: Problem,
-    bound: float | None,
-    tightness: float | None,
-    budget: Budget,
-    executor: Executor | None,
-    progress: Callable[[Progress], None] | None,
-) -> Certification:
-    low, high = problem.domain.lower, problem.domain.upper
+def _sup(problem: Problem, bound: float | None, tightness: float | None, run: Run) -> Certification:
+    """The sup norm over the whole domain by one search."""
+    box = (problem.domain.lower, problem.domain.upper)
     count = {1: 2000, 2: 2500}.get(problem.domain.dim, 3000)
-    points, values = worst_points(problem.error, problem.residual.heads, low, high, count)
+    points, values = worst_points(problem.error, problem.residual.heads, *box, count)
     accuracy = bound if bound is not None else max(float(values[0]), 1e-300)
     lower, witness, _ = lower_at(problem.residual, points, accuracy)
     _, _, sampled = lower_at(problem.residual, problem.domain.sample(32), accuracy)
     rounding = float(np.max(sampled.rounding))
     if bound is None:
-        inner = (1.0 + (tightness or 0.0)) / (1.0 + _SLACK * min(1.0, (tightness or 0.0) / 0.05)) - 1.0
-        goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, inner)
-        outcome = search(problem.residual, low, high, goal, budget, start_levels(problem.residual), lower, witness, executor, progress)
+        goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, _inner(tightness))
+        outcome = search(problem.residual, box, goal, run, lower=lower, witness=witness)
         return _conclude(problem, bound, tightness, outcome)
     if lower > bound:
         refuted = _refute(problem, witness, lower, bound)
         if refuted is not None:
-            return _finish(problem, Certification("refuted", bound, refuted, _point(witness)))
-    # The bound is shared between the exact part and the rounding part. How much rounding the worst leaf needs is only known
-    # afterwards; if it was too much for the share, the search is repeated with the share it needs.
+            return _finish(problem, Certification("refuted", bound, refuted, as_point(witness)))
+    # The bound is shared between the exact part and the rounding part. How much rounding the worst leaf needs is only
+    # known afterwards; if it was too much for the share, the search is repeated with the share it needs.
     share = max(min(max(2.0 * rounding, 0.01 * bound), 0.5 * (bound - 1.005 * lower)), 1.05 * rounding)
     outcome: Outcome | None = None
     for _ in range(3):
-        exact = _below(bound, share)
+        exact = below(bound, share)
         if not exact > lower:
             break
         goal = Goal(exact * (1.0 - 1e-12), share * (1.0 - 1e-12))
-        outcome = search(problem.residual, low, high, goal, budget, start_levels(problem.residual), lower, witness, executor, progress)
+        outcome = search(problem.residual, box, goal, run, lower=lower, witness=witness)
         lower, witness = outcome.lower, outcome.witness
-        if not outcome.finished or outcome.rounding <= share or budget.spent:
+        if not outcome.finished or outcome.rounding <= share or run.budget.spent:
             break
         share = 1.05 * outcome.rounding
     if outcome is None or (outcome.finished and outcome.rounding > share):
+        most = max(rounding, share / 1.05)
         reason = (
-            f"the rounding of {dtype_name(problem.network)} alone may reach {max(rounding, share / 1.05):.3g} beside an exact "
-            f"error of {lower:.3g}; ask for more than {lower + 1.1 * max(rounding, share / 1.05):.3g}" + _dtype_advice(problem)
+            f"the rounding of {dtype_name(problem.network)} alone may reach {most:.3g} beside an exact error of "
+            f"{lower:.3g}; ask for more than {lower + 1.1 * most:.3g}" + _dtype_advice(problem)
         )
-        return _finish(problem, Certification("undecided", bound, lower, _point(witness), reason=reason))
+        return _finish(problem, Certification("undecided", bound, lower, as_point(witness), reason=reason))
     return _conclude(problem, bound, tightness, outcome, share)
 
 
 def _dtype_advice(problem: Problem) -> str:
     return ", or use float64" if dtype_name(problem.network) == "float32" else ""
-
-
-def _below(bound: float, part: float) -> float:
-    """The largest float whose exact sum with `part` does not exceed `bound`."""
-    rest = bound - part
-    while Fraction(rest) + Fraction(part) > Fraction(bound):
-        rest = math.nextafter(rest, -math.inf)
-    return rest
 
 
 def _refute(problem: Problem, witness: np.ndarray | None, lower: float, bound: float) -> float | None:
@@ -422,8 +271,6 @@ def _refute(problem: Problem, witness: np.ndarray | None, lower: float, bound: f
             output = problem.network.evaluate(point.astype(float)[None], engine=problem.engine)[0]
             worst = 0.0
             with precision(200):
-                from flint import arb
-
                 named = {name: arb(float(x)) for name, x in zip(problem.domain.names, point, strict=True)}
                 for node, value in zip(problem.target.nodes, output, strict=True):
                     gap = abs(evaluate(node, named) - arb(float(value)))
@@ -440,7 +287,7 @@ def _conclude(
 ) -> Certification:
     common = {
         "lower": outcome.lower,
-        "witness": _point(outcome.witness),
+        "witness": as_point(outcome.witness),
         "boxes": outcome.leaves,
         "evaluations": outcome.evaluations,
         "leaf_upper": outcome.leaf_upper,
@@ -451,15 +298,17 @@ def _conclude(
             return _finish(problem, Certification("refuted", bound, **{**common, "lower": found}))
     weaker = None
     if math.isfinite(outcome.exact) and math.isfinite(outcome.rounding):
-        slack = 1.0 + 0.5 * _SLACK * min(1.0, (tightness or 0.05) / 0.05)
+        slack = _outer(tightness)
         exact, rounding = max(outcome.exact * slack, outcome.lower), outcome.rounding * slack
         weaker = problem.certificate(sum_rounded_up(exact, rounding), exact, rounding, outcome)
     if outcome.finished and bound is not None:
         stated = min(share, 1.25 * outcome.rounding)
-        certificate = problem.certificate(bound, _below(bound, stated), stated, outcome)
+        certificate = problem.certificate(bound, below(bound, stated), stated, outcome)
         return _finish(problem, Certification("proved", bound, certificate=certificate, proved_bound=bound, **common))
     if outcome.finished and weaker is not None:
-        return _finish(problem, Certification("proved", weaker.bound, certificate=weaker, proved_bound=weaker.bound, **common))
+        return _finish(
+            problem, Certification("proved", weaker.bound, certificate=weaker, proved_bound=weaker.bound, **common)
+        )
     proved = weaker.bound if weaker is not None else math.inf
     if outcome.interrupted:
         reason = "interrupted"

@@ -13,11 +13,11 @@ from functools import lru_cache
 import numpy as np
 
 from softwright.certify.directed import gamma, up
+from softwright.certify.head_moments import ExactHead
 from softwright.certify.rounding import sum_error
 from softwright.certify.series import Basis, basis
-from softwright.certify.head_moments import ExactHead
 from softwright.certify.taylor_head import HeadOnBoxes, head_on_boxes
-from softwright.certify.taylor_model import TaylorModel
+from softwright.certify.taylor_model import TaylorModel, constant
 
 # (shape, centers (B, d), radii (B, d)) -> one model an output
 TargetModels = Callable[[Basis, np.ndarray, np.ndarray], list[TaylorModel]]
@@ -41,7 +41,11 @@ class BoxBounds:
 
     def take(self, chosen: np.ndarray) -> BoxBounds:
         return BoxBounds(
-            *(getattr(self, name)[chosen] for name in ("upper", "lower", "rounding", "rounding_center", "split")),
+            self.upper[chosen],
+            self.lower[chosen],
+            self.rounding[chosen],
+            self.rounding_center[chosen],
+            self.split[chosen],
             self.range_low[:, chosen],
             self.range_high[:, chosen],
             self.mean_square[:, chosen],
@@ -56,7 +60,9 @@ def concatenate(parts: Sequence[BoxBounds]) -> BoxBounds:
         return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
     names = ("upper", "lower", "rounding", "rounding_center", "split")
-    return BoxBounds(*(joined(name) for name in names), *(joined(n, 1) for n in ("range_low", "range_high", "mean_square")))
+    return BoxBounds(
+        *(joined(name) for name in names), *(joined(n, 1) for n in ("range_low", "range_high", "mean_square"))
+    )
 
 
 @dataclass(frozen=True)
@@ -90,38 +96,39 @@ class Residual:
         B, m = len(centers), self.outputs
         targets = self.target(shape, centers, radii)
         share = accuracy / max(1, len(self.heads))
-        per_head = [head_on_boxes(head, shape, centers, radii, groups, share) for head in self.heads]
+        per_head = [head_on_boxes(head, shape, centers, radii, groups, accuracy=share) for head in self.heads]
         noise = sum((np.max(h.noise, axis=0) for h in per_head), np.zeros(B))
-        residuals = [self._combine([h.models[o] for h in per_head], targets[o], o) for o in range(m)]
+        network = [self._network([h.models[o] for h in per_head], targets[o]) for o in range(m)]
         if self.escalate and self.heads:
-            center = np.max([np.abs(r.coefficients[0]) for r in residuals], axis=0)
-            noisy = (noise > _NOISY * accuracy) | ((center + noise > accuracy) & (center - noise <= accuracy) & (noise > 1e-4 * accuracy))
-            again = np.flatnonzero(noisy & np.isfinite(noise))
-            if len(again):
-                self._escalate(again, centers, radii, share, per_head)
-                residuals = [self._combine([h.models[o] for h in per_head], targets[o], o) for o in range(m)]
-        return self._collect(residuals, per_head, radii)
+            rough = [n.coefficients[0] - f.coefficients[0] for n, f in zip(network, targets, strict=True)]
+            center = np.max(np.abs(rough), axis=0)
+            open_sign = (center + noise > accuracy) & (center - noise <= accuracy) & (noise > 1e-4 * accuracy)
+            for i in np.flatnonzero(((noise > _NOISY * accuracy) | open_sign) & np.isfinite(noise)):
+                self._escalate(int(i), centers[i], radii[i], share, network)
+        return self._collect([self._difference(network[o], targets[o], o) for o in range(m)], per_head, radii)
 
-    def _combine(self, models: Sequence[TaylorModel], target: TaylorModel, output: int) -> TaylorModel:
-        total = -target
-        for model in models:
-            total = total + model
-        return total if self.constant[output] == 0.0 else total.plus(-self.constant[output])
+    def _network(self, models: Sequence[TaylorModel], like: TaylorModel) -> TaylorModel:
+        """The sum of the heads' models of one output."""
+        total = constant(like.shape, np.zeros(like.boxes))
+        for n, model in enumerate(models):
+            total = total + model if n else model.copy()
+        return total
+
+    def _difference(self, network: TaylorModel, target: TaylorModel, output: int) -> TaylorModel:
+        gap = network - target
+        return gap if self.constant[output] == 0.0 else gap.plus(-self.constant[output])
 
     def _escalate(
-        self, chosen: np.ndarray, centers: np.ndarray, radii: np.ndarray, share: float, per_head: list[HeadOnBoxes]
+        self, box: int, center: np.ndarray, radius: np.ndarray, share: float, network: list[TaylorModel]
     ) -> None:
-        """Replace the models of the chosen boxes by ball-arithmetic ones."""
-        from softwright.certify.flint_models import head_models_in_balls
+        """Replace the network's models on one box by those of ball arithmetic where they are sharper."""
+        from softwright.certify.flint_models import network_models_in_balls
 
-        shape = basis(self.dim, self.order)
-        for head, found in zip(self.heads, per_head, strict=True):
-            for i in chosen:
-                sharper = head_models_in_balls(head, shape, centers[i], radii[i], share)
-                for model, (coefficients, remainder) in zip(found.models, sharper, strict=True):
-                    if remainder < model.remainder[i] or not np.isfinite(model.remainder[i]):
-                        model.coefficients[:, i] = coefficients
-                        model.remainder[i] = remainder
+        found = network_models_in_balls(self.heads, basis(self.dim, self.order), center, radius, share)
+        for model, (coefficients, remainder) in zip(network, found, strict=True):
+            if remainder < model.remainder[box] or not np.isfinite(model.remainder[box]):
+                model.coefficients[:, box] = coefficients
+                model.remainder[box] = remainder
 
     def _collect(self, residuals: list[TaylorModel], per_head: list[HeadOnBoxes], radii: np.ndarray) -> BoxBounds:
         B, d = radii.shape
@@ -152,7 +159,10 @@ class Residual:
             rounding_center = rounding_center + np.nan_to_num(h.rounding_center, nan=np.inf)
         if per_head:
             sizes = sum((h.size for h in per_head), np.zeros((m, B)))
-            rounding = up(rounding + sum_error(self.heads[0].engine, max(self.summed_heads, len(per_head)), sizes), len(per_head) + 4)
+            rounding = up(
+                rounding + sum_error(self.heads[0].engine, max(self.summed_heads, len(per_head)), sizes),
+                len(per_head) + 4,
+            )
         worst = np.max(rounding, axis=0)
         return BoxBounds(
             np.where(np.isnan(upper), np.inf, upper),
@@ -164,7 +174,6 @@ class Residual:
             highs,
             squares,
         )
-
 
 
 @lru_cache(maxsize=16)

@@ -2,13 +2,14 @@
 
 What runs (attention/network.py), u the unit roundoff of the dtype, N tokens, A of them "kept" on a box:
 
-1. t = (x - center) * scale in two roundings: a relative error of at most 2u + u^2 in each coordinate. A change of t moves
+1. t = (x - center) * scale in two roundings: a relative error of at most 2u + u^2 in each coordinate. A change of t
+moves
    all scores; what all tokens share cancels in the softmax, so token j sees only |k_j - kbar| |t| (2u + u^2).
 2. scores k_j.t + b_j as a dot product of d + 1 terms: gamma_{d+1} (|k_j| |t| + |b_j|). The zero padding is exact.
 3. minus the maximum: u (m - s_j); exp with relative error `exp_error`. The flash kernel keeps a running maximum over
-   blocks of keys and rescales by exp(old - new): the arguments telescope to m - s_j again, and every block adds one exp and
-   one product, charged as n_blocks (exp_error + 2u).
-   Together: computed weight = exact weight * (1 + theta), |theta_j| <= theta_j.
+   blocks of keys and rescales by exp(old - new): the arguments telescope to m - s_j again, and every block adds one exp
+   and one product, charged as n_blocks (exp_error + 2u). Together: computed weight = exact weight * (1 + theta),
+   |theta_j| <= theta_j.
 4. the sums of weights and of weighted values, a reciprocal, a product. A node of the summation tree that joins two kept
    tokens rounds by u; there are at most A - 1 of them in any tree. A node that adds a subtree of dropped tokens only
    errs by at most that subtree, because rounding to nearest never errs by more than the smaller addend.
@@ -20,13 +21,14 @@ With w the exact softmax weights, tau = sum w theta and V = sum w |v|:
     |fl(g) - g| <= S + [E + gamma_n (V' + E) + gamma_n (|g| + S)] / (1 - gamma_n) + 4 T,       n = A + n_blocks + 6,
     S = sum w theta |v - g| / (1 - tau),   V' = V (1 + theta_max)/(1 - tau),   E the same of the errors of step 5,
 
-where T is the dropped tokens' mass times value. Where theta is of no use (gates so hard that a score's rounding changes the
-weights), S is replaced by the spread of the kept values, which is small where such gates meet. The factorised engine has d small softmaxes: theta is the sum over
-the axes, every axis sums twice (n = sum_i (2 n_i + 6)), and nothing is dropped from its sums.
+where T is the dropped tokens' mass times value. Where theta is of no use (gates so hard that a score's rounding changes
+the weights), S is replaced by the spread of the kept values, which is small where such gates meet. The factorised
+engine has d small softmaxes: theta is the sum over the axes, every axis sums twice (n = sum_i (2 n_i + 6)), and nothing
+is dropped from its sums.
 
 Assumed and written into the certificate: IEEE arithmetic in the dtype with no reduced-precision matrix products (TF32,
-bfloat16), and the accuracy of exp in torch's kernels. Float32 kernels use a vector exp specified to 20 ulp, float64 ones
-to 1 ulp; 32 and 4 ulp are charged. bfloat16 and float16 are refused.
+bfloat16), and the accuracy of exp in torch's kernels. Float32 kernels use a vector exp specified to 20 ulp, float64
+ones to 1 ulp; 32 and 4 ulp are charged. bfloat16 and float16 are refused.
 """
 
 from __future__ import annotations
@@ -88,6 +90,7 @@ class RunEngine:
         bias_size: np.ndarray,
         shift_size: np.ndarray,
         below_maximum: np.ndarray,
+        *,
         tokens: int,
         dim: int,
     ) -> np.ndarray:
@@ -102,7 +105,9 @@ class RunEngine:
         else:
             score = self.arithmetic.gamma(dim + 1) * (score_size * (1 + 4 * u) + bias_size)
             exps = (1 + tokens // _KEY_BLOCK) * (self.arithmetic.exp_error + 2 * u)
-        argument = score + (2 * u + u * u) * shift_size + u * (below_maximum + 2 * score) + dim * self.arithmetic.smallest
+        argument = (
+            score + (2 * u + u * u) * shift_size + u * (below_maximum + 2 * score) + dim * self.arithmetic.smallest
+        )
         return up(argument + 2 * exps)  # log((1 + e)^k) and -log((1 - e)^k) stay below 2 e k
 
     @staticmethod
@@ -138,14 +143,15 @@ def head_error(
     tokens: int,
     largest: TokenExtremes,
     means: np.ndarray,
+    *,
     offset: np.ndarray,
     head_size: np.ndarray,
     dropped: np.ndarray,
 ) -> np.ndarray:
     """|fl(g) - g| (B,) of one head and output from upper bounds (B,) on each box.
 
-    means (4, B) = sums of w times theta, theta |v - ref|, |v| and the value error; offset >= |g - ref|, head_size >= |g|;
-    dropped = sum over dropped tokens of w (|v| + |g|).
+    means (4, B) = sums of w times theta, theta |v - ref|, |v| and the value error; offset >= |g - ref|, head_size >=
+    |g|; dropped = sum over dropped tokens of w (|v| + |g|).
     """
     n = engine.arithmetic.gammas(engine.roundings(kept, tokens))
     theta_mean, theta_deviation, value_mean, value_error_mean = means
@@ -157,9 +163,7 @@ def head_error(
     hull = total(2.0 * largest.deviation, largest.value, largest.value_error)
     left = 1.0 - np.where(theta_mean < 0.5, theta_mean, np.nan)
     grow = (1.0 + largest.theta) / left
-    weighted = total(
-        (theta_deviation + offset * theta_mean) / left, value_mean * grow, value_error_mean * grow
-    )
+    weighted = total((theta_deviation + offset * theta_mean) / left, value_mean * grow, value_error_mean * grow)
     best = np.fmin(hull, np.where(np.isfinite(largest.theta), weighted, np.nan))
     blocks = 1 + tokens // _KEY_BLOCK
     underflow = 8.0 * tokens * (blocks + 4) * (largest.value + 1.0) * engine.arithmetic.smallest

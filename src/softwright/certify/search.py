@@ -1,8 +1,8 @@
 """Branch and bound over a bisection tree of the domain.
 
-The tree starts at the domain and only ever halves a box at its exact midpoint, so a leaf is known by integers: along each
-variable an index i and a level l, the interval [i, i + 1] / 2^l of the domain. Centres and radii are floats that cover the
-exact leaf; on domains whose ends are short binary fractions they are exact.
+The tree starts at the domain and only ever halves a box at its exact midpoint, so a leaf is known by integers: along
+each variable an index i and a level l, the interval [i, i + 1] / 2^l of the domain. Centres and radii are floats that
+cover the exact leaf; on domains whose ends are short binary fractions they are exact.
 
 Rounds: all open boxes are bounded (in batches, here or by an executor), boxes that meet the goal become leaves, the
 others are halved along the variable that contributes most; boxes that are far off are halved along all of them.
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,8 +52,16 @@ class Goal:
     rounding: float
     tightness: float | None = None
 
+    def refuted_by(self, lower: float) -> bool:
+        """Whether an error that is certain shows that the goal cannot be met."""
+        return self.tightness is None and lower > self.exact
+
     def exact_goal(self, lower: float) -> float:
         return self.exact if self.tightness is None else max(self.exact, lower * (1.0 + self.tightness))
+
+    def rounding_goal(self, lower: float) -> float:
+        """With `tightness`, rounding below a hundredth of the error is not worth a split."""
+        return self.rounding if self.tightness is None else max(self.rounding, 0.01 * self.exact_goal(lower))
 
 
 @dataclass
@@ -68,6 +77,31 @@ class Budget:
     @property
     def spent(self) -> bool:
         return self.elapsed > self.seconds
+
+
+@dataclass
+class Run:
+    """The conditions of a search: its budget, who computes, and who is told."""
+
+    budget: Budget
+    executor: Executor | None = None
+    progress: Callable[[Progress], None] | None = None
+
+
+@dataclass
+class Open:
+    """Boxes that are not proved yet: node numbers, indices, levels, and the bounds they inherit from their parents."""
+
+    nodes: np.ndarray  # (n,)
+    index: np.ndarray  # (n, d)
+    level: np.ndarray  # (n, d)
+    known: np.ndarray  # (n, 2) exact, rounding
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def take(self, chosen: np.ndarray) -> Open:
+        return Open(self.nodes[chosen], self.index[chosen], self.level[chosen], self.known[chosen])
 
 
 @dataclass
@@ -97,27 +131,30 @@ class BoxTree:
         self.split = [-1]
         self.first_child = [-1]
 
-    def halve(self, nodes: np.ndarray, index: np.ndarray, level: np.ndarray, dims: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Halve each node along its own dimension: ids, indices and levels of the 2 n children, pairs together."""
-        first = len(self.split) + 2 * np.arange(len(nodes))
-        for node, dim, child in zip(nodes.tolist(), dims.tolist(), first.tolist(), strict=True):
-            self.split[node] = dim
+    def halve(self, boxes: Open, dims: np.ndarray) -> Open:
+        """Halve each box along its own dimension: the 2 n children, pairs together."""
+        count = len(boxes)
+        first = len(self.split) + 2 * np.arange(count)
+        # Children before the link to them: an interrupt in between leaves a tree that is still whole.
+        self.split += [-1] * (2 * count)
+        self.first_child += [-1] * (2 * count)
+        for node, dim, child in zip(boxes.nodes.tolist(), dims.tolist(), first.tolist(), strict=True):
             self.first_child[node] = child
-        self.split += [-1] * (2 * len(nodes))
-        self.first_child += [-1] * (2 * len(nodes))
-        children, levels = np.repeat(index, 2, axis=0), np.repeat(level, 2, axis=0)
-        rows, columns = np.arange(2 * len(nodes)), np.repeat(dims, 2)
-        children[rows, columns] = 2 * children[rows, columns] + (rows % 2)
-        levels[rows, columns] += 1
-        return np.repeat(first, 2) + rows % 2, children, levels
+            self.split[node] = dim
+        index, level = np.repeat(boxes.index, 2, axis=0), np.repeat(boxes.level, 2, axis=0)
+        rows, columns = np.arange(2 * count), np.repeat(dims, 2)
+        index[rows, columns] = 2 * index[rows, columns] + (rows % 2)
+        level[rows, columns] += 1
+        return Open(np.repeat(first, 2) + rows % 2, index, level, np.repeat(boxes.known, 2, axis=0))
 
-    def grid(self, levels: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Halve the domain uniformly, so many times along each variable: ids, indices and levels of the boxes."""
-        nodes, index, level = np.array([0]), np.zeros((1, self.dim), dtype=np.int64), np.zeros((1, self.dim), dtype=np.int64)
+    def grid(self, levels: Sequence[int]) -> Open:
+        """Halve the domain uniformly, so many times along each variable."""
+        start = np.zeros((1, self.dim), dtype=np.int64)
+        boxes = Open(np.array([0]), start, start, np.full((1, 2), np.inf))
         for dim, depth in enumerate(levels):
             for _ in range(depth):
-                nodes, index, level = self.halve(nodes, index, level, np.full(len(nodes), dim))
-        return nodes, index, level
+                boxes = self.halve(boxes, np.full(len(boxes), dim))
+        return boxes
 
     def boxes(self, index: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Float centres and radii (n, d) that cover the exact boxes."""
@@ -177,7 +214,7 @@ def _batches(index: np.ndarray, level: np.ndarray, size: int) -> list[tuple[np.n
 
 def _pack(members: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
     edges = np.cumsum([0] + [len(group) for group in members])
-    return np.concatenate(members), [np.arange(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return np.concatenate(members), [np.arange(a, b) for a, b in pairwise(edges)]
 
 
 def _evaluate(task: tuple[Residual, np.ndarray, np.ndarray, list[np.ndarray], float]) -> BoxBounds:
@@ -202,62 +239,59 @@ def start_levels(residual: Residual) -> list[int]:
 
 def search(
     residual: Residual,
-    low: np.ndarray,
-    high: np.ndarray,
+    box: tuple[np.ndarray, np.ndarray],
     goal: Goal,
-    budget: Budget,
-    levels: Sequence[int],
+    run: Run,
+    *,
     lower: float = 0.0,
     witness: np.ndarray | None = None,
-    executor: Executor | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    stop_when_refuted: bool = True,
 ) -> Outcome:
-    """Prove |g - f| <= goal on the box, or find out why not."""
-    tree = BoxTree(low, high)
-    nodes, index, level = tree.grid(levels)
+    """Prove |g - f| <= goal on the box (lower corner, upper corner), or find out why not.
+
+    `lower` and `witness` are what is known already: an error that is certain, and where.
+    """
+    tree = BoxTree(*box)
+    boxes = tree.grid(start_levels(residual))
+    budget = run.budget
     upper_of: dict[int, float] = {}
-    known = np.full((len(nodes), 2), np.inf)  # bounds that open boxes inherit from their parents: exact, rounding
     exact = rounding = done_volume = 0.0
     leaves = evaluations = 0
     interrupted = refuted = False
     try:
-        while len(nodes):
-            out_of_budget = budget.spent or evaluations + len(nodes) > budget.boxes
-            found, lower, witness = _round(
-                residual, tree, index, level, goal, lower, witness, executor, budget, stop_when_refuted
-            )
-            refuted = stop_when_refuted and goal.tightness is None and lower > goal.exact
+        while len(boxes):
+            out_of_budget = budget.spent or evaluations + len(boxes) > budget.boxes
+            found, lower, witness = _round(residual, tree, boxes, goal, run, lower=lower, witness=witness)
+            refuted = goal.refuted_by(lower)
             if found is None:  # stopped in the middle of a round
                 break
-            evaluations += len(nodes)
+            evaluations += len(boxes)
             target = goal.exact_goal(lower)
             # Splitting cannot bring the rounding of a box below that of its centre, so that much and a little more is
-            # allowed; and a hundredth of the bound is never worth a split.
-            allowed = np.maximum(max(goal.rounding, 0.01 * target), 1.25 * found.rounding_center)
+            # allowed.
+            allowed = np.maximum(goal.rounding_goal(lower), 1.25 * found.rounding_center)
             good = (found.upper <= target) & (found.rounding <= allowed)
-            upper_of.update(zip(nodes[good].tolist(), found.upper[good].tolist(), strict=True))
+            upper_of.update(zip(boxes.nodes[good].tolist(), found.upper[good].tolist(), strict=True))
             exact = max(exact, float(np.max(found.upper[good], initial=0.0)))
             rounding = max(rounding, float(np.max(found.rounding[good], initial=0.0)))
-            done_volume += float(np.ldexp(1.0, -level[good].sum(axis=1).astype(np.int32)).sum())
+            done_volume += float(np.ldexp(1.0, -boxes.level[good].sum(axis=1).astype(np.int32)).sum())
             leaves += int(np.count_nonzero(good))
             rest = np.flatnonzero(~good)
-            nodes, index, level = nodes[rest], index[rest], level[rest]
-            known = np.stack([found.upper[rest], found.rounding[rest]], axis=1)
-            if progress is not None:
-                upper = max(exact, float(np.max(known[:, 0], initial=0.0)))
-                progress(Progress(done_volume, lower, upper, leaves, len(rest), budget.elapsed))
+            boxes, found = boxes.take(rest), found.take(rest)
+            boxes.known = np.stack([found.upper, found.rounding], axis=1)
+            if run.progress is not None:
+                upper = max(exact, float(np.max(found.upper, initial=0.0)))
+                run.progress(Progress(done_volume, lower, upper, leaves, len(rest), budget.elapsed))
             give_up = out_of_budget or refuted or budget.spent or evaluations + 2 * len(rest) > budget.boxes
-            if give_up or level.max(initial=0) >= _DEEPEST:
+            if give_up or boxes.level.max(initial=0) >= _DEEPEST:
                 break
-            if len(nodes):
-                nodes, index, level, known = _split(tree, nodes, index, level, known, found.take(rest), target)
+            if len(boxes):
+                boxes = _split(tree, boxes, found, target)
     except KeyboardInterrupt:
         interrupted = True
-    finished = not interrupted and not refuted and len(nodes) == 0
-    upper_of.update(zip(nodes.tolist(), known[:, 0].tolist(), strict=True))
-    exact = max(exact, float(np.max(known[:, 0], initial=0.0))) if len(nodes) else exact
-    rounding = max(rounding, float(np.max(known[:, 1], initial=0.0))) if len(nodes) else rounding
+    finished = not interrupted and not refuted and len(boxes) == 0
+    upper_of.update(zip(boxes.nodes.tolist(), boxes.known[:, 0].tolist(), strict=True))
+    exact = max(exact, float(np.max(boxes.known[:, 0], initial=0.0)))
+    rounding = max(rounding, float(np.max(boxes.known[:, 1], initial=0.0)))
     data, order = tree.preorder()
     leaf_upper = np.array([upper_of.get(int(node), np.inf) for node in order])
     if not np.all(np.isfinite(leaf_upper)):
@@ -270,44 +304,36 @@ def search(
 def _round(
     residual: Residual,
     tree: BoxTree,
-    index: np.ndarray,
-    level: np.ndarray,
+    boxes: Open,
     goal: Goal,
+    run: Run,
+    *,
     lower: float,
     witness: np.ndarray | None,
-    executor: Executor | None,
-    budget: Budget,
-    stop_when_refuted: bool,
 ) -> tuple[BoxBounds | None, float, np.ndarray | None]:
     """Bounds of all open boxes; None if the budget ran out or a refutation was found on the way."""
-    centers, _ = tree.boxes(index, level)
-    accuracy = goal.exact_goal(lower)
+    centers, _ = tree.boxes(boxes.index, boxes.level)
     parts: list[BoxBounds] = []
     order: list[np.ndarray] = []
-    for chosen, part in _results(residual, tree, index, level, accuracy, executor):
+    for chosen, part in _results(residual, tree, boxes, goal.exact_goal(lower), run.executor):
         parts.append(part)
         order.append(chosen)
         best = int(np.argmax(part.lower))
         if part.lower[best] > lower:
             lower, witness = float(part.lower[best]), centers[chosen[best]].copy()
-        over = stop_when_refuted and goal.tightness is None and lower > goal.exact
-        if (over or budget.elapsed > 1.5 * budget.seconds + 1.0) and sum(map(len, order)) < len(index):
+        stop = goal.refuted_by(lower) or run.budget.elapsed > 1.5 * run.budget.seconds + 1.0
+        if stop and sum(map(len, order)) < len(boxes):
             return None, lower, witness
     return _in_order(parts, order), lower, witness
 
 
 def _results(
-    residual: Residual,
-    tree: BoxTree,
-    index: np.ndarray,
-    level: np.ndarray,
-    accuracy: float,
-    executor: Executor | None,
+    residual: Residual, tree: BoxTree, boxes: Open, accuracy: float, executor: Executor | None
 ) -> Iterator[tuple[np.ndarray, BoxBounds]]:
     """Bounds batch by batch, with the boxes they belong to."""
-    centers, radii = tree.boxes(index, level)
-    size = _BATCH if executor is None else max(64, min(_BATCH, len(index) // 8 + 1))
-    batches = _batches(index, level, size)
+    centers, radii = tree.boxes(boxes.index, boxes.level)
+    size = _BATCH if executor is None else max(64, min(_BATCH, len(boxes) // 8 + 1))
+    batches = _batches(boxes.index, boxes.level, size)
     tasks = [(residual, centers[chosen], radii[chosen], groups, accuracy) for chosen, groups in batches]
     results = map(_evaluate, tasks) if executor is None else executor.map(_evaluate, tasks)
     for (chosen, _), part in zip(batches, results, strict=True):
@@ -322,31 +348,18 @@ def _in_order(parts: list[BoxBounds], order: list[np.ndarray]) -> BoxBounds:
 
 
 def evaluate_boxes(
-    residual: Residual, tree: BoxTree, index: np.ndarray, level: np.ndarray, accuracy: float, executor: Executor | None
+    residual: Residual, tree: BoxTree, boxes: Open, accuracy: float, executor: Executor | None
 ) -> BoxBounds:
     """Bounds of all the boxes."""
-    found = list(_results(residual, tree, index, level, accuracy, executor))
+    found = list(_results(residual, tree, boxes, accuracy, executor))
     return _in_order([part for _, part in found], [chosen for chosen, _ in found])
 
 
-def _split(
-    tree: BoxTree,
-    nodes: np.ndarray,
-    index: np.ndarray,
-    level: np.ndarray,
-    known: np.ndarray,
-    found: BoxBounds,
-    target: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _split(tree: BoxTree, boxes: Open, found: BoxBounds, target: float) -> Open:
     """Halve every box along its worst variable, or along all of them where the bound is far off."""
     dims = np.argmax(found.split, axis=1)
-    far = ~(found.upper <= 8.0 * target) if tree.dim in (2, 3) else np.zeros(len(nodes), dtype=bool)
-    parts = [(*tree.halve(nodes[~far], index[~far], level[~far], dims[~far]), np.repeat(known[~far], 2, axis=0))]
-    if np.any(far):
-        wide, inherited = (nodes[far], index[far], level[far]), known[far]
-        for dim in range(tree.dim):
-            wide = tree.halve(*wide, np.full(len(wide[0]), dim))
-            inherited = np.repeat(inherited, 2, axis=0)
-        parts.append((*wide, inherited))
-    nodes, index, level, known = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    return nodes, index, level, known
+    far = ~(found.upper <= 8.0 * target) if tree.dim in (2, 3) else np.zeros(len(boxes), dtype=bool)
+    near, wide = tree.halve(boxes.take(~far), dims[~far]), boxes.take(far)
+    for dim in range(tree.dim if len(wide) else 0):
+        wide = tree.halve(wide, np.full(len(wide), dim))
+    return Open(*(np.concatenate([getattr(near, n), getattr(wide, n)]) for n in ("nodes", "index", "level", "known")))

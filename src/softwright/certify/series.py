@@ -1,7 +1,7 @@
 """Multi-index tables of truncated power series in d variables, up to total degree p.
 
-Monomials are ordered by degree, so that "degree at most k" is a prefix; `shift[a]` sends the prefix of degree p - |a| to
-the positions of the products with monomial a. All Taylor models of one problem share one `Basis`.
+Monomials are ordered by degree, so that "degree at most k" is a prefix; `shift[a]` sends the prefix of degree p - |a|
+to the positions of the products with monomial a. All Taylor models of one problem share one `Basis`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class Basis:
         self.index = index
         self.shift = [
             np.array(
-                [index[tuple(a + b for a, b in zip(alpha, beta, strict=True))] for beta in exponents[: self.prefix[order - sum(alpha)]]]
+                [
+                    index[tuple(a + b for a, b in zip(alpha, beta, strict=True))]
+                    for beta in exponents[: self.prefix[order - sum(alpha)]]
+                ]
             )
             for alpha in exponents
         ]

@@ -7,7 +7,6 @@ group that turns out to need more than its part sends the division back, a few t
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -18,7 +17,7 @@ from softwright.certify.certificate import Part, sum_rounded_up
 from softwright.certify.exact_network import float_values
 from softwright.certify.probe import worst_points
 from softwright.certify.residual import Residual
-from softwright.certify.search import Budget, Goal, Outcome, Progress, lower_at, search, start_levels
+from softwright.certify.search import Goal, Outcome, Run, lower_at, search
 from softwright.certify.target_models import FormulaModels
 from softwright.domain import Box
 from softwright.targets.expression import Expression
@@ -67,7 +66,9 @@ def split_problem(residual: Residual, target: object, names: tuple[str, ...]) ->
     return groups, terms
 
 
-def make_pieces(residual: Residual, groups: list[Group], terms: list[Term], domain: Box, accuracy: float) -> list[Piece]:
+def make_pieces(
+    residual: Residual, groups: list[Group], terms: list[Term], domain: Box, accuracy: float
+) -> list[Piece]:
     """Each group's residual, centred by the middle of its sampled range."""
     pieces = []
     for group in groups:
@@ -78,8 +79,8 @@ def make_pieces(residual: Residual, groups: list[Group], terms: list[Term], doma
         high, low = np.empty((part.outputs, part.dim)), np.empty((part.outputs, part.dim))
         middle, half = np.zeros(part.outputs), 0.0
         for o in range(part.outputs):
-            tops, up_to = worst_points(lambda x, o=o: signed(x)[:, o], part.heads, box.lower, box.upper, count)
-            bottoms, down_to = worst_points(lambda x, o=o: -signed(x)[:, o], part.heads, box.lower, box.upper, count)
+            tops, up_to = worst_points(_one(signed, o, 1.0), part.heads, box.lower, box.upper, count)
+            bottoms, down_to = worst_points(_one(signed, o, -1.0), part.heads, box.lower, box.upper, count)
             high[o], low[o] = tops[0], bottoms[0]
             middle[o] = 0.5 * (up_to[0] - down_to[0])
             half = max(half, 0.5 * float(up_to[0] + down_to[0]))
@@ -88,6 +89,10 @@ def make_pieces(residual: Residual, groups: list[Group], terms: list[Term], doma
         _, _, sampled = lower_at(part, box.sample(24), accuracy)
         pieces.append(Piece(group, box, part, half, high, low, lower, float(np.max(sampled.rounding))))
     return pieces
+
+
+def _one(signed: Callable[[np.ndarray], np.ndarray], output: int, sign: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda points: sign * signed(points)[:, output]
 
 
 def _signed(part: Residual) -> Callable[[np.ndarray], np.ndarray]:
@@ -104,8 +109,10 @@ def _signed(part: Residual) -> Callable[[np.ndarray], np.ndarray]:
     return value
 
 
-def _whole_witness(residual: Residual, pieces: list[Piece], dim: int, low: np.ndarray, accuracy: float) -> tuple[float, np.ndarray | None]:
-    """The points where all parts are largest together, and where all are smallest, with the error that is certain there."""
+def _whole_witness(
+    residual: Residual, pieces: list[Piece], dim: int, low: np.ndarray, accuracy: float
+) -> tuple[float, np.ndarray | None]:
+    """The error that is certain where all parts are largest together, or all are smallest, and the point."""
     points = []
     for output in range(residual.outputs):
         for name in ("high", "low"):
@@ -119,17 +126,15 @@ def _whole_witness(residual: Residual, pieces: list[Piece], dim: int, low: np.nd
 
 def prove_sum(
     residual: Residual,
-    groups: list[Group],
-    terms: list[Term],
+    divided: tuple[list[Group], list[Term]],
     domain: Box,
     bound: float | None,
-    tightness: float | None,
-    budget: Budget,
-    executor: Executor | None,
-    progress: Callable[[Progress], None] | None,
+    run: Run,
+    *,
+    tightness: float | None = None,
 ) -> SumOutcome:
-    """Prove the bound, or (`tightness`) the smallest one, group by group."""
-    pieces = make_pieces(residual, groups, terms, domain, bound or 1e-6)
+    """Prove the bound, or without one the smallest within `tightness`, group by group."""
+    pieces = make_pieces(residual, *divided, domain, bound or 1e-6)
     rest = abs(np.array([[Fraction(float(c)) for c in piece.residual.constant] for piece in pieces]).sum(axis=0)).max()
     remainder = sum_rounded_up(float(rest)) * (1.0 + 2.0**-50)
     lower, witness = _whole_witness(residual, pieces, domain.dim, domain.lower.copy(), bound or 1e-6)
@@ -138,7 +143,7 @@ def prove_sum(
     needs = [max(piece.half_range, piece.lower) for piece in pieces]
     shares = [max(2.0 * piece.rounding, 0.01 * (bound or 0.0) / len(pieces)) for piece in pieces]
     for _ in range(_ATTEMPTS):
-        goals = _goals(pieces, needs, shares, bound, tightness, remainder)
+        goals = _goals(pieces, needs, shares, None if bound is None else bound - remainder, tightness)
         if goals is None:
             needed = sum(needs) + remainder + 1.1 * sum(piece.rounding for piece in pieces)
             failed.reason = f"the parts need {needed:.3g} together, rounding included; ask for more than that"
@@ -148,14 +153,14 @@ def prove_sum(
         for i, (piece, goal) in enumerate(zip(pieces, goals, strict=True)):
             if piece.outcome is not None and bound is None:
                 continue
-            found = search(
-                piece.residual, piece.box.lower, piece.box.upper, goal, budget,
-                start_levels(piece.residual), piece.lower, None, executor, progress,
-            )  # fmt: skip
+            found = search(piece.residual, (piece.box.lower, piece.box.upper), goal, run, lower=piece.lower)
             evaluations += found.evaluations
             piece.outcome, piece.lower = found, found.lower
-            if found.interrupted or budget.spent:
-                failed.reason, failed.interrupted = "the budget is spent; raise max_seconds or max_boxes", found.interrupted
+            if found.interrupted or run.budget.spent:
+                failed.reason, failed.interrupted = (
+                    "the budget is spent; raise max_seconds or max_boxes",
+                    found.interrupted,
+                )
                 failed.evaluations = evaluations
                 return failed
             if found.refuted:
@@ -171,7 +176,11 @@ def prove_sum(
     else:
         failed.reason = "the bound could not be divided among the parts; ask for a larger bound"
         return failed
-    return _collect(pieces, goals, bound, remainder, lower, witness, domain, evaluations)
+    parts = _parts(pieces, goals, bound, domain)
+    exact = sum_rounded_up(remainder, *(part.exact_part for part in parts))
+    rounding = sum_rounded_up(*(part.rounding_part for part in parts))
+    leaves = sum(piece.outcome.leaves for piece in pieces if piece.outcome is not None)
+    return SumOutcome(parts, exact, rounding, leaves, evaluations, lower, witness)
 
 
 def _goals(
@@ -180,15 +189,14 @@ def _goals(
     shares: list[float],
     bound: float | None,
     tightness: float | None,
-    remainder: float,
 ) -> list[Goal] | None:
-    """What every part has to reach; None if the bound does not suffice."""
+    """What every part has to reach together to stay within the bound; None if it does not suffice."""
     count, total = len(pieces), sum(needs)
     if bound is None:
         inner = (tightness or 0.05) / 1.2
         floor = 0.3 * inner * total / count
         return [Goal(max(floor, 0.05 * piece.rounding, 1e-300), 1.1 * piece.rounding, 0.7 * inner) for piece in pieces]
-    left = bound - sum(shares) - remainder - total
+    left = bound - sum(shares) - total
     if not left > 0.0:
         return None
     left *= 1.0 - 1e-9
@@ -198,24 +206,15 @@ def _goals(
     ]
 
 
-def _collect(
-    pieces: list[Piece],
-    goals: list[Goal],
-    bound: float | None,
-    remainder: float,
-    lower: float,
-    witness: np.ndarray | None,
-    domain: Box,
-    evaluations: int,
-) -> SumOutcome:
-    parts, leaves = [], 0
+def _parts(pieces: list[Piece], goals: list[Goal], bound: float | None, domain: Box) -> tuple[Part, ...]:
+    """What is stated of every part; a little more than was proved, so that a checker with other enclosures agrees."""
+    parts = []
     for piece, goal in zip(pieces, goals, strict=True):
         found = piece.outcome
         if found is None:
             raise RuntimeError("every part has been searched")
         exact = goal.exact if bound is not None else 1.01 * max(found.exact, found.lower)
         rounding = 1.25 * found.rounding if bound is None else min(1.25 * found.rounding, goal.rounding)
-        leaves += found.leaves
         parts.append(
             Part(
                 variables=tuple(domain.names[i] for i in piece.group.columns),
@@ -227,6 +226,4 @@ def _collect(
                 constant=tuple(float(c) for c in piece.residual.constant),
             )
         )
-    exact_part = sum_rounded_up(remainder, *(part.exact_part for part in parts))
-    rounding_part = sum_rounded_up(*(part.rounding_part for part in parts))
-    return SumOutcome(tuple(parts), exact_part, rounding_part, leaves, evaluations, lower, witness)
+    return tuple(parts)

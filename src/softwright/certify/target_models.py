@@ -5,8 +5,8 @@
     Function, lipschitz      the value at the centre +- L times the distance: correct, but boxes ~ L / (bound - error)
     MLP                      layers of Linear and activations in Taylor arithmetic, exact for the stored weights
 
-A promised second derivative is worth far more than a Lipschitz constant: the number of boxes falls from 1/accuracy to the
-square root of it in each variable.
+A promised second derivative is worth far more than a Lipschitz constant: the number of boxes falls from 1/accuracy to
+the square root of it in each variable.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CurvatureModels:
         bend = up(((right - left) * (1 + 4 * U)) ** 2 @ (self.curvature / 8.0), shape.dim + 8)
         return [
             TaylorModel(model.shape, model.coefficients, up(model.remainder + bend), model.live)
-            for model in multilinear(shape, centers, radii, left, right, self.values)
+            for model in multilinear(shape, centers, radii, left, right, values=self.values)
         ]
 
 
@@ -88,6 +88,7 @@ def multilinear(
     radii: np.ndarray,
     left: np.ndarray,
     right: np.ndarray,
+    *,
     values: Callable[[np.ndarray], np.ndarray],
 ) -> list[TaylorModel]:
     """The multilinear interpolant of the corners of [left, right] (B, d) as models on centers +- radii."""
@@ -130,11 +131,10 @@ def models_of(target: Target, names: Sequence[str], domain: Box) -> tuple[Target
         raise InvalidInput(
             "certify",
             [
-                f"nothing is known of {target.name} between the points where it is called; pass second_derivative= (best) "
-                "or lipschitz= to Function, or give the formula as a text"
+                f"nothing is known of {target.name} between the points where it is called; pass second_derivative= "
+                "(best) or lipschitz= to Function, or give the formula as a text"
             ],
         )
     if isinstance(target, MlpTarget):
         return target.models(), ()
     raise InvalidInput("certify", [f"a target of type {type(target).__name__} cannot be certified; use a formula"])
-

@@ -1,22 +1,22 @@
 """Taylor models of a softmax head from softmax-weighted moments: formula (0) on many small boxes at once.
 
-In the unit frame t = (x - center) * scale, round a reference point x_g with reference key kbar and reference value vbar (near
-the softmax means at x_g), on the box x_b + r s, |s| <= 1,
+In the unit frame t = (x - center) * scale, round a reference point x_g with reference key kbar and reference value vbar
+(near the softmax means at x_g), on the box x_b + r s, |s| <= 1,
 
-    kappa_j = k_j - kbar,  u_j = v_j - vbar,  W_bj = exp(s_j(x_g) - max + kappa_j.(t_b - t_g)),  q = kappa_j * scale * r,
-    D(s) = sum_j W_bj e^{q_j.s},   N(s) = sum_j W_bj u_j e^{q_j.s},   g - vbar = N / D    (common factors cancel exactly).
+    kappa_j = k_j - kbar,  u_j = v_j - vbar,  W_bj = exp(s_j(x_g) - max + kappa_j.(t_b - t_g)),  q_j = kappa_j scale r,
+    D(s) = sum_j W_bj e^{q_j.s},   N(s) = sum_j W_bj u_j e^{q_j.s},   g - vbar = N / D   (common factors cancel).
 
 The Taylor coefficients of N and D are the moments sum_j W_bj (1, u_j) q_j^alpha / alpha! (`head_moments.py`). With
-rho_j = sum_i |q_ji|, the rest of each exponential is at most rho^(p+1)/(p+1)! e^rho, and the rounding of each term at most
-(eta_j + gamma) e^rho, because sum_alpha |q^alpha|/alpha! <= e^rho: two more sums. Tokens too far away to matter
+rho_j = sum_i |q_ji|, the rest of each exponential is at most rho^(p+1)/(p+1)! e^rho, and the rounding of each term at
+most (eta_j + gamma) e^rho, because sum_alpha |q^alpha|/alpha! <= e^rho: two more sums. Tokens too far away to matter
 are dropped; an upper bound of their weight on the boxes goes to the remainder.
 
 Division: G = N/D as power series by forward substitution, and then, whatever G is,
 
     |g - vbar - G| <= (|N - N_c| + |N_c - G D_c| + |G| |D_c - D|) / D_min,      D(s) >= D(0) e^{-|delta|.r}
 
-by Jensen's inequality with delta the mean of kappa, which is nearly 0: the denominator cannot blow up. Cancellation (large
-values with small errors) therefore costs only a (p+1)-th root in the size of the boxes.
+by Jensen's inequality with delta the mean of kappa, which is nearly 0: the denominator cannot blow up. Cancellation
+(large values with small errors) therefore costs only a (p+1)-th root in the size of the boxes.
 
 Affine values v_j + G_j t = (v_j + G_j t_g) + sum_i (t - t_g)_i G_ji are 1 + d heads of constant values with the same
 weights W, combined with the exact models of (t - t_g)_i.
@@ -58,6 +58,7 @@ def head_on_boxes(
     centers: np.ndarray,
     radii: np.ndarray,
     groups: Sequence[np.ndarray],
+    *,
     accuracy: float,
 ) -> HeadOnBoxes:
     """The head on boxes centers (B, d) +- radii (B, d); boxes of a group are neighbours of equal radius.
@@ -175,11 +176,25 @@ def _models(head: ExactHead, shape: Basis, found: Moments) -> HeadOnBoxes:
         largest = TokenExtremes(found.theta_max, found.deviation_max[o], found.value_max[o], found.error_max[o])
         rows = [0, 1 + o, 1 + m + o, 1 + 2 * m + o]
         rounding[o] = head_error(
-            head.engine, found.kept, len(head.keys), largest, up(over[rows] * scale), offset, sizes[o], away
+            head.engine,
+            found.kept,
+            len(head.keys),
+            largest,
+            up(over[rows] * scale),
+            offset=offset,
+            head_size=sizes[o],
+            dropped=away,
         )
         near = (off_center[own] * found.stretch[own]).sum(axis=0)
         rounding_center[o] = head_error(
-            head.engine, found.kept, len(head.keys), largest, center[rows] * inverse, near, sizes[o], away
+            head.engine,
+            found.kept,
+            len(head.keys),
+            largest,
+            center[rows] * inverse,
+            offset=near,
+            head_size=sizes[o],
+            dropped=away,
         )
     return HeadOnBoxes(models, rounding, rounding_center, sizes, noise_out, found.pull)
 

@@ -5,8 +5,8 @@ A box is x = c + r s with s in [-1, 1]^d. A model (a, R) of a function phi state
     |phi(c + r s) - sum_alpha a_alpha s^alpha| <= R        for all s in [-1, 1]^d.
 
 Arrays are (M, B): monomials by boxes. `live` marks the monomials that can be non-zero in some box, which makes products
-of polynomials in few variables cheap. An infinite or undefined (NaN) remainder means "nothing is known on this box"; the
-users of a model treat both alike.
+of polynomials in few variables cheap. An infinite or undefined (NaN) remainder means "nothing is known on this box";
+the users of a model treat both alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.certify.bernstein import polynomial_range
-from softwright.certify.directed import TINY, U, gamma, up
+from softwright.certify.directed import U, gamma, up
 from softwright.certify.series import Basis
 
 
@@ -62,7 +62,9 @@ class TaylorModel:
         total = self.coefficients + other.coefficients
         live = self.live | other.live
         rounding = U * np.abs(total[live]).sum(axis=0)
-        return TaylorModel(self.shape, total, up(self.remainder + other.remainder + rounding, self.shape.size + 4), live)
+        return TaylorModel(
+            self.shape, total, up(self.remainder + other.remainder + rounding, self.shape.size + 4), live
+        )
 
     def __sub__(self, other: TaylorModel) -> TaylorModel:
         return self + (-other)
@@ -137,8 +139,8 @@ class TaylorModel:
     def compose(self, series: np.ndarray, series_error: np.ndarray, tail: np.ndarray) -> TaylorModel:
         """h(phi) from the Taylor series of h at a_0.
 
-        `series` and `series_error` (p+1, B) are the coefficients of h at a_0 and the error of each; `tail` (B,) bounds the
-        rest of the series for arguments as far from a_0 as `deviation()`.
+        `series` and `series_error` (p+1, B) are the coefficients of h at a_0 and the error of each; `tail` (B,) bounds
+        the rest of the series for arguments as far from a_0 as `deviation()`.
         """
         order = self.shape.order
         inner = self.copy()

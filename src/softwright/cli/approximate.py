@@ -11,7 +11,7 @@ import typer
 
 from softwright.cli.assignments import read_bounds, split_assignments
 from softwright.cli.exits import TOLERANCE_NOT_REACHED, exit_codes, print_json
-from softwright.cli.facts import as_json_facts, certificate_rows
+from softwright.cli.facts import as_json_facts
 from softwright.cli.screen import print_facts, spinner, warn
 from softwright.errors import Faults, FileFormatError, InvalidInput, ToleranceNotReached
 
@@ -37,7 +37,10 @@ def approximate_command(
         str, typer.Option(help="auto, spectral, affine, pieces, ridge, sum, scattered or cells.")
     ] = "auto",
     max_tokens: Annotated[int, typer.Option(help="Most tokens the network may have.")] = 100_000,
-    max_seconds: Annotated[float, typer.Option(help="Most seconds the search may take.")] = 120.0,
+    max_seconds: Annotated[float, typer.Option(help="Most seconds the search may take.")] = 60.0,
+    certify: Annotated[
+        bool, typer.Option("--certify/--no-certify", help="Prove the tolerance over the whole box, where possible.")
+    ] = True,
     table: Annotated[
         Path | None,
         typer.Option(help="Approximate a table (.csv, .npz, .parquet) instead of a formula.", show_default=False),
@@ -74,6 +77,7 @@ def approximate_command(
                 "strategy": strategy,
                 "max_tokens": max_tokens,
                 "max_seconds": max_seconds,
+                "certify": certify,
             }
             try:
                 built = _build(arguments or [], table, inputs, outputs, options=options, say=say)
@@ -186,7 +190,7 @@ def _report(
         print_json(content | written)
         return
     if built is not None:
-        print_facts("softwright", [*built.rows(), *certificate_rows(built), *written.items()])
+        print_facts("softwright", [*built.rows(), *written.items()])
         if explain:
             typer.echo(built.plan.explain())
     if failure is not None:

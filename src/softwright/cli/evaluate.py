@@ -10,7 +10,7 @@ import typer
 from softwright.cli.assignments import read_point, split_assignments
 from softwright.cli.csv_rows import evaluate_csv
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.screen import spinner, warn
+from softwright.cli.screen import shown_warnings, spinner, warn
 from softwright.errors import Faults, InvalidInput
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def evaluate_command(
         for other in others:
             faults.add(f"{other!r} is not NAME=VALUE; write for example x=0.3")
         faults.raise_if_any()
-        with spinner("loading", quiet=as_json) as say:
+        with spinner("loading", quiet=as_json) as say, shown_warnings():
             from softwright.built import load
 
             built = load(file)

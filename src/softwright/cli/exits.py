@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,9 +46,13 @@ def exit_codes(as_json: bool) -> Iterator[None]:
         yield
     except InvalidInput as error:
         _fail(BAD_INPUT, "bad input", str(error), error.faults, as_json)
+    except BrokenPipeError:
+        # The reader of the pipe has gone, as `head` does; Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(FILE_ERROR) from None
     except (FileFormatError, OSError) as error:
         _fail(FILE_ERROR, "file error", str(error), [str(error)], as_json)
     except SoftwrightError as error:
         _fail(BAD_INPUT, "bad input", str(error), [str(error)], as_json)
     except KeyboardInterrupt:
-        _fail(INTERRUPTED, "interrupted", "interrupted; nothing was written", [], as_json)
+        _fail(INTERRUPTED, "interrupted", "interrupted", [], as_json)

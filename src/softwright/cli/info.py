@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.facts import as_json_facts, certificate_rows
-from softwright.cli.screen import print_facts, spinner
+from softwright.cli.facts import as_json_facts
+from softwright.cli.screen import print_facts, shown_warnings, spinner
 
 
 def info_command(
@@ -18,7 +19,7 @@ def info_command(
 ) -> None:
     """Show target, domain, plan, size and error of a stored network."""
     with exit_codes(as_json):
-        with spinner("loading", quiet=as_json):
+        with spinner("loading", quiet=as_json), shown_warnings():
             from softwright.built import load
             from softwright.fileformat import read_model
 
@@ -27,5 +28,7 @@ def info_command(
         if as_json:
             print_json({"ok": True, "file": str(file), "weights_sha256": digest, **as_json_facts(built)})
             return
-        print_facts(str(file), [*built.rows(), *certificate_rows(built), ("weights", f"sha256 {digest}")])
+        print_facts(str(file), [*built.rows(), ("weights", f"sha256 {digest}")])
         typer.echo(built.plan.explain())
+        if built.certificate is not None:
+            typer.echo("certificate:\n" + textwrap.indent(str(built.certificate), "  "))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -28,6 +29,16 @@ def spinner(first_message: str, quiet: bool) -> Iterator[Say]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(first_message, total=None)
         yield lambda message: progress.update(task, description=escape(message))
+
+
+@contextmanager
+def shown_warnings() -> Iterator[None]:
+    """What the library warns of (a voided certificate, say) as plain lines on stderr, without a place in its source."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        warn(str(warning.message))
 
 
 def print_facts(title: str, rows: Sequence[tuple[str, str]]) -> None:

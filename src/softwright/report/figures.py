@@ -66,12 +66,11 @@ def _title(built: Built) -> str:
     text = str(built.target.get("text") or built.target.get("name") or built.target.get("kind") or "network")
     if len(text) > 70:
         text = text[:67] + "..."
-    certificate = getattr(built, "certificate", None)
-    if certificate is not None:
-        error = f"proved error ≤ {certificate.bound:.2g}"
+    is_table = built.target.get("kind") == "table"
+    if built.certificate is not None:
+        error = f"proved error{' at its points' * is_table} ≤ {built.certificate.bound:.2g}"
     elif built.observed is not None:
-        where = "at the table's points" if built.target.get("kind") == "table" else "sampled"
-        error = f"observed error {built.observed_error:.2g} ({where})"
+        error = f"observed error {built.observed_error:.2g} ({'at its points' if is_table else 'sampled'})"
     else:
         error = "error not measured"
     heads = len(built.plan.heads)

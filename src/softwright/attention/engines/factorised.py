@@ -1,8 +1,8 @@
 """Grid heads evaluated axis by axis.
 
-Over a tensor grid the score is a sum over the coordinates, so the softmax over all N = n_1...n_d tokens is the product of
-d small softmaxes and the values contract one axis at a time: O(N) multiplications for a query but only n_1+...+n_d
-exponentials. The same formula as the dense engine, equal up to rounding; differentiable.
+Over a tensor grid the score is a sum over the coordinates, so the softmax over all N = n_1...n_d tokens is the
+product of d small softmaxes and the values contract one axis at a time: O(N) multiplications for a query but only
+n_1+...+n_d exponentials. The same formula as the dense engine, equal up to rounding; differentiable.
 """
 
 from __future__ import annotations

@@ -1,0 +1,189 @@
+"""A question to the prover and its answer: everything that is checked before, and everything that is said after.
+
+`pose` checks a question (network, target, domain, engine) and lists all its faults together; a domain on which a
+formula is undefined is refused here, at once. `Certification` is the answer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from torch import nn
+
+from softwright.attention.network import AttentionNetwork
+from softwright.certify.certificate import Certificate
+from softwright.certify.exact_network import check_network, dtype_name, exact_heads, float_values
+from softwright.certify.mlp_models import MlpTarget
+from softwright.certify.residual import ORDERS, Residual
+from softwright.certify.rounding import ASSUMPTIONS
+from softwright.certify.search import Outcome
+from softwright.certify.series import Basis
+from softwright.certify.sum_prover import SumOutcome
+from softwright.certify.target_models import models_of
+from softwright.certify.taylor_model import TaylorModel
+from softwright.domain import Box
+from softwright.errors import Faults, InvalidInput
+from softwright.fileformat import weights_sha256
+from softwright.targets.coerce import as_target
+from softwright.targets.expression import Expression
+from softwright.targets.table import Table
+from softwright.targets.target import Target
+
+Status = Literal["proved", "refuted", "undecided"]
+
+
+@dataclass
+class Certification:
+    """What `certify` found. `certificate` is there exactly when `status` is "proved".
+
+    `bound` is what was asked (or, with `tightness`, what was found); `lower` is the largest error that is certain, seen
+    at `witness`. An undecided search still proved something: `proved_bound` (infinite if it was cut off too early),
+    with `weaker` the certificate of that. `leaf_upper` holds the proved error on every leaf, in the order of the tree.
+    """
+
+    status: Status
+    bound: float
+    lower: float
+    witness: tuple[float, ...] = ()
+    certificate: Certificate | None = None
+    reason: str = ""
+    boxes: int = 0
+    evaluations: int = 0
+    seconds: float = 0.0
+    proved_bound: float = math.inf
+    weaker: Certificate | None = None
+    leaf_upper: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+
+    @property
+    def proved(self) -> bool:
+        return self.status == "proved"
+
+    def __str__(self) -> str:
+        if self.status == "proved":
+            return f"proved: {self.certificate}"
+        at = ", ".join(f"{x:.17g}" for x in self.witness)
+        if self.status == "refuted":
+            return f"refuted: the error is at least {self.lower:.6g} > {self.bound:.6g} at ({at})"
+        return f"undecided: {self.reason}; the error is between {self.lower:.4g} and {self.proved_bound:.4g}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A checked question: what is to be proved, on what, for which run."""
+
+    network: AttentionNetwork
+    target: Target
+    domain: Box
+    engine: str
+    residual: Residual
+    assumptions: tuple[str, ...]
+    started: float
+
+    def error(self, points: np.ndarray) -> np.ndarray:
+        """|g - f| in plain float64, largest output; 0 where f is undefined. Only steers."""
+        with np.errstate(all="ignore"):
+            difference = np.abs(
+                float_values(self.residual.heads, points) - self.target(points) - self.residual.constant
+            )
+        return np.nan_to_num(np.max(difference, axis=1), nan=0.0, posinf=0.0)
+
+    def certificate(
+        self, bound: float, exact: float, rounding: float, outcome: Outcome | SumOutcome, method: str = "taylor"
+    ) -> Certificate:
+        return Certificate(
+            norm="sup",
+            bound=bound,
+            exact_part=exact,
+            rounding_part=rounding,
+            domain={name: (low, high) for name, low, high in self.domain},
+            dtype=dtype_name(self.network),
+            engine=self.engine,
+            method=method,
+            order=self.residual.order,
+            boxes=outcome.leaves,
+            tree=outcome.parts if isinstance(outcome, SumOutcome) else (outcome.tree or None),
+            weights_sha256=network_sha256(self.network),
+            target=self.target.describe(),
+            version=_version(),
+            seconds=time.perf_counter() - self.started,
+            assumptions=self.assumptions,
+            lower=outcome.lower,
+            witness=as_point(outcome.witness),
+        )
+
+
+def as_point(witness: np.ndarray | None) -> tuple[float, ...]:
+    return () if witness is None else tuple(float(x) for x in witness)
+
+
+def _version() -> str:
+    from softwright import __version__
+
+    return __version__
+
+
+def network_sha256(network: AttentionNetwork) -> str:
+    """The hash of the weights as a model file stores them."""
+    return weights_sha256({name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()})
+
+
+def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str, order: int | None = None) -> Problem:
+    """Check a question and bring it to the form the search needs; all faults at once."""
+    started = time.perf_counter()
+    faults = Faults("certify")
+    if not isinstance(network, AttentionNetwork):
+        raise InvalidInput("certify", [f"{type(network).__name__} is not an AttentionNetwork; build one first"])
+    check_network(network, engine, faults)
+    box = domain if domain is not None else network.box
+    faults.check(
+        box.names == network.names,
+        f"the domain's sides are {', '.join(box.names)}, the network takes {', '.join(network.names)}; name them alike",
+    )
+    try:
+        if isinstance(target, nn.Sequential):
+            target = MlpTarget(target, network.names)
+        wanted = as_target(target, network.box)
+    except InvalidInput as error:
+        faults.found += error.faults
+        wanted = None
+    if wanted is not None:
+        faults.check(
+            wanted.outputs == network.outputs,
+            f"the target has {wanted.outputs} output(s), the network {network.outputs}; they must agree",
+        )
+        if isinstance(wanted, Expression) and box.names == network.names:
+            faults.found += [report for report in wanted.find_undefined(box) if "may be" not in report]
+    faults.check(
+        network.box.dim in ORDERS, f"{network.box.dim} variables are more than the {max(ORDERS)} that can be certified"
+    )
+    faults.raise_if_any()
+    if wanted is None:
+        raise InvalidInput("certify", ["no target given"])
+    models, assumptions = (_nothing, ()) if isinstance(wanted, Table) else models_of(wanted, network.names, box)
+    residual = Residual(
+        heads=exact_heads(network, engine),
+        target=models,
+        dim=box.dim,
+        outputs=network.outputs,
+        order=order or ORDERS[box.dim],
+        constant=np.zeros(network.outputs),
+    )
+    return Problem(network, wanted, box, engine, residual, (*assumptions, *ASSUMPTIONS[dtype_name(network)]), started)
+
+
+def _nothing(shape: Basis, centers: np.ndarray, radii: np.ndarray) -> list[TaylorModel]:
+    """A table has no models between its points; it is certified at them."""
+    raise InvalidInput("certify", ["a table is certified at its points only"])
+
+
+def below(bound: float, part: float) -> float:
+    """The largest float whose exact sum with `part` does not exceed `bound`."""
+    rest = bound - part
+    while Fraction(rest) + Fraction(part) > Fraction(bound):
+        rest = math.nextafter(rest, -math.inf)
+    return rest
