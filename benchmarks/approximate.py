@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 import warnings
@@ -435,9 +436,13 @@ def cells_of(result: Result) -> list[str]:
 
 
 def markdown(results: list[Result], adam_seconds: float) -> str:
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")  # seconds mean little on a busy machine
     lines = ["| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
     lines += ["| " + " | ".join(cells_of(result)) + " |" for result in results]
-    lines += ["", f"Errors: sup over 100,000 fresh points. Adam: {adam_seconds:g} s a row. One run, one machine."]
+    lines += [
+        "",
+        f"Errors: sup over 100,000 fresh points. Adam: {adam_seconds:g} s a row. One run, load {load:.1f}.",
+    ]
     return "\n".join(lines)
 
 

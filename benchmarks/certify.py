@@ -210,7 +210,9 @@ def main() -> None:
         goal = 1.1 * lower
         found = certify(network, text, bound=goal, max_seconds=100, max_boxes=1_000_000)
         print(f"{name}: error {lower:.3g}, largest value {np.abs(network.heads()[0].values).max():.1e}")
-        print(f"    softwright: {found.status}, {found.boxes} boxes, {found.evaluations} evaluations, {found.seconds:.2f} s")
+        print(
+            f"    softwright: {found.status}, {found.boxes} boxes, {found.evaluations} evaluations, {found.seconds:.2f} s"
+        )
         if not options.no_verify:
             print(f"    {re_check(network, found)}")
         if network.tokens > 5000:

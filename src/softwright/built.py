@@ -68,7 +68,8 @@ class Built:
         if self.certificate is not None:
             c = self.certificate
             parts = f"exact {c.exact_part:.3g} + rounding {c.rounding_part:.2g}, {c.boxes} box(es), {c.seconds:.2f} s"
-            rows.append(("proved error", f"<= {c.bound:.3g} in {c.norm} norm ({parts})"))
+            where = "at the table's points" if self.target.get("kind") == "table" else f"in {c.norm} norm"
+            rows.append(("proved error", f"<= {c.bound:.3g} {where} ({parts})"))
         elif self.unproved:
             rows.append(("proved error", f"none: {self.unproved}"))
         if self.observed is not None:
@@ -106,29 +107,31 @@ class Built:
 def load(path: str | Path) -> Built:
     """Read a file written by `Built.save`."""
     content = read_model(path)
-    model = content.sections["model"]
     try:
-        box = Box(model["box"])
-        dtype = DTYPES[model["dtype"]]
-        heads = [_head(content.tensors, i, info) for i, info in enumerate(model["heads"])]
-        network = AttentionNetwork(heads, box, dtype)
-        state = {name: torch.from_numpy(np.array(array)) for name, array in content.tensors.items()}
-        network.load_state_dict(state)
-        plan = Plan.from_dict(content.sections["plan"])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise FileFormatError(f"{path}: the file does not describe a network ({error})") from error
+        return _rebuilt(content, path)
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise FileFormatError(
+            f"{path}: the file does not describe a network ({error}); build and save it again"
+        ) from error
+
+
+def _rebuilt(content: ModelFile, path: str | Path) -> Built:
+    model = content.sections["model"]
+    heads = [_head(content.tensors, i, info) for i, info in enumerate(model["heads"])]
+    network = AttentionNetwork(heads, Box(model["box"]), DTYPES[model["dtype"]])
+    network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in content.tensors.items()})
     target = content.sections.get("target", {})
     observed = content.sections.get("observed")
     certificate, unproved = _certificate(content, path)
     return Built(
         network=network,
-        plan=plan,
+        plan=Plan.from_dict(content.sections["plan"]),
         target=target,
-        certificate=certificate,
-        unproved=unproved,
         observed=None
         if observed is None
         else Observed(observed["error"], tuple(observed["point"]), observed["points"]),
+        certificate=certificate,
+        unproved=unproved,
         source=Expression(target["text"], target["variables"]) if target.get("kind") == "expression" else None,
     )
 
@@ -141,7 +144,7 @@ def _certificate(content: ModelFile, path: str | Path) -> tuple[Certificate | No
     certificate = Certificate.from_json(data)
     if certificate.weights_sha256 != content.weights_sha256:
         reason = "the weights in the file are not those that its certificate was proved for"
-        warnings.warn(f"{path}: {reason}; the certificate is dropped", UserWarning, stacklevel=3)
+        warnings.warn(f"{path}: {reason}; the certificate is dropped", UserWarning, stacklevel=4)
         return None, reason
     return certificate, ""
 

@@ -90,7 +90,8 @@ class Box:
 
     def from_unit(self, points: np.ndarray) -> np.ndarray:
         """Map t in [-1, 1]^d to the box; the ends map to the ends exactly, and nothing leaves the box."""
-        return np.clip(self.center + self.halfwidth * points, self.lower, self.upper)
+        inside = np.clip(self.center + self.halfwidth * points, self.lower, self.upper)
+        return np.where(points <= -1, self.lower, np.where(points >= 1, self.upper, inside))
 
     def to_unit(self, points: np.ndarray) -> np.ndarray:
         return (points - self.center) / self.halfwidth

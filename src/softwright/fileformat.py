@@ -61,8 +61,8 @@ def write_model(path: str | Path, tensors: Mapping[str, np.ndarray], sections: M
     metadata = {"softwright": SCHEMA}
     for name, section in sections.items():
         if section is not None:
-            metadata[name] = json.dumps(section, sort_keys=True, allow_nan=False)
-    content = save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata)
+            metadata[name] = json.dumps(section, allow_nan=False)  # in the order given: it is that of the variables
+    content = _ordered(save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata))
     handle, temporary = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -72,6 +72,14 @@ def write_model(path: str | Path, tensors: Mapping[str, np.ndarray], sections: M
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _ordered(content: bytes) -> bytes:
+    """The file with its header's keys in order: safetensors has none of its own, equal models want equal bytes."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[8 + size :]
 
 
 def read_model(path: str | Path) -> ModelFile:

@@ -10,7 +10,7 @@ the problem back with a tighter tolerance, a few times; what is returned has met
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +37,7 @@ Progress = Callable[[str], None]
 
 def approximate(
     target: str | Callable[..., Any] | Target | tuple[Any, Any],
-    box: Box | dict[str, Sequence[float]] | None = None,
+    box: Box | Mapping[str, Sequence[float]] | None = None,
     *,
     tol: float = 1e-6,
     relative: bool = False,
@@ -53,7 +53,7 @@ def approximate(
     target       a formula ("sin(3*x)*exp(-y**2)"), a Python callable, a `Table`, or any `Target`
     box          the domain, `Box(x=(-1, 1))`; a table brings its own
     tol          largest allowed deviation, absolute; with `relative`, times half the range of the target
-    strategy     "auto" or one of spectral, affine, pieces, ridge, sum, scattered, cells
+    strategy     "auto" or one of spectral, affine, grid, pieces, ridge, sum, scattered, cells
     dtype        "float64" or "float32": what the network runs in, and what is checked and proved
     max_tokens, max_seconds    the budget; `ToleranceNotReached` carries the best result if it does not suffice
     certify      prove the tolerance over the whole box, rounding included; a callable needs a `Function` with bounds
@@ -129,7 +129,7 @@ def _checked(
     faults = Faults("approximate")
     if isinstance(target, Table) and box is None:
         box = target.box
-    if isinstance(box, dict):
+    if isinstance(box, Mapping):
         try:
             box = Box(box)
         except InvalidInput as error:
@@ -210,10 +210,7 @@ def _finish(fit: Fit, target: Target, box: Box, tolerance: float, dtype: str, st
 
 def _advice(best: Built, tolerance: float, problem: Problem, seconds: float, max_seconds: float) -> str:
     """What was reached, and what to change."""
-    lines = [
-        f"asked for {tolerance:.3g}, reached {best.observed_error:.3g} with {best.network.tokens} token(s) "
-        f"(the best network is attached as .best)"
-    ]
+    lines = [f"asked for {tolerance:.3g}, reached {best.observed_error:.3g} with {best.network.tokens} token(s)"]
     jumps = [reason for reason in best.plan.reasons if "jumps" in reason]
     if jumps:
         lines += [f"  {reason}" for reason in jumps]

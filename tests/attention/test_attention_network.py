@@ -137,11 +137,11 @@ def test_to_float32_and_back(plane: AttentionNetwork) -> None:
 
 
 def test_wrong_input_names_the_remedy(plane: AttentionNetwork) -> None:
-    with pytest.raises(InvalidInput, match=r"last axis must hold x, y \(2 numbers\), got shape \(5, 3\)"):
+    with pytest.raises(InvalidInput, match=r"last axis must hold .*x, y.* got .*\(5, 3\)"):
         plane(torch.zeros(5, 3, dtype=torch.float64))
-    with pytest.raises(InvalidInput, match="last axis must hold x, y"):
+    with pytest.raises(InvalidInput, match=r"last axis must hold .*x, y"):
         plane(torch.zeros((), dtype=torch.float64))
-    with pytest.raises(InvalidInput, match=r"convert with x.to\(torch.float64\) or network.to\(torch.float32\)"):
+    with pytest.raises(InvalidInput, match=r"x.to\(torch.float64\) or network.to\(torch.float32\)"):
         plane(torch.zeros(5, 2, dtype=torch.float32))
     with pytest.raises(InvalidInput, match="choose from sdpa, factorised"):
         plane(torch.zeros(5, 2, dtype=torch.float64), engine="fast")

@@ -44,7 +44,7 @@ def case(name: str) -> tuple[list[Head], Box, str]:
         one = fitted_head(LINE, lambda x: np.sin(2 * x), 10).along(np.array([[1.0, 0.0]]))
         other = fitted_head(LINE, np.exp, 10).along(np.array([[0.0, 1.0]]))
         return [one, other], PLANE, "sin(2*x) + exp(y)"
-    head = fitted_head(SPACE, lambda x: 1 / (5 + x.sum(axis=1, keepdims=True)), 6, margin=1, width=1.3)
+    head = fitted_head(SPACE, lambda x: 1 / (5 + x.sum(axis=1, keepdims=True)), 5, margin=1, width=1.3)
     return [head], SPACE, "1/(5 + x + y + z)"
 
 

@@ -193,8 +193,10 @@ class Head:
     def embedded(self, dim: int, positions: Sequence[int]) -> Head:
         """The head of more variables that reads only those at `positions`; a grid stays a grid (with axes of one
         token)."""
-        if self.structure != "grid":
-            return self.along(np.eye(dim)[list(positions)])
+        if self.structure != "grid" or list(positions) != sorted(positions):
+            return self.along(
+                np.eye(dim)[list(positions)]
+            )  # a grid out of order is no longer stored first axis slowest
         idle = Axis(np.zeros(1), np.zeros(1))
         axes = [idle] * dim
         for axis, position in zip(self.axes, positions, strict=True):

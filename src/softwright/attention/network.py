@@ -103,7 +103,7 @@ class AttentionNetwork(nn.Module):
     def evaluate(self, points: np.ndarray, engine: str = "sdpa") -> np.ndarray:
         """NumPy in, NumPy out: points (..., d) in any float type, values (..., m) in float64."""
         with torch.no_grad():
-            x = torch.as_tensor(np.asarray(points, dtype=np.float64)).to(self.dtype)
+            x = torch.tensor(np.asarray(points, dtype=np.float64)).to(self.dtype)
             return self(x, engine=engine).double().numpy()
 
     def extra_repr(self) -> str:

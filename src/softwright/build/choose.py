@@ -36,7 +36,7 @@ from softwright.build.structure import (
 )
 from softwright.build.tensor import fit_grid
 
-STRATEGIES = ("auto", "spectral", "affine", "pieces", "ridge", "sum", "scattered", "cells")
+STRATEGIES = ("auto", "spectral", "affine", "grid", "pieces", "ridge", "sum", "scattered", "cells")
 _MOST_GRID_VARIABLES = 5
 
 
@@ -47,6 +47,7 @@ def choose(problem: Problem, formula: Formula | None = None, strategy: str = "au
     named: dict[str, Callable[[], Fit | None]] = {
         "spectral": lambda: _spectral(problem),
         "affine": lambda: fit_affine_line(problem) if problem.dim == 1 else fit_grid(problem),
+        "grid": lambda: fit_affine_line(problem) if problem.dim == 1 else fit_grid(problem),
         "pieces": lambda: _pieces(problem, formula),
         "ridge": lambda: _ridge(problem) or fit_ridge_sum(problem),
         "sum": lambda: _sum(problem),
@@ -82,6 +83,8 @@ def _automatic(problem: Problem, formula: Formula | None) -> Fit:
         except OutOfBudget:
             continue  # what needs more time than is left is passed over; the last attempt always gives something
         newest = fits[-1]
+        if newest is not None and newest.tokens > problem.budget.max_tokens:
+            newest = fits[-1] = None
         if newest is not None and newest.error <= problem.tolerance:
             return newest
     return best_of(fits, problem.tolerance)

@@ -6,6 +6,8 @@ with kinks, or one whose convergence betrays a singularity, goes to `pieces`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from softwright.attention.head import Head
@@ -54,7 +56,7 @@ def fit_spectral_line(problem: Problem, most: int = 400) -> Fit:
     fits = []
     for cap in (100.0, problem.value_cap(scaling.scale)):
         setting = _axis_problem(problem, scaling, cap)
-        fits.append(search_uniform(setting, False, most))
+        fits.append(search_uniform(setting, False, min(most, problem.budget.max_tokens)))
         if fits[-1].error <= setting.tolerance or cap >= problem.value_cap(scaling.scale):
             break
     best = min(fits, key=lambda fit: fit.error)
@@ -68,13 +70,14 @@ def fit_affine_line(problem: Problem, most: int = 400) -> Fit:
     cap = problem.value_cap(scaling.scale)
     setting = _axis_problem(problem, scaling, cap)
     problem.budget.say("optimising keys")
-    few = search_optimised(setting, True, 17, 10 * cap)
+    limit = problem.budget.max_tokens
+    few = search_optimised(setting, True, min(17, limit + 1), 10 * cap)
     if few is not None:
         reason = f"a smooth target: {few.tokens} tokens with affine values, keys optimised by variable projection"
         return _as_fit(few, scaling, "affine", reason)
     problem.budget.check()
     problem.budget.say("searching uniform grids")
-    uniform = search_uniform(setting, True, most)
+    uniform = search_uniform(setting, True, min(most, limit))
     if uniform.error <= setting.tolerance and 17 < uniform.tokens <= 36:
         fewer = search_optimised(setting, True, uniform.tokens, 10 * cap, smallest=max(18, int(0.7 * uniform.tokens)))
         if fewer is not None:
@@ -99,6 +102,8 @@ def fit_line(problem: Problem) -> Fit:
     if breaks:
         problem.budget.say(f"fitting pieces between {len(breaks)} kink(s)")
         pieces = fit_pieces(problem, breaks)
+        if pieces is not None and pieces.tokens > problem.budget.max_tokens:
+            pieces = None
         if pieces is not None and pieces.error <= problem.tolerance:
             return pieces
         if pieces is not None and any("jumps" in reason for reason in pieces.reasons):
@@ -107,6 +112,14 @@ def fit_line(problem: Problem) -> Fit:
     if not breaks and (smooth.error > problem.tolerance or smooth.tokens > 40):
         problem.budget.say("splitting towards a singularity")
         pieces = fit_pieces(problem, [])
+        if pieces is not None and pieces.tokens > problem.budget.max_tokens:
+            pieces = None
         if pieces is None and smooth.error > problem.tolerance:
             smooth = fit_spectral_line(problem)
-    return best_of([smooth, pieces], problem.tolerance)
+    best = best_of([smooth, pieces], problem.tolerance)
+    if best.error > problem.tolerance:
+        # A looser request may end nearer to the target than a failed tight one: rounding grows with what is asked.
+        for factor in (10.0, 100.0):
+            easier = fit_pieces(replace(problem, tolerance=factor * problem.tolerance), breaks)
+            best = best_of([best, easier], problem.tolerance)
+    return best

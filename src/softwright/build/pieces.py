@@ -78,12 +78,18 @@ def _stretch(low: float, high: float, fit: AxisFit, scale: float, middle: np.nda
     return _Stretch(low, high, keys, fit.axis.biases - keys * centre, values - slopes * centre / half, slopes / half)
 
 
+def _inside(low: float, high: float) -> tuple[float, float]:
+    """Ends drawn in by a few roundings of a coordinate: a sample must not see the other side of a break."""
+    inset = min(1e-14, 1e-3 * (high - low))
+    return low + inset, high - inset
+
+
 def _fit_stretch(
     f: LineValues, low: float, high: float, tolerance: float, cap: float
 ) -> tuple[AxisFit, float, np.ndarray]:
     """Fewest tokens for f on [low, high]; also the scale and middle that its values refer to."""
     centre, half = 0.5 * (low + high), 0.5 * (high - low)
-    inside = np.nextafter(low, high), np.nextafter(high, low)
+    inside = _inside(low, high)
 
     def local(s: np.ndarray) -> np.ndarray:
         return f(np.clip(centre + half * s, *inside))
@@ -116,7 +122,7 @@ def _split_place(f: LineValues, fit: AxisFit, low: float, high: float, scale: fl
     s = np.concatenate(
         [np.linspace(-1, 1, 401), -1 + 10.0 ** np.linspace(-9, -2, 40), 1 - 10.0 ** np.linspace(-9, -2, 40)]
     )
-    t = np.clip(0.5 * (low + high) + 0.5 * (high - low) * s, np.nextafter(low, high), np.nextafter(high, low))
+    t = np.clip(0.5 * (low + high) + 0.5 * (high - low) * s, *_inside(low, high))
     worst = t[np.abs(stretch(t) - f(t)).max(axis=1).argmax()]
     position = (worst - low) / (high - low)
     if position < 0.1:

@@ -19,7 +19,7 @@ import numpy as np
 from softwright.attention.head import Axis, Head
 from softwright.build.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
 from softwright.build.edges import merged, zeros_of
-from softwright.build.families import chebyshev_points
+from softwright.build.families import chebyshev_points, rule, uniform_axis
 from softwright.build.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
 from softwright.build.pieces import gate_head
 from softwright.build.problem import Fit, OutOfBudget, Problem, Scalar, probe_points, scaling_of
@@ -136,19 +136,25 @@ class _Search:
         )
         return _Grid(axes, values, float(np.abs(seen - self.wanted).max()))
 
+    def coarse(self) -> _Grid | None:
+        """Something to show whatever happens: a plain grid of moderate size."""
+        size = {2: 24, 3: 10, 4: 6}.get(self.problem.dim, 3)
+        axis = uniform_axis(size, rule(self.relative, False)[0], 0.0)
+        if size**self.problem.dim > self.problem.budget.max_tokens:
+            return None
+        return self.solve((AxisFit(axis, False, np.zeros((size, 1)), np.inf),) * self.problem.dim)
+
     def run(self) -> _Grid | None:
         """The smallest grid that passes, else the most accurate one found before the attempts or the time ran out."""
         d = self.problem.dim
         share, cap = self.relative / (1.5 * d), max(2.0, self.cap ** (1 / d))
-        best: _Grid | None = None
+        best = self.coarse()
         passed: _Grid | None = None
         for attempt in range(6):
             self.problem.budget.say(f"grid, attempt {attempt + 1}")
             try:
                 constant, affine = self.axis_fits(share, cap)
             except OutOfBudget:
-                if best is None:
-                    raise
                 break
             axes = _fewest(constant, affine)
             tokens = float(np.prod([float(axis.tokens) for axis in axes]))

@@ -119,13 +119,15 @@ class Space:
             dense[stride] = slope
         return [arb_poly([constant]), arb_poly(dense)] + [NOTHING] * (self.degree - 1)
 
-    def multiply(self, a: Parts, b: Parts) -> Parts:
+    def multiply(self, a: Parts, b: Parts, degree: int | None = None) -> Parts:
+        """The product up to `degree` (all of it that a polynomial here can hold, if not given)."""
+        degree = self.degree if degree is None else degree
         out = [NOTHING] * (self.degree + 1)
         nonzero = [(j, part) for j, part in enumerate(b) if part.length()]
-        for i, left in enumerate(a):
+        for i, left in enumerate(a[: degree + 1]):
             if left.length():
                 for j, right in nonzero:
-                    if i + j > self.degree:
+                    if i + j > degree:
                         break
                     out[i + j] = out[i + j] + left * right
         return out
@@ -187,11 +189,11 @@ class Model:
 
     def composed(self, function: Callable[[Any], Any], monotone: bool = False) -> Model:
         """function(self); `function` takes numbers and power series."""
-        p, center, moduli = self.space.degree, self.parts[0][0], norms(self.parts)
-        moduli[0] = ZERO
-        width = total(moduli) + self.error
-        if width.is_zero():
+        p, center = self.space.degree, self.parts[0][0]
+        if self.fixed:
             return defined(Model(self.space, self.space.linear(function(center))))
+        moduli = norms([NOTHING, *self.parts[1:]])
+        width = total(moduli) + self.error
         terms = taylor(function, center, p)
         beyond = abs(taylor(function, center + arb(0, width), p + 1)[-1]) * width ** (p + 1)
         if monotone and not (beyond.is_finite() and all(c.is_finite() for c in terms)):
@@ -200,9 +202,9 @@ class Model:
             return defined(Model(self.space, self.space.linear(hull.mid()), hull.rad()))
         inner: Parts = [NOTHING, *self.parts[1:]]
         result: Parts = [NOTHING] * (p + 1)
-        for c in reversed(terms):
-            result = self.space.multiply(result, inner)
-            result[0] = result[0] + c
+        for k in range(p, -1, -1):  # Horner; k more factors without constant term follow, so degree p - k is enough
+            result = self.space.multiply(result, inner, p - k)
+            result[0] = result[0] + terms[k]
         kept = abs(terms[0])  # the majorant up to degree p; flint composes no series with an inner one that is 0
         if not total(moduli).is_zero():
             majorant = arb_series([abs(c) for c in terms], p + 1)(arb_series(moduli, p + 1))

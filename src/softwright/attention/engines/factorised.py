@@ -41,10 +41,13 @@ def _contract(head: SoftmaxHead, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
     if head.slopes is not None:
         active = [i for i in range(d) if bool(torch.any(head.slopes[:, :, i] != 0))]
         columns = torch.cat([columns, head.slopes[:, :, active]], dim=2)  # (N, m, 1 + active)
-    y = weights[0] @ columns.reshape(sizes[0], -1)  # (q, rest)
+    width = columns.shape[1] * columns.shape[2]
+    rest = head.tokens // sizes[0] * width
+    y = weights[0] @ columns.reshape(sizes[0], rest)  # (q, rest)
     for w, n in zip(weights[1:], sizes[1:], strict=True):
-        y = torch.einsum("qn,qnr->qr", w, y.reshape(len(t), n, -1))
-    y = y.reshape(len(t), m, -1)
+        rest //= n
+        y = torch.einsum("qn,qnr->qr", w, y.reshape(len(t), n, rest))
+    y = y.reshape(len(t), m, 1 + len(active))
     if not active:
         return y[:, :, 0]
     return y[:, :, 0] + torch.einsum("qma,qa->qm", y[:, :, 1:], t[:, active])

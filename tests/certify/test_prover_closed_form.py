@@ -1,0 +1,87 @@
+"""Closed forms: never below what the gates really do, and sharp where they should be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from softwright.attention.head import Head
+from softwright.attention.network import AttentionNetwork
+from softwright.certify.closed_form import (
+    cells_bound,
+    envelope,
+    gate_constant,
+    gated_linear_bound,
+    memory_leak,
+    prove_max_affine,
+)
+from softwright.certify.exact_network import exact_heads
+from softwright.certify.prover import certify
+from softwright.domain import Box
+from softwright.targets import Expression
+
+
+def max_affine(pieces: np.ndarray, beta: float, box: Box, dtype: torch.dtype = torch.float64) -> AttentionNetwork:
+    """Rows (slopes..., offset) in x; scores are beta times the pieces."""
+    d = pieces.shape[1] - 1
+    slopes = pieces[:, :d] * box.halfwidth
+    values = pieces[:, d] + pieces[:, :d] @ box.center
+    return AttentionNetwork(
+        [Head(beta * slopes, beta * values, values[:, None], slopes[:, None, :], "gates")], box, dtype
+    )
+
+
+def test_gate_constant_is_sharp() -> None:
+    assert gate_constant(2) == pytest.approx(0.278464542761, abs=1e-10)
+    rng = np.random.default_rng(0)
+    for tokens in (2, 3, 8, 64):
+        y = rng.exponential(2, (20000, tokens - 1)) * rng.choice([0.3, 1, 2], (20000, 1))
+        assert ((y * np.exp(-y)).sum(axis=1) / (1 + np.exp(-y).sum(axis=1))).max() <= gate_constant(tokens)
+        best = 1 + gate_constant(tokens)
+        reached = (tokens - 1) * best * np.exp(-best) / (1 + (tokens - 1) * np.exp(-best))
+        assert reached == pytest.approx(gate_constant(tokens), rel=1e-9)
+    assert gated_linear_bound(3, 10.0, 2.0) == pytest.approx(0.2 * gate_constant(3), rel=1e-12)
+    assert cells_bound(lambda r: 2 * r, 0.1, 10, 50.0) == pytest.approx(2 * np.sqrt(0.01 + gate_constant(10) / 25))
+    assert memory_leak(100, 5.0, 4.0) == pytest.approx(99 * np.exp(-20))
+
+
+def test_envelopes_of_formulas() -> None:
+    names = ("x", "y")
+    for text, sign, count in (
+        ("max(x, y) + 0.5*x", 1, 2), ("-abs(x - 2*y)", -1, 2), ("min(x, max(1, 2))", None, 0), ("min(x, y, 1)/-2", 1, 3),
+        ("max(x, 0) + abs(y)", 1, 4), ("x*y", None, 0), ("max(x, y) - max(x, 1)", None, 0), ("3*x - 1", 0, 1),
+    ):  # fmt: skip
+        found = envelope(Expression(text, names).nodes[0], names)
+        if sign is None:
+            assert found is None or text == "min(x, max(1, 2))"
+            continue
+        assert found is not None and found.sign == sign and len(found.pieces) == count
+        points = Box(x=(-1, 1), y=(-2, 2)).sample(50)
+        pieces = np.array([[*map(float, p.slopes), float(p.offset)] for p in found.pieces])
+        values = (points @ pieces[:, :2].T + pieces[:, 2]).max(axis=1) * (found.sign or 1)
+        assert np.allclose(values, Expression(text, names)(points)[:, 0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("beta", [30.0, 1e4])
+def test_max_affine_bound_holds(beta: float, dtype: torch.dtype) -> None:
+    box = Box(x=(-1, 2), y=(0, 1))
+    network = max_affine(np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0.25, 0.5]]), beta, box, dtype)
+    text = "max(x, y, 0.5 - x + y/4)"
+    found = prove_max_affine(exact_heads(network, "sdpa"), Expression(text, box).nodes[0], box.names, box)
+    assert found is not None
+    points = box.sample(100_000, 1).astype(np.float32).astype(float)
+    points = points[box.contains(points)]
+    seen = np.abs(network.evaluate(points) - Expression(text, box)(points)).max()
+    assert 0.3 * found.exact < seen <= found.exact + found.rounding
+    assert found.exact <= 1.01 * gated_linear_bound(3, beta) + 1e-6
+
+
+def test_certify_falls_back_to_the_closed_form() -> None:
+    box = Box(x=(-1, 1), y=(-1, 1))
+    network = max_affine(np.array([[1.5, 0, 0], [0.5, 1, 0]]), 1e9, box)
+    found = certify(network, "max(x, y) + 0.5*x", bound=1e-9, max_boxes=2000)
+    assert found.proved and found.certificate is not None
+    assert found.certificate.method.startswith("closed form") and found.certificate.tree is None
+    assert certify(network, "max(x, y) + 0.5*x", bound=1e-11, max_boxes=2000).status != "proved"
