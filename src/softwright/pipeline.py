@@ -108,7 +108,8 @@ def _prove(built: Built, target: Target, tolerance: float, max_seconds: float) -
     if isinstance(target, Function) and target.lipschitz is None and target.second_derivative is None:
         reason = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
         return replace(built, unproved=reason), 0.0
-    result = prove(built.network, target, bound=tolerance, max_seconds=min(max_seconds, _PROOF_SECONDS))
+    with threadpool_limits(limits=1):
+        result = prove(built.network, target, bound=tolerance, max_seconds=min(max_seconds, _PROOF_SECONDS))
     if result.certificate is not None:
         return replace(built, certificate=result.certificate), 0.0
     if result.status == "refuted":

@@ -49,12 +49,12 @@ def test_gate_constant_is_sharp() -> None:
 def test_envelopes_of_formulas() -> None:
     names = ("x", "y")
     for text, sign, count in (
-        ("max(x, y) + 0.5*x", 1, 2), ("-abs(x - 2*y)", -1, 2), ("min(x, max(1, 2))", None, 0), ("min(x, y, 1)/-2", 1, 3),
+        ("max(x, y) + 0.5*x", 1, 2), ("-abs(x - 2*y)", -1, 2), ("min(x, y, 1)/-2", 1, 3),
         ("max(x, 0) + abs(y)", 1, 4), ("x*y", None, 0), ("max(x, y) - max(x, 1)", None, 0), ("3*x - 1", 0, 1),
     ):  # fmt: skip
         found = envelope(Expression(text, names).nodes[0], names)
         if sign is None:
-            assert found is None or text == "min(x, max(1, 2))"
+            assert found is None
             continue
         assert found is not None and found.sign == sign and len(found.pieces) == count
         points = Box(x=(-1, 1), y=(-2, 2)).sample(50)

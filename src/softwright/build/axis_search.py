@@ -139,7 +139,7 @@ def search_uniform(problem: AxisProblem, affine: bool, most: int = 400) -> AxisF
     return _smallest(lambda tokens: fit_uniform(problem, tokens, affine), problem.tolerance, most)
 
 
-def _compressed(F: np.ndarray, tolerance: float, most: int = 12) -> np.ndarray:
+def _compressed(F: np.ndarray, tolerance: float, most: int = 8) -> np.ndarray:
     """The few combinations of the columns that matter: left singular vectors times singular values."""
     if F.shape[1] <= 3:
         return F
@@ -177,6 +177,7 @@ def search_optimised(
     most_tokens: int = 40,
     smallest: int = 2,
     iterations: int = 40,
+    most_starts: int = 10,
 ) -> AxisFit | None:
     """Fewer than `below` tokens, and at most `most_tokens`, with keys optimised by variable projection; None if not
     found.
@@ -190,7 +191,7 @@ def search_optimised(
     best: AxisFit | None = None
 
     def attempt(tokens: int) -> AxisFit | None:
-        for start in _starts(problem, tokens, affine, check, wanted):
+        for start in _starts(problem, tokens, affine, check, wanted)[:most_starts]:
             axis = optimise_axis(
                 start,
                 t,

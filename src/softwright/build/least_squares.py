@@ -10,18 +10,42 @@ Over a tensor grid A is a Kronecker product and the solution is exact axis by ax
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular, svd
+from scipy.linalg import svd
+from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from softwright.attention.head import Axis
 
 
 def economic_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Q (n, p) and R (p, p) with A = Q R; A is overwritten."""
-    factors = qr(A, mode="economic", overwrite_a=True, check_finite=False)
-    return cast(tuple[np.ndarray, np.ndarray], factors[:2])
+    """Q (n, p) and R (p, p) with A = Q R, n >= p; only the upper triangle of R is meant, for `solve_upper`.
+
+    LAPACK is called directly: the searches factorise thousands of small matrices, where checks would cost more than the
+    work.
+    """
+    p = A.shape[1]
+    packed, tau, _, info = dgeqrf(np.asfortranarray(A), lwork=32 * p, overwrite_a=1)
+    R = packed[:p].copy()
+    Q, _, info_q = dorgqr(packed, tau, lwork=32 * p, overwrite_a=1)
+    if info != 0 or info_q != 0:
+        raise np.linalg.LinAlgError("QR factorisation failed")
+    return Q, R
+
+
+def triangle_of(A: np.ndarray) -> np.ndarray:
+    """The triangle R (p, p) of A = Q R alone, zero below the diagonal."""
+    p = A.shape[1]
+    packed, _, _, info = dgeqrf(np.asfortranarray(A), lwork=32 * p, overwrite_a=1)
+    if info != 0:
+        raise np.linalg.LinAlgError("QR factorisation failed")
+    return np.triu(packed[:p])
+
+
+def solve_upper(R: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """R^{-1} b with the upper triangle of R; infinite where R is singular."""
+    x, info = dtrtrs(R, b)
+    return x if info == 0 else np.full_like(x, np.inf)
 
 
 def design(axis: Axis, t: np.ndarray, affine: bool) -> np.ndarray:
@@ -45,8 +69,8 @@ def ridge_solve(A: np.ndarray, F: np.ndarray, strength: float, weights: np.ndarr
     augmented = np.vstack([A, strength * np.sqrt(n) * np.eye(p)])
     Q, R = economic_qr(augmented)
     top = Q[:n]
-    v = solve_triangular(R, top.T @ F, check_finite=False)
-    return v + solve_triangular(R, top.T @ (F - A @ v), check_finite=False)
+    v = solve_upper(R, top.T @ F)
+    return v + solve_upper(R, top.T @ (F - A @ v))
 
 
 def lawson_solve(

@@ -10,11 +10,10 @@ structure was found.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from softwright.attention.head import Axis, Head
 from softwright.build.families import uniform_axis
-from softwright.build.least_squares import economic_qr, ridge_solve
+from softwright.build.least_squares import economic_qr, ridge_solve, solve_upper
 from softwright.build.problem import Fit, Problem, probe_points, scaling_of
 
 _HEAD_COUNTS = (2, 4, 8, 16, 24, 36, 54)
@@ -78,7 +77,7 @@ def _improve(
         weights = [axis.weights(points @ w) for w in W]
         A = np.hstack(weights)
         Q, R = economic_qr(np.vstack([A, strength * np.sqrt(n) * np.eye(A.shape[1])]))
-        v = solve_triangular(R, Q[:n].T @ F, check_finite=False)
+        v = solve_upper(R, Q[:n].T @ F)
         residual = A @ v - F
         return weights, v, Q[:n], residual, float((residual**2).sum() + strength**2 * n * (v**2).sum())
 

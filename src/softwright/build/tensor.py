@@ -104,6 +104,7 @@ class _Search:
                         most_tokens=_MOST_OPTIMISED.get(d, 8),
                         smallest=max(2, fit.tokens // 4),
                         iterations=25,
+                        most_starts=8 if d == 2 else 6,
                     )
                     fit = fewer or fit
                 found.append(fit)

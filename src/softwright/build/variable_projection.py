@@ -13,10 +13,9 @@ input gives the same network on every machine.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
 
 from softwright.attention.head import Axis, softmax_rows
-from softwright.build.least_squares import economic_qr
+from softwright.build.least_squares import economic_qr, solve_upper, triangle_of
 
 
 class _Reduced:
@@ -33,7 +32,7 @@ class _Reduced:
         augmented = np.vstack([A * self.scaling, strength * np.eye(p)])
         self.Q, R = economic_qr(augmented)
         self.top = self.Q[: len(t)]
-        self.values = solve_triangular(R, self.top.T @ (F * self.scaling), check_finite=False)  # (p, q)
+        self.values = solve_upper(R, self.top.T @ (F * self.scaling))  # (p, q)
         self.fitted = A @ self.values  # (n, q)
         self.misfit = (self.fitted - F) * self.scaling
         self.penalty = strength * self.values
@@ -82,7 +81,7 @@ def optimise_axis(
             break
         augmented = np.vstack([triangle, np.sqrt(damping) * np.eye(2 * N)])
         Q, R = economic_qr(augmented)
-        step = solve_triangular(R, -(Q[: len(triangle)].T @ right), check_finite=False) / scale
+        step = solve_upper(R, -(Q[: len(triangle)].T @ right)) / scale
         if not np.all(np.isfinite(step)):
             damping *= 10
             stalled += 1
@@ -112,7 +111,7 @@ def _linearised(reduced: _Reduced) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     scale = np.sqrt((J**2).sum(axis=0))
     scale = np.maximum(scale, 1e-8 * scale.max() + 1e-300)
     tall = np.column_stack([J / scale, residual])
-    R = np.asarray(qr(tall, mode="r", overwrite_a=True, check_finite=False)[0])
+    R = triangle_of(tall)
     return R[:columns, :columns], R[:columns, columns], scale
 
 

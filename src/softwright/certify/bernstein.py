@@ -65,9 +65,10 @@ def polynomial_range(shape: Basis, coefficients: np.ndarray) -> tuple[np.ndarray
     if shape.dim in _DEGREE:
         count, matrix, largest = _conversion(shape.dim, shape.order)
         values = matrix @ coefficients[:count]
-        # d + 1 roundings in an entry of the matrix, `count` in the product, two in the sums below.
+        # 2 d roundings in an entry of the matrix, `count` in the product, two in the sums below.
         extra = up(
-            size[count:].sum(axis=0) + gamma(count + shape.dim + 4) * (largest @ size[:count]) + TINY, shape.size + 4
+            size[count:].sum(axis=0) + gamma(count + 2 * shape.dim + 4) * (largest @ size[:count]) + TINY,
+            shape.size + 4,
         )
         lower = np.fmax(lower, values.min(axis=0) - extra)
         upper = np.fmin(upper, values.max(axis=0) + extra)

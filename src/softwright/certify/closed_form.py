@@ -15,8 +15,8 @@ steepness * lambda / beta. Cells (paper B: values f(c_j), scores beta (c_j.x - |
 modulus of continuity omega):  |g - f| <= omega(sqrt(R^2 + 2 lambda / beta))  for every beta.  Memory with margin m: the
 mass elsewhere is at most (N - 1) e^{-beta m}.
 
-`prove_max_affine` applies the first bound to a network and a formula that is a maximum (or minimum) of affine functions,
-in exact rational arithmetic: it finds beta, eta and the distance delta of the formula's pieces from the network's.
+`prove_max_affine` applies the first bound to a network and a formula that is a maximum (or minimum) of affine
+functions, in exact rational arithmetic: it finds beta, eta and the distance of the formula's pieces from the network's.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class ClosedForm:
 
 
 def prove_max_affine(heads: Sequence[ExactHead], node: Node, names: Sequence[str], box: Box) -> ClosedForm | None:
-    """The gate bound for one head of affine pieces and a formula that is a maximum or minimum; None if it does not fit."""
+    """The gate bound for one head and a formula that is a maximum or minimum of affine functions, else None."""
     if len(heads) != 1 or heads[0].values.shape[1] != 1 or len(heads[0].keys) < 2:
         return None
     target = envelope(node, names)
@@ -191,7 +191,8 @@ def prove_max_affine(heads: Sequence[ExactHead], node: Node, names: Sequence[str
         ((s - scores[0]) - (p - pieces[0]).scaled(beta)).largest(box) for p, s in zip(pieces, scores, strict=True)
     )
     distances = [[(p - q).largest(box) for q in target.pieces] for p in pieces]
-    apart = max(max(min(row) for row in distances), max(min(column) for column in zip(*distances, strict=True)))
+    nearest = [min(row) for row in distances] + [min(column) for column in zip(*distances, strict=True)]
+    apart = max(nearest)  # every piece has a partner within this, so both maxima differ by no more
     if disorder > 20:
         return None
     eta = _above(disorder)
@@ -199,10 +200,9 @@ def prove_max_affine(heads: Sequence[ExactHead], node: Node, names: Sequence[str
     exact = _bound(N, eta, beta, apart)
     middle = head.keys.mean(axis=0)
     spread = up(np.abs(head.keys - middle) @ reach + np.abs(head.bias - head.bias.mean()))
-    log_error = head.engine.log_error(
-        up(np.abs(head.keys) @ reach), head.bias_size, up(np.abs(head.keys - middle) @ reach), 2 * spread.max() + 0 * spread,
-        tokens=N, dim=d,
-    )  # fmt: skip
+    sizes, shifts = up(np.abs(head.keys) @ reach), up(np.abs(head.keys - middle) @ reach)
+    below = np.full(N, 2 * spread.max())
+    log_error = head.engine.log_error(sizes, head.bias_size, shifts, below, tokens=N, dim=d)
     if not float(log_error.max()) < 300.0:
         return None
     # The run's weights are those of scores off by log_error; then come values, sums and the division.
@@ -211,9 +211,8 @@ def prove_max_affine(heads: Sequence[ExactHead], node: Node, names: Sequence[str
     run = head.engine
     n = float(run.arithmetic.gammas(run.roundings(np.array([float(N)]), N))[0])
     wrong = float(run.value_error(np.array([size]), np.array([size]), d)[0])
-    sums = (wrong + n * (size + wrong) + n * (size + disturbed)) / (1.0 - n) + 1e3 * N * N * (
-        size + 1
-    ) * run.arithmetic.smallest
+    underflow = 1e3 * N * N * (size + 1) * run.arithmetic.smallest
+    sums = (wrong + n * (size + wrong) + n * (size + disturbed)) / (1.0 - n) + underflow
     rounding = float(up(np.array(disturbed - exact + sums)).item())
     method = f"closed form: gates of a maximum of affine functions, W0((N-1)/e)/beta with N={N}, beta={float(beta):.6g}"
     return ClosedForm(exact, max(rounding, 0.0), method) if math.isfinite(rounding) else None

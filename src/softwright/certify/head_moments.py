@@ -147,11 +147,12 @@ def shared_moments(
     u_size = np.abs(u)
     stretch = np.concatenate([np.ones(m)] + [np.full(m, reach[i]) for i in sloped])
 
-    # Far tokens: `ceiling` bounds their weight over the whole group, that of the run network included.
+    # Far tokens: `ceiling` bounds their weight over the whole group, that of the run network included, in which their
+    # own weight may be too large and all the others too small.
     moves = up(size @ reach, d + 2)
     below = np.maximum(moves - S, 0.0) + max(float(np.max(S + moves)), 0.0)
     log_error = head.engine.log_error(score_size, head.bias_size, size @ largest, below, tokens=N, dim=d)
-    ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error)
+    ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + log_error.max())
     impact = ceiling * (np.max(u_size * stretch, axis=1) + np.max(np.abs(reference) * stretch) + 1.0)
     order = np.argsort(impact)
     cut = min(int(np.searchsorted(np.cumsum(impact[order]), _DROP * accuracy)), N - 1)
@@ -239,7 +240,8 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
     moves = up(moves, d + 4)
     below = np.maximum(moves - S, 0.0) + np.maximum((S + moves).max(axis=1, keepdims=True), 0.0)
     log_error = head.engine.log_error(score_size, head.bias_size, up(off_center, d + 4), below, tokens=N, dim=d)
-    ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error)
+    most = log_error.max(axis=1, keepdims=True)  # the others' weights may be too small by this, in the run network
+    ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + most)
 
     # The largest size of every column bounds what the dropped tokens can add.
     column_size = np.abs(head.values).max(axis=0) * np.ones((B, m))

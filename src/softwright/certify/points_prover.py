@@ -53,6 +53,6 @@ def point_errors(heads: tuple[ExactHead, ...], points: np.ndarray, values: np.nd
                 lower[chosen] = np.maximum(lower[chosen], np.nan_to_num(np.nextafter(center - slack, -np.inf), nan=0.0))
                 run = sum((h.rounding[o] for h in found), np.zeros(len(chosen)))
                 sizes = sum((h.size[o] for h in found), np.zeros(len(chosen)))
-                run = up(run + sum_error(heads[0].engine, len(heads), sizes), len(heads) + 4)
+                run = up(run + sum_error(heads[0].engine, len(heads), sizes + run), len(heads) + 4)
                 rounding[chosen] = np.maximum(rounding[chosen], np.nan_to_num(run, nan=np.inf))
     return PointErrors(upper, lower, rounding)

@@ -35,6 +35,7 @@ from softwright.targets.table import Table
 from softwright.targets.target import Target
 
 Status = Literal["proved", "refuted", "undecided"]
+_NARROWEST = 1e-10  # of a side against the size of its ends: below it leaves are lost in rounding
 
 
 @dataclass
@@ -143,6 +144,16 @@ def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str
     faults.check(
         box.names == network.names,
         f"the domain's sides are {', '.join(box.names)}, the network takes {', '.join(network.names)}; name them alike",
+    )
+    ends = np.maximum(np.abs(box.lower), np.abs(box.upper))
+    faults.check(
+        bool(np.all(box.upper - box.lower > np.maximum(_NARROWEST * ends, 1e-150))),
+        f"the domain {box} has a side too narrow for float64 proofs; rescale the variable",
+    )
+    inside = bool(np.all(network.box.lower <= box.lower) and np.all(box.upper <= network.box.upper))
+    faults.check(
+        box.names != network.names or inside,
+        f"the domain {box} leaves the network's box {network.box}; certify a part of it, or build for a larger box",
     )
     try:
         if isinstance(target, nn.Sequential):

@@ -94,6 +94,10 @@ class Residual:
     ) -> BoxBounds:
         shape = basis(self.dim, self.order)
         B, m = len(centers), self.outputs
+        # Network and target must be expanded in the same s: boxes of a group get one radius, the largest of theirs.
+        radii = radii.copy()
+        for group in groups:
+            radii[group] = radii[group].max(axis=0)
         targets = self.target(shape, centers, radii)
         share = accuracy / max(1, len(self.heads))
         per_head = [head_on_boxes(head, shape, centers, radii, groups, accuracy=share) for head in self.heads]
@@ -160,7 +164,7 @@ class Residual:
         if per_head:
             sizes = sum((h.size for h in per_head), np.zeros((m, B)))
             rounding = up(
-                rounding + sum_error(self.heads[0].engine, max(self.summed_heads, len(per_head)), sizes),
+                rounding + sum_error(self.heads[0].engine, max(self.summed_heads, len(per_head)), sizes + rounding),
                 len(per_head) + 4,
             )
         worst = np.max(rounding, axis=0)

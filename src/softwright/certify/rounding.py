@@ -21,10 +21,10 @@ With w the exact softmax weights, tau = sum w theta and V = sum w |v|:
     |fl(g) - g| <= S + [E + gamma_n (V' + E) + gamma_n (|g| + S)] / (1 - gamma_n) + 4 T,       n = A + n_blocks + 6,
     S = sum w theta |v - g| / (1 - tau),   V' = V (1 + theta_max)/(1 - tau),   E the same of the errors of step 5,
 
-where T is the dropped tokens' mass times value. Where theta is of no use (gates so hard that a score's rounding changes
-the weights), S is replaced by the spread of the kept values, which is small where such gates meet. The factorised
-engine has d small softmaxes: theta is the sum over the axes, every axis sums twice (n = sum_i (2 n_i + 6)), and nothing
-is dropped from its sums.
+where T is the dropped tokens' mass times value, as large as the run's errors can make it. Where theta is of no use
+(gates so hard that a score's rounding changes the weights), S is replaced by the spread of the kept values, which is
+small where such gates meet. The factorised engine has d small softmaxes: theta is the sum over the axes, every axis
+sums twice (n = sum_i (2 n_i + 6)), and nothing is dropped from its sums.
 
 Assumed and written into the certificate: IEEE arithmetic in the dtype with no reduced-precision matrix products (TF32,
 bfloat16), and the accuracy of exp in torch's kernels. Float32 kernels use a vector exp specified to 20 ulp, float64

@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from softwright.certify.directed import two_product, two_sum
+from softwright.certify.directed import U, two_product, two_sum
 from softwright.certify.residual import BoxBounds, Residual, concatenate
 
 LEAF = 255
@@ -163,7 +163,8 @@ class BoxTree:
         exact_fraction = index < 2**52
         product, slip = two_product(np.broadcast_to(self.width, fraction.shape), fraction)
         center, rest = two_sum(np.broadcast_to(self.low, fraction.shape), product)
-        off = np.abs(slip + rest + self.width_rest * fraction) * (1.0 + 2.0**-40)
+        tail = self.width_rest * fraction
+        off = np.abs(slip + rest + tail) + 8 * U * (np.abs(slip) + np.abs(rest) + np.abs(tail))
         off = np.where(exact_fraction, off, off + np.abs(self.width) * 2.0**-50)
         half = self.width / (2.0 * cells)
         exact = (off == 0.0) & (self.width_rest == 0.0)

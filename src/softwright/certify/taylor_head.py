@@ -163,7 +163,7 @@ def _models(head: ExactHead, shape: Basis, found: Moments) -> HeadOnBoxes:
 
     # Rounding of the run network; its sums are measured against the kept tokens alone.
     kept_min = D_min - up(found.dropped_weight * inverse)
-    scale = up(inverse / np.where(kept_min > 0.0, kept_min, np.nan))
+    scale = up(inverse / np.where(kept_min > 0.5 * D_min, kept_min, np.nan))
     rounding, rounding_center, sizes = np.empty((m, B)), np.empty((m, B)), np.empty((m, B))
     over, center = up(found.run_over, terms), found.run_center
     for o in range(m):
