@@ -8,15 +8,9 @@ import torch
 
 from softwright.attention.head import Head
 from softwright.attention.network import AttentionNetwork
-from softwright.certify.closed_form import (
-    cells_bound,
-    envelope,
-    gate_constant,
-    gated_linear_bound,
-    memory_leak,
-    prove_max_affine,
-)
+from softwright.certify.closed_form import cells_bound, gate_constant, gated_linear_bound, memory_leak
 from softwright.certify.exact_network import exact_heads
+from softwright.certify.max_affine import prove_max_affine
 from softwright.certify.prover import certify
 from softwright.domain import Box
 from softwright.targets import Expression
@@ -46,30 +40,13 @@ def test_gate_constant_is_sharp() -> None:
     assert memory_leak(100, 5.0, 4.0) == pytest.approx(99 * np.exp(-20))
 
 
-def test_envelopes_of_formulas() -> None:
-    names = ("x", "y")
-    for text, sign, count in (
-        ("max(x, y) + 0.5*x", 1, 2), ("-abs(x - 2*y)", -1, 2), ("min(x, y, 1)/-2", 1, 3),
-        ("max(x, 0) + abs(y)", 1, 4), ("x*y", None, 0), ("max(x, y) - max(x, 1)", None, 0), ("3*x - 1", 0, 1),
-    ):  # fmt: skip
-        found = envelope(Expression(text, names).nodes[0], names)
-        if sign is None:
-            assert found is None
-            continue
-        assert found is not None and found.sign == sign and len(found.pieces) == count
-        points = Box(x=(-1, 1), y=(-2, 2)).sample(50)
-        pieces = np.array([[*map(float, p.slopes), float(p.offset)] for p in found.pieces])
-        values = (points @ pieces[:, :2].T + pieces[:, 2]).max(axis=1) * (found.sign or 1)
-        assert np.allclose(values, Expression(text, names)(points)[:, 0])
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("beta", [30.0, 1e4])
 def test_max_affine_bound_holds(beta: float, dtype: torch.dtype) -> None:
     box = Box(x=(-1, 2), y=(0, 1))
     network = max_affine(np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0.25, 0.5]]), beta, box, dtype)
     text = "max(x, y, 0.5 - x + y/4)"
-    found = prove_max_affine(exact_heads(network, "sdpa"), Expression(text, box).nodes[0], box.names, box)
+    found = prove_max_affine(exact_heads(network, "sdpa"), Expression(text, box).nodes, box, 1)
     assert found is not None
     points = box.sample(100_000, 1).astype(np.float32).astype(float)
     points = points[box.contains(points)]
@@ -78,7 +55,7 @@ def test_max_affine_bound_holds(beta: float, dtype: torch.dtype) -> None:
     assert found.exact <= 1.01 * gated_linear_bound(3, beta) + 1e-6
 
 
-def test_certify_falls_back_to_the_closed_form() -> None:
+def test_certify_uses_the_closed_form() -> None:
     box = Box(x=(-1, 1), y=(-1, 1))
     network = max_affine(np.array([[1.5, 0, 0], [0.5, 1, 0]]), 1e9, box)
     found = certify(network, "max(x, y) + 0.5*x", bound=1e-9, max_boxes=2000)

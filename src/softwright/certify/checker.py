@@ -1,7 +1,7 @@
 """An independent checker: re-proves a certificate in ball arithmetic. Shares no code with the prover, needs no torch.
 
-Written to be read: whoever believes this file, its five tools checker_*.py (parser, Taylor models, heads, gates, statement),
-python-flint and the file reader need not believe the rest of softwright.
+Written to be read: whoever believes this file, its five tools checker_*.py (parser, Taylor models, heads, gates,
+statement), python-flint and the file reader need not believe the rest of softwright.
 
 Boxes. The stored tree is walked from the domain with exact rationals, so its leaves cover the domain. On a leaf
 x = c + r s, |s_i| <= 1, the residual g - f becomes a polynomial in s plus an error. Its Bernstein coefficients b_i

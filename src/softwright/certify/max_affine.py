@@ -193,7 +193,7 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
     )
     score_size = up(np.abs(head.keys) @ t_size, d + 2)
     score_range = float(up(np.asarray(2 * (score_size + head.bias_size).max())))
-    theta = head.engine.log_error(score_size, head.bias_size, 2 * score_size, np.full(N, score_range), N, d)
+    theta = head.engine.log_error(score_size, head.bias_size, 2 * score_size, np.full(N, score_range), tokens=N, dim=d)
     value_size = up(np.abs(head.values[:, output]) + np.abs(slopes) @ t_size, d + 4)
     errors = float(head.engine.value_error(value_size, up(np.abs(slopes) @ t_size, d + 4), d).max())
     largest = float(value_size.max())
@@ -202,7 +202,7 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
         raise _Unsuited
     smallest = 8.0 * N * (N + 8.0) * (largest + 1.0) * head.engine.arithmetic.smallest
     summation = (errors + n * (largest + errors) + n * 2.0 * largest) / (1.0 - n) + smallest
-    rounding = 2 * _ball(Fraction(float(theta.max()))) / _ball(beta) + arb(float(up(np.asarray(summation))))
+    rounding = 2 * _ball(Fraction(float(theta.max()))) / _ball(beta) + arb(float(up(np.asarray(1.1 * summation))))
     return _HeadProof(sign, pieces, _above(gap), _above(rounding))
 
 

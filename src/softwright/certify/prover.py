@@ -28,9 +28,9 @@ from flint import arb
 from softwright.attention.network import AttentionNetwork
 from softwright.certify.ball_expression import ball_below, evaluate, precision
 from softwright.certify.certificate import sum_rounded_up
-from softwright.certify.closed_form import ClosedForm, prove_max_affine
 from softwright.certify.exact_network import dtype_name
 from softwright.certify.integrate import integrate, root_up
+from softwright.certify.max_affine import MaxAffineProof, prove_max_affine
 from softwright.certify.points_prover import point_errors
 from softwright.certify.probe import worst_points
 from softwright.certify.question import Certification, Problem, Status, as_point, below, pose
@@ -41,8 +41,6 @@ from softwright.errors import Faults, InvalidInput
 from softwright.targets.expression import Expression
 from softwright.targets.table import Table
 
-_WITH_CLOSED_FORM = 10.0  # seconds for a search that a closed form can replace
-_MOST_GATES = 512  # tokens up to which a closed form is looked for
 _SLACK = 0.02  # share of the stated bound kept free, so that a checker with other enclosures agrees
 
 
@@ -111,37 +109,33 @@ def certify(
     if p is not None:
         return _integral(problem, p, bound, tightness, run)
     closed = _closed_form(problem)
-    if closed is not None and (bound is None or sum_rounded_up(closed.exact, closed.rounding) <= bound):
-        # A tree can be re-proved by others, so it is tried first; with the closed form in hand, not for long.
-        run.budget.seconds = min(run.budget.seconds, _WITH_CLOSED_FORM)
+    total = math.inf if closed is None else sum_rounded_up(closed.exact, closed.rounding)
+    if closed is not None and bound is not None and total <= bound:
+        return _by_closed_form(problem, closed, bound)
     divided = split_problem(problem.residual, problem.target, problem.domain.names)
     found = (_sup if divided is None else _sum)(problem, bound, tightness, run)
-    if found.status == "undecided" and closed is not None:
-        return _by_closed_form(problem, closed, found, bound)
+    if closed is not None and bound is None and found.status == "undecided" and total < found.proved_bound:
+        return _by_closed_form(problem, closed, 1.01 * total)
     return found
 
 
-def _closed_form(problem: Problem) -> ClosedForm | None:
-    if not isinstance(problem.target, Expression) or problem.network.tokens > _MOST_GATES:
+def _closed_form(problem: Problem) -> MaxAffineProof | None:
+    if not isinstance(problem.target, Expression) or problem.engine != "sdpa":
         return None
-    nodes = problem.target.nodes
-    return (
-        prove_max_affine(problem.residual.heads, nodes[0], problem.domain.names, problem.domain)
-        if len(nodes) == 1
-        else None
-    )
+    heads = problem.residual.heads
+    return prove_max_affine(heads, problem.target.nodes, problem.domain, len(heads))
 
 
-def _by_closed_form(problem: Problem, closed: ClosedForm, found: Certification, bound: float | None) -> Certification:
-    """The closed form instead of a search that did not finish; without a tree."""
-    total = sum_rounded_up(closed.exact, closed.rounding)
-    if (bound is not None and total > bound) or total >= found.proved_bound:
-        return found
-    stated = total if bound is None else bound
-    nothing = Outcome(True, False, b"", 0, 0, closed.exact, closed.rounding, found.lower, None, np.empty(0))
-    certificate = problem.certificate(stated, closed.exact, closed.rounding, nothing, closed.method)
-    result = Certification("proved", stated, found.lower, found.witness, certificate=certificate, proved_bound=stated)
-    return _finish(problem, result)
+def _by_closed_form(problem: Problem, closed: MaxAffineProof, bound: float) -> Certification:
+    """A proof without a tree; a checker finds the closed form again by itself."""
+    lower, witness, _ = lower_at(problem.residual, problem.domain.sample(64), bound)
+    lower = min(lower, closed.exact)
+    nothing = Outcome(True, False, b"", 0, 0, closed.exact, closed.rounding, lower, witness, np.empty(0))
+    # What the two parts leave of the bound goes to the exact part, so that a checker has room.
+    exact = max(below(bound, closed.rounding), closed.exact)
+    certificate = problem.certificate(bound, exact, closed.rounding, nothing, "closed form: gates of affine pieces")
+    common = {"lower": lower, "witness": as_point(witness), "proved_bound": bound}
+    return _finish(problem, Certification("proved", bound, certificate=certificate, **common))
 
 
 def _points(problem: Problem, table: Table, bound: float | None) -> Certification:
