@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from softwright.attention import AttentionNetwork, Head
     from softwright.built import Built, load
+    from softwright.certify.certificate import Certificate
+    from softwright.certify.checker import verify
+    from softwright.certify.prover import certify
     from softwright.domain import Box
     from softwright.errors import FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
     from softwright.pipeline import approximate
@@ -22,6 +25,7 @@ _HOME = {
     "AttentionNetwork": "softwright.attention",
     "Box": "softwright.domain",
     "Built": "softwright.built",
+    "Certificate": "softwright.certify.certificate",
     "Expression": "softwright.targets",
     "FileFormatError": "softwright.errors",
     "Function": "softwright.targets",
@@ -31,13 +35,16 @@ _HOME = {
     "Table": "softwright.targets",
     "ToleranceNotReached": "softwright.errors",
     "approximate": "softwright.pipeline",
+    "certify": "softwright.certify.prover",
     "load": "softwright.built",
+    "verify": "softwright.certify.checker",
 }
 
 __all__ = [
     "AttentionNetwork",
     "Box",
     "Built",
+    "Certificate",
     "Expression",
     "FileFormatError",
     "Function",
@@ -48,7 +55,9 @@ __all__ = [
     "ToleranceNotReached",
     "__version__",
     "approximate",
+    "certify",
     "load",
+    "verify",
 ]
 
 

@@ -70,51 +70,60 @@ def approximate(
         try:
             # The linear algebra is thousands of small problems: one thread is several times faster than a pool.
             with threadpool_limits(limits=1):
-                fit = (
-                    fit_table(problem, target, box) if isinstance(target, Table) else choose(problem, formula, strategy)
-                )
+                if isinstance(target, Table):
+                    fit = fit_table(problem, target, box)
+                else:
+                    fit = choose(problem, formula, strategy)
                 built = _finish(fit, target, box, tolerance, dtype, started)
         except OutOfBudget:
             break
-        if best is None or _better(built, best, tolerance):
-            best = built
-        if fit.error > problem.tolerance:
-            break
         seen = built.observed_error
         if seen <= tolerance:
-            if not certify:
-                return replace(built, unproved="not asked for")
             budget.say("proving")
-            proved, seen = _prove(built, target, tolerance, max_seconds)
-            if proved is not None:
-                return proved
-        budget.say("the check missed the tolerance; tightening")
-        miss = tolerance / seen
-        problem = replace(problem, tolerance=problem.tolerance * float(np.clip(0.8 * miss, 0.1, 0.7)))
+            built, seen = _prove(built, target, tolerance, max_seconds) if certify else (built, 0.0)
+            if built.certificate is not None or not certify or not _worth_another_round(built):
+                return built
+        if best is None or _better(built, best, tolerance):
+            best = built
+        if fit.error > problem.tolerance or budget.exhausted:
+            break
+        budget.say("the check or the proof missed the tolerance; tightening")
+        problem = replace(problem, tolerance=problem.tolerance * float(np.clip(0.8 * tolerance / seen, 0.1, 0.5)))
     if best is None:
         raise ToleranceNotReached(
             f"no network was finished within {max_seconds:g} s; allow more with max_seconds, or a larger tol", None
         )
-    if best.observed_error > tolerance or certify:
+    if best.observed_error > tolerance or best.unproved == _REFUTED:
         raise ToleranceNotReached(_advice(best, tolerance, problem, time.monotonic() - started, max_seconds), best)
     return best
 
 
-def _prove(built: Built, target: Target, tolerance: float, max_seconds: float) -> tuple[Built | None, float]:
-    """The result with its certificate; or None and the error that refutes it.
+_REFUTED = "the proof found a point beyond the tolerance"
+_ROUNDING = "rounding leaves too little room"
+
+
+def _prove(built: Built, target: Target, tolerance: float, max_seconds: float) -> tuple[Built, float]:
+    """The result with its certificate, or with the reason why there is none, and the error that is certain.
 
     A target that carries no bounds cannot be proved: the result says so and its error stays observed.
     """
     if isinstance(target, Function) and target.lipschitz is None and target.second_derivative is None:
         reason = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
-        return replace(built, unproved=reason), 0.0
+        return replace(built, unproved=reason), built.observed_error
     with threadpool_limits(limits=1):
         result = prove(built.network, target, bound=tolerance, max_seconds=min(max_seconds, _PROOF_SECONDS))
     if result.certificate is not None:
-        return replace(built, certificate=result.certificate), 0.0
+        return replace(built, certificate=result.certificate), built.observed_error
     if result.status == "refuted":
-        return None, result.lower
-    return replace(built, unproved=f"undecided within the budget ({result.reason})"), 0.0
+        return replace(built, unproved=_REFUTED), result.lower
+    if "rounding" in result.reason:
+        return replace(built, unproved=f"{_ROUNDING} ({result.reason})"), 2 * tolerance
+    return replace(built, unproved=f"undecided ({result.reason})"), built.observed_error
+
+
+def _worth_another_round(built: Built) -> bool:
+    """Tighter values may turn a refuted network, or one whose rounding is too coarse, into one that is proved."""
+    return built.unproved == _REFUTED or built.unproved.startswith(_ROUNDING)
 
 
 def _better(new: Built, old: Built, tolerance: float) -> bool:

@@ -207,10 +207,14 @@ def by_lagrange(model: TaylorModel, name: str) -> TaylorModel:
             if not (math.isfinite(center) and math.isfinite(reach)):
                 tail[i] = math.inf
                 continue
-            at_center = of_series(arb_series([arb(center), arb(1)], order + 1))
+            try:
+                at_center = of_series(arb_series([arb(center), arb(1)], order + 1))
+                around = of_series(arb_series([arb(center, reach), arb(1)], order + 2))
+            except (ValueError, ZeroDivisionError):  # a ball too wide to divide by: nothing is known on this box
+                tail[i] = math.inf
+                continue
             for k in range(order + 1):
                 series[k, i], error[k, i] = float_enclosure(at_center[k])
-            around = of_series(arb_series([arb(center, reach), arb(1)], order + 2))
             # A series that was cut shorter (another thread may change the library's global cap) has no such
             # coefficient.
             whole = at_center.prec >= order + 1 and around.prec >= order + 2

@@ -98,6 +98,13 @@ def _remainder(rho: np.ndarray, E: np.ndarray, order: int) -> np.ndarray:
     return up(rest * E, 2 * order + 8)
 
 
+def _far_pull(q: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    """How far single tokens move within a box (B, d), where that is too far for a series: a gate just beside the centre
+    has no weight there and still rules the box. Steers only."""
+    too_far = rho.max(axis=1, keepdims=True) > 20.0
+    return np.where(too_far, np.abs(q).max(axis=1), 0.0)
+
+
 def shared_moments(
     head: ExactHead, shape: Basis, centers: np.ndarray, radius: np.ndarray, accuracy: float
 ) -> Moments | None:
@@ -206,7 +213,7 @@ def shared_moments(
         D, rest_rows[:C], D_bound[0], N_bound, D_noise[0], N_noise, run_over, run_center,
         each(reference), each(stretch), each(dropped_weight), each(dropped_value), each(A), each(theta.max()),
         each(deviation.max(axis=1)), each(base_size.max(axis=0)), each(run_error.max(axis=1)),
-        shifts.T, each(scaled), (W @ size) / D[0][:, None] * scaled,
+        shifts.T, each(scaled), (W @ size) / D[0][:, None] * scaled + _far_pull(q[None], rho[None]),
     )  # fmt: skip
 
 
@@ -324,5 +331,5 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
         error_max=np.where(masked, run_error, 0.0).max(axis=1).T,
         shift=np.zeros((d, B)),
         radius=scaled.T,
-        pull=np.einsum("ba,bad->bd", share, np.abs(kappa)) * scaled,
+        pull=np.einsum("ba,bad->bd", share, np.abs(kappa)) * scaled + _far_pull(q, rho),
     )

@@ -258,6 +258,7 @@ def _sup(problem: Problem, bound: float | None, tightness: float | None, run: Ru
     # known afterwards; if it was too much for the share, the search is repeated with the share it needs.
     share = max(min(max(2.0 * rounding, 0.01 * bound), 0.5 * (bound - 1.005 * lower)), 1.05 * rounding)
     outcome: Outcome | None = None
+    settled = False
     for _ in range(3):
         exact = below(bound, share)
         if not exact > lower:
@@ -265,10 +266,11 @@ def _sup(problem: Problem, bound: float | None, tightness: float | None, run: Ru
         goal = Goal(exact * (1.0 - 1e-12), share * (1.0 - 1e-12))
         outcome = search(problem.residual, box, goal, run, lower=lower, witness=witness)
         lower, witness = outcome.lower, outcome.witness
-        if not outcome.finished or outcome.rounding <= share or run.budget.spent:
+        settled = outcome.rounding <= share  # the exact part was proved for this very share
+        if not outcome.finished or settled or run.budget.spent:
             break
         share = 1.05 * outcome.rounding
-    if outcome is None or (outcome.finished and outcome.rounding > share):
+    if outcome is None or (outcome.finished and not settled):
         most = max(rounding, share / 1.05)
         reason = (
             f"the rounding of {dtype_name(problem.network)} alone may reach {most:.3g} beside an exact error of "

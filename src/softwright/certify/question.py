@@ -96,6 +96,12 @@ class Problem:
     def certificate(
         self, bound: float, exact: float, rounding: float, outcome: Outcome | SumOutcome, method: str = "taylor"
     ) -> Certificate:
+        """The statement; it must not say more than the search found, whatever way led here."""
+        if not (outcome.exact <= exact and outcome.rounding <= rounding and exact + rounding <= bound * (1 + 2.0**-50)):
+            raise RuntimeError(
+                f"a certificate of {exact!r} + {rounding!r} <= {bound!r} was about to state more than was proved "
+                f"({outcome.exact!r} and {outcome.rounding!r}); please report this"
+            )
         return Certificate(
             norm="sup",
             bound=bound,

@@ -357,10 +357,21 @@ def evaluate_boxes(
 
 
 def _split(tree: BoxTree, boxes: Open, found: BoxBounds, target: float) -> Open:
-    """Halve every box along its worst variable, or along all of them where the bound is far off."""
+    """Halve every box along its worst variable; where the bound is far off, along all that matter nearly as much.
+
+    A wall at t_1 = 0 matters along t_1 alone: boxes then become thin, and there are few of them.
+    """
     dims = np.argmax(found.split, axis=1)
     far = ~(found.upper <= 8.0 * target) if tree.dim in (2, 3) else np.zeros(len(boxes), dtype=bool)
     near, wide = tree.halve(boxes.take(~far), dims[~far]), boxes.take(far)
+    matters = (found.split >= 0.2 * found.split.max(axis=1, keepdims=True))[far]  # (n, d)
     for dim in range(tree.dim if len(wide) else 0):
-        wide = tree.halve(wide, np.full(len(wide), dim))
-    return Open(*(np.concatenate([getattr(near, n), getattr(wide, n)]) for n in ("nodes", "index", "level", "known")))
+        chosen = matters[:, dim]
+        halved = tree.halve(wide.take(chosen), np.full(int(chosen.sum()), dim))
+        wide = _together(halved, wide.take(~chosen))
+        matters = np.concatenate([np.repeat(matters[chosen], 2, axis=0), matters[~chosen]])
+    return _together(near, wide)
+
+
+def _together(one: Open, other: Open) -> Open:
+    return Open(*(np.concatenate([getattr(one, n), getattr(other, n)]) for n in ("nodes", "index", "level", "known")))
