@@ -43,7 +43,7 @@ def test_exact_bytes(tmp_path: Path) -> None:
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     assert header == {
-        "__metadata__": {"softwright": "1", "model": '{"a": [2], "b": 1}'},
+        "__metadata__": {"softwright": "1", "model": '{"b": 1, "a": [2]}'},
         "a": {"dtype": "F64", "shape": [2], "data_offsets": [0, 16]},
         "b": {"dtype": "F32", "shape": [1], "data_offsets": [16, 20]},
     }

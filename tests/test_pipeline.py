@@ -218,3 +218,58 @@ def test_a_changed_weight_voids_the_certificate_visibly(sine: sw.Built, tmp_path
         changed = sw.load(tmp_path / "m")
     assert changed.certificate is None
     assert "not those that its certificate was proved for" in changed.unproved
+
+
+def test_equal_models_have_equal_bytes(sine: sw.Built, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        sine.save(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_variables_keep_their_order_in_the_file(tmp_path: Path) -> None:
+    built = sw.approximate("sin(y) + 2*exp(x)", sw.Box(y=(-1, 1), x=(-1, 1)), tol=1e-3)
+    built.save(tmp_path / "m")
+    assert sw.load(tmp_path / "m").network.names == ("y", "x")
+    assert np.array_equal(sw.load(tmp_path / "m")(x=0.3, y=0.5), built(x=0.3, y=0.5))
+
+
+def test_no_more_tokens_than_allowed() -> None:
+    with pytest.raises(sw.ToleranceNotReached) as caught:
+        sw.approximate("sin(3*x)", LINE, tol=1e-9, max_tokens=2)
+    assert caught.value.best.network.tokens <= 2
+
+
+@pytest.mark.parametrize("target", ["where(x < 0.2, 0, 1)", lambda x: np.floor(3 * x)])
+def test_a_jump_is_named_as_the_reason(target: Any) -> None:
+    with pytest.raises(sw.ToleranceNotReached, match="jumps by 1"):
+        sw.approximate(target, LINE, tol=1e-3)
+
+
+def test_an_empty_batch_runs_through_every_engine() -> None:
+    built = sw.approximate("sin(x)*y", sw.Box(x=(-1, 1), y=(0, 1)), tol=1e-3, certify=False)
+    for engine in ("sdpa", "factorised"):
+        assert built.network(torch.zeros(0, 2, dtype=torch.float64), engine=engine).shape == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"target": [1]}, {"observed": 3}, {"observed": {}}, {"target": {"kind": "expression"}}]
+)
+def test_damaged_sections_are_file_errors(sine: sw.Built, damage: dict[str, Any], tmp_path: Path) -> None:
+    sine.save(tmp_path / "m")
+    content = read_model(tmp_path / "m")
+    write_model(tmp_path / "bad", content.tensors, {**content.sections, **damage})
+    with pytest.raises(sw.FileFormatError):
+        sw.load(tmp_path / "bad")
+
+
+def test_float32_networks_are_proved_in_float32() -> None:
+    built = sw.approximate("sin(3*x)", LINE, tol=1e-4, dtype="float32")
+    assert built.certificate is not None
+    assert built.certificate.dtype == "float32"
+    assert built.certificate.rounding_part > 1e-6  # float32 rounding is charged, not float64's
+
+
+def test_walls_along_an_axis_are_proved() -> None:
+    built = sw.approximate("abs(x)*exp(y)", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-4)
+    assert built.network.tokens <= 12
+    assert built.certificate is not None

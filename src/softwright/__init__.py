@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from softwright.built import Built, load
     from softwright.certify.certificate import Certificate
     from softwright.certify.checker import verify
-    from softwright.certify.prover import certify
     from softwright.domain import Box
     from softwright.errors import FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
     from softwright.pipeline import approximate
@@ -35,7 +34,6 @@ _HOME = {
     "Table": "softwright.targets",
     "ToleranceNotReached": "softwright.errors",
     "approximate": "softwright.pipeline",
-    "certify": "softwright.certify.prover",
     "load": "softwright.built",
     "verify": "softwright.certify.checker",
 }
@@ -55,7 +53,6 @@ __all__ = [
     "ToleranceNotReached",
     "__version__",
     "approximate",
-    "certify",
     "load",
     "verify",
 ]

@@ -79,9 +79,11 @@ def approximate(
             break
         seen = built.observed_error
         if seen <= tolerance:
+            if not certify:
+                return replace(built, unproved="not asked for")
             budget.say("proving")
-            built, seen = _prove(built, target, tolerance, max_seconds) if certify else (built, 0.0)
-            if built.certificate is not None or not certify or not _worth_another_round(built):
+            built, seen = _prove(built, target, tolerance, max_seconds)
+            if built.certificate is not None or not _worth_another_round(built):
                 return built
         if best is None or _better(built, best, tolerance):
             best = built

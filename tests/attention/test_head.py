@@ -106,11 +106,12 @@ def test_scaled_by_a_number_or_by_output(head: Head, seed: int) -> None:
 def test_embedded_reads_only_its_positions(head: Head, extra: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     dim = head.dim + extra
-    positions = sorted(rng.permutation(dim)[: head.dim].tolist())
+    positions = rng.permutation(dim)[: head.dim].tolist()
     t = unit_points(dim)
     wide = head.embedded(dim, positions)
     assert wide.dim == dim
-    assert wide.structure == head.structure
+    if positions == sorted(positions):
+        assert wide.structure == head.structure
     assert wide.tokens == head.tokens
     assert np.abs(wide(t) - head(t[:, positions])).max() <= 2 * rounding_slack(head)
 

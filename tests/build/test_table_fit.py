@@ -7,9 +7,6 @@ import pytest
 
 import softwright as sw
 
-# A table's points are read-only, of which torch warns once a process although nothing is written to them.
-pytestmark = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
-
 
 def plane_values(points: np.ndarray) -> np.ndarray:
     return np.sin(2 * points[:, 0]) * np.exp(-(points[:, 1] ** 2))

@@ -67,6 +67,8 @@ CASES = [
     case("spectral", "exp(-x)", LINE, 1e-4, "float32"),
     case("spectral", "sin(2*x)*cos(y)", PLANE, 1e-4),
     case("affine", "tanh(3*x)", LINE, 1e-8),
+    case("grid", "exp(-x*y)", PLANE, 1e-5),
+    case("grid", "tanh(3*x)", LINE, 1e-6),
     case("affine", "sin(2*x)*cos(y)", PLANE, 1e-4, "float32"),
     case("pieces", "abs(x - 0.2)", LINE, 1e-7),
     case("pieces", "max(abs(x - y), 0.2)", PLANE, 1e-6),

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import flint
 from flint import arb
 from hypothesis import strategies as st
 
 from softwright.targets.nodes import Constant, Node, Number, Operation, Variable
-
-flint.ctx.prec = 200
 
 UNARY = [
     "neg",

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import svd
-from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
+from scipy.linalg import get_lapack_funcs, svd
 
 from softwright.attention.head import Axis
+
+
+dgeqrf, dorgqr, dtrtrs = get_lapack_funcs(("geqrf", "orgqr", "trtrs"), dtype=np.float64)
 
 
 def economic_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
