@@ -1,7 +1,7 @@
 """Is a certificate ever wrong? Random networks, false claims, mutated files and float32 runs: each must find nothing.
 
-    python benchmarks/soundness.py            1,000 networks, 500 false claims, 2,000 mutations, 10^6 float32 evaluations
-    python benchmarks/soundness.py --quick    a small version of the same, under a minute
+    python benchmarks/soundness.py          1,000 networks, 500 false claims, 2,000 mutations, 10^6 float32 evaluations
+    python benchmarks/soundness.py --quick  a small version of the same, under a minute
 
 *Networks.* 2 to 200 tokens, one to three variables, one or two heads, constant and affine values up to 1e6, soft and
 hard gates; one in six is a maximum of affine pieces behind gates, for which there is a proof in closed form. Against
@@ -10,8 +10,8 @@ best points in 60-digit ball arithmetic. A violation is an error above the prove
 
 *False claims.* 0.995 of an error that was certainly seen must not be proved.
 
-*Mutations.* Files that `approximate` wrote and `verify` accepts are changed such that they are false (an error above the
-bound is computed in ball arithmetic at a point of the domain) or contradict themselves. None may be accepted.
+*Mutations.* Files that `approximate` wrote and `verify` accepts are changed such that they are false (an error above
+the bound is computed in ball arithmetic at a point of the domain) or contradict themselves. None may be accepted.
 
 *Float32.* Built networks are run in float32 by every engine and compared with what was proved about that.
 """
@@ -21,13 +21,14 @@ from __future__ import annotations
 import argparse
 import collections
 import copy
+import itertools
 import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,16 +57,17 @@ TARGETS = {
 NAMES = ("x", "y", "z")
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """One line of the summary."""
 
     part: str
-    count: int
+    cases: int
     finding: str
     seconds: float
 
     def __str__(self) -> str:
-        return f"| {self.part} | {self.count:,} | {self.finding} | {self.seconds:.0f} |"
+        return f"| {self.part} | {self.cases:,} | {self.finding} | {self.seconds:.0f} |"
 
 
 # ------------------------------------------------------------------------------------------- errors that are certain
@@ -79,7 +81,7 @@ def exact_value(heads: Sequence[ExactHead], point: np.ndarray) -> arb:
             (arb(float(x)) - arb(float(c))) * arb(float(s))
             for x, c, s in zip(point, head.center, head.scale, strict=True)
         ]
-        scores = [
+        scores: list[Any] = [
             sum((arb(float(k)) * y for k, y in zip(row, t, strict=True)), arb(float(b)) + arb(float(low)))
             for row, b, low in zip(head.keys, head.bias, head.bias_low, strict=True)
         ]
@@ -112,7 +114,7 @@ def wall_points(heads: Sequence[ExactHead], low: np.ndarray, high: np.ndarray, l
             slope = head.keys @ ((end - start) * head.scale)
             bias = head.keys @ ((start - head.center) * head.scale) + head.bias
             leading = np.argmax(np.outer(np.linspace(0, 1, 200), slope) + bias, axis=1)
-            for a, b in {(a, b) for a, b in zip(leading, leading[1:], strict=False) if a != b}:
+            for a, b in {(a, b) for a, b in itertools.pairwise(leading) if a != b}:
                 gap = slope[b] - slope[a]
                 s = (bias[a] - bias[b]) / gap + np.array([0.0, 0.5, -0.5, 1.28, -1.28, 3.0, -3.0]) / gap
                 found.append(start + s[(s >= 0) & (s <= 1), None] * (end - start))
@@ -432,6 +434,7 @@ def change_weight_and_sign(case: Saved, rng: np.random.Generator) -> bool:
 
 
 def lower_exact_part(case: Saved, rng: np.random.Generator) -> bool:
+    """Less claimed than the error at a point of the domain."""
     certain = case.certain_error()
     case.claim(exact=certain * rng.uniform(0.5, 0.999))
     return certain > 0
@@ -620,7 +623,7 @@ def drop_entry(case: Saved, rng: np.random.Generator) -> bool:
 
 
 def drop_tensor(case: Saved, rng: np.random.Generator) -> bool:
-    """A tensor lost and the rest signed. Slopes may only go if the claim is false without them."""
+    """A tensor lost and the rest signed; slopes are left, because without them there still is a network."""
     name = str(rng.choice([name for name in sorted(case.tensors) if not name.endswith("slopes")]))
     del case.tensors[name]
     case.sign()
@@ -757,7 +760,7 @@ def float32_runs(evaluations: int) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="60 networks, 30 claims, 120 mutations, 20,000 evaluations")
+    parser.add_argument("--quick", action="store_true", help="a small version of everything")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--networks", type=int)
     parser.add_argument("--claims", type=int, help="at most one a network")

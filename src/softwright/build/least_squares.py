@@ -16,7 +16,6 @@ from scipy.linalg import get_lapack_funcs, svd
 
 from softwright.attention.head import Axis
 
-
 dgeqrf, dorgqr, dtrtrs = get_lapack_funcs(("geqrf", "orgqr", "trtrs"), dtype=np.float64)
 
 

@@ -91,6 +91,10 @@ def fit_pieces_line(problem: Problem) -> Fit | None:
     return fit_pieces(problem, line_breaks(problem))
 
 
+def _affordable(fit: Fit | None, problem: Problem) -> Fit | None:
+    return fit if fit is not None and fit.tokens <= problem.budget.max_tokens else None
+
+
 def fit_line(problem: Problem) -> Fit:
     """The automatic choice for one variable."""
     t = np.concatenate([np.linspace(-1, 1, 801), chebyshev_points(100)])[:, None]
@@ -101,9 +105,7 @@ def fit_line(problem: Problem) -> Fit:
     pieces: Fit | None = None
     if breaks:
         problem.budget.say(f"fitting pieces between {len(breaks)} kink(s)")
-        pieces = fit_pieces(problem, breaks)
-        if pieces is not None and pieces.tokens > problem.budget.max_tokens:
-            pieces = None
+        pieces = _affordable(fit_pieces(problem, breaks), problem)
         if pieces is not None and pieces.error <= problem.tolerance:
             return pieces
         if pieces is not None and any("jumps" in reason for reason in pieces.reasons):
@@ -111,9 +113,7 @@ def fit_line(problem: Problem) -> Fit:
     smooth = fit_affine_line(problem, most=160)
     if not breaks and (smooth.error > problem.tolerance or smooth.tokens > 40):
         problem.budget.say("splitting towards a singularity")
-        pieces = fit_pieces(problem, [])
-        if pieces is not None and pieces.tokens > problem.budget.max_tokens:
-            pieces = None
+        pieces = _affordable(fit_pieces(problem, []), problem)
         if pieces is None and smooth.error > problem.tolerance:
             smooth = fit_spectral_line(problem)
     best = best_of([smooth, pieces], problem.tolerance)
@@ -121,5 +121,5 @@ def fit_line(problem: Problem) -> Fit:
         # A looser request may end nearer to the target than a failed tight one: rounding grows with what is asked.
         for factor in (10.0, 100.0):
             easier = fit_pieces(replace(problem, tolerance=factor * problem.tolerance), breaks)
-            best = best_of([best, easier], problem.tolerance)
+            best = best_of([best, _affordable(easier, problem)], problem.tolerance)
     return best
