@@ -88,6 +88,12 @@ class Built:
 
         return plot_built(self, path)
 
+    def plot_proof(self, path: str | Path | None = None) -> Any:
+        """A figure of the proof: its leaf boxes over the domain, and the error against the bound."""
+        from softwright.report.proof_figure import proof_figure
+
+        return proof_figure(self, path)
+
     def save(self, path: str | Path) -> None:
         """Weights and everything said about them in one safetensors file."""
         heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in self.network.layer]

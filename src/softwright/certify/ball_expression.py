@@ -165,13 +165,13 @@ def evaluate(node: Node, values: Mapping[str, Ball]) -> Ball:
             return left.min(right)
         case "max":
             return left.max(right)
-    raise NotImplementedError(f"operation {name} has no ball rule")
+    raise RuntimeError(f"operation {name} has no ball rule")
 
 
 def _choose(arguments: tuple[Node, ...], values: Mapping[str, Ball]) -> Ball:
     condition, if_true, if_false = arguments
     if not isinstance(condition, Operation):
-        raise NotImplementedError("the condition of where() must be a comparison")
+        raise RuntimeError("the condition of where() must be a comparison")
     left, right = (evaluate(argument, values) for argument in condition.arguments)
     strict = condition.name == "less"
     if left < right or (not strict and left <= right):

@@ -149,7 +149,7 @@ class MlpModels:
             else:
                 rule = activation_rule(step)
                 if rule is None:
-                    raise NotImplementedError(f"activation {step} has no Taylor rule")
+                    raise RuntimeError(f"activation {step} has no Taylor rule")
                 values = [rule(value) for value in values]
         return values
 

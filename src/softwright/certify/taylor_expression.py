@@ -109,7 +109,7 @@ class ExpressionModels:
                 return _sign(model(0))
             case "where":
                 return self._where(node, by_name, known)
-        raise NotImplementedError(f"operation {name} has no Taylor rule")
+        raise RuntimeError(f"operation {name} has no Taylor rule")
 
     def _power(
         self, node: Operation, base: TaylorModel, by_name: Mapping[str, TaylorModel], known: dict[Node, TaylorModel]
@@ -137,7 +137,7 @@ class ExpressionModels:
     ) -> TaylorModel:
         condition, if_true, if_false = node.arguments
         if not isinstance(condition, Operation):
-            raise NotImplementedError("the condition of where() must be a comparison")
+            raise RuntimeError("the condition of where() must be a comparison")
         left, right = (self._walk(argument, by_name, known) for argument in condition.arguments)
         lower, upper = (left - right).range()
         strict = condition.name == "less"

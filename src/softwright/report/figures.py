@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6B6B6B"
 _CYCLE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#8A7A00")
-_STYLE: dict[Any, Any] = {  # keys are matplotlib's, whose own type for them is private
+STYLE: dict[Any, Any] = {  # keys are matplotlib's, whose own type for them is private
     "font.size": 9,
     "axes.titlesize": 9.5,
     "axes.titlelocation": "left",
@@ -51,7 +51,7 @@ def plot_built(built: Built, path: str | Path | None = None) -> Figure:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         dim = built.network.box.dim
         figure = Figure(figsize=(7.2, 6.6 if dim == 1 else 6.4), layout="constrained", dpi=120)
         draw = {1: _draw_line, 2: _draw_plane}.get(dim, _draw_slices)

@@ -19,6 +19,7 @@ import numpy as np
 
 from softwright.certify.certificate import Certificate, leaf_boxes
 from softwright.errors import InvalidInput
+from softwright.report.figures import STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,16 +28,6 @@ if TYPE_CHECKING:
     from softwright.built import Built
 
 ERROR, LIMIT, EDGE = "#0072B2", "#D55E00", "#444444"
-_STYLE: dict[Any, Any] = {  # keys are matplotlib's, whose own type for them is private
-    "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": EDGE,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-}
 _PANELS = 4  # parts shown of an additive proof
 _POINTS = {1: 24, 2: 7}  # samples a leaf and axis
 _MOST_POINTS = 400_000
@@ -51,7 +42,7 @@ def proof_figure(subject: Built | Certificate, path: str | Path | None = None) -
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 6.4), layout="constrained", dpi=120)
         figure.suptitle(_title(certificate), x=0.01, ha="left", fontsize=10.5)
         if isinstance(certificate.tree, bytes):
