@@ -26,6 +26,7 @@ from softwright.build.problem import Budget, Fit, OutOfBudget, Problem, probe_po
 from softwright.build.table_fit import fit_table
 from softwright.built import Built
 from softwright.certify.prover import certify as prove
+from softwright.certify.search import Progress as ProofState
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput, ToleranceNotReached
 from softwright.targets import Expression, Function, Table, Target, as_target
@@ -82,7 +83,7 @@ def approximate(
             if not certify:
                 return replace(built, unproved="not asked for")
             budget.say("proving")
-            built, seen = _prove(built, target, tolerance, max_seconds)
+            built, seen = _prove(built, target, tolerance, max_seconds, budget)
             if built.certificate is not None or not _worth_another_round(built):
                 return built
         if best is None or _better(built, best, tolerance):
@@ -104,7 +105,7 @@ _REFUTED = "the proof found a point beyond the tolerance"
 _ROUNDING = "rounding leaves too little room"
 
 
-def _prove(built: Built, target: Target, tolerance: float, max_seconds: float) -> tuple[Built, float]:
+def _prove(built: Built, target: Target, tolerance: float, max_seconds: float, budget: Budget) -> tuple[Built, float]:
     """The result with its certificate, or with the reason why there is none, and the error that is certain.
 
     A target that carries no bounds cannot be proved: the result says so and its error stays observed.
@@ -112,8 +113,14 @@ def _prove(built: Built, target: Target, tolerance: float, max_seconds: float) -
     if isinstance(target, Function) and target.lipschitz is None and target.second_derivative is None:
         reason = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
         return replace(built, unproved=reason), built.observed_error
+
+    def report(state: ProofState) -> None:
+        done = f"{state.proved_volume:.0%} of the box proved in {state.boxes} boxes ({state.boxes_per_second:.0f}/s)"
+        budget.say(f"proving: {done}, error between {state.lower:.2g} and {state.upper:.2g}")
+
+    seconds = min(max_seconds, _PROOF_SECONDS)
     with threadpool_limits(limits=1):
-        result = prove(built.network, target, bound=tolerance, max_seconds=min(max_seconds, _PROOF_SECONDS))
+        result = prove(built.network, target, bound=tolerance, max_seconds=seconds, progress=report)
     if result.certificate is not None:
         return replace(built, certificate=result.certificate), built.observed_error
     if result.status == "refuted":
