@@ -137,7 +137,7 @@ class View:
         best = int(np.argmax(self.keys @ at + bias))
         away = self.keys - self.keys[best]
         far = away @ at + np.abs(away) @ reach + bias - bias[best] < math.log(smallest)
-        if 2 * np.count_nonzero(far) < len(far):  # large batches of boxes with the same tokens are worth more
+        if 4 * np.count_nonzero(far) < len(far):  # large batches of boxes with the same tokens are worth more
             return self
         dropped, top = self.dropped, int(self.index[best])
         for j in self.index[far].tolist():  # w_j <= e^{s_j - s_top}, whatever the other tokens do
