@@ -90,6 +90,8 @@ def approximate(
             best = built
         if fit.error > problem.tolerance or budget.exhausted:
             break
+        if best.observed_error <= tolerance:  # only the proof is missing: worth as much again, not the whole budget
+            budget.max_seconds = min(budget.max_seconds, 3.0 * (time.monotonic() - started))
         budget.say("the check or the proof missed the tolerance; tightening")
         problem = replace(problem, tolerance=problem.tolerance * float(np.clip(0.8 * tolerance / seen, 0.1, 0.5)))
     if best is None:
