@@ -250,6 +250,3 @@ def _advice(best: Built, tolerance: float, problem: Problem, seconds: float, max
     else:
         lines.append("  try a larger tol, a smaller box, or split the target where it is not smooth")
     return "\n".join(lines)
-
-
-__all__ = ["Function", "approximate"]

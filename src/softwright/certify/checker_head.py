@@ -62,7 +62,7 @@ from softwright.certify.checker_taylor import (
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
 SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126}
-EXP_ULPS = {"float64": 4, "float32": 24}  # torch's kernels are specified to 1 and, in float32 attention, 20
+EXP_ULPS = {"float64": 4, "float32": 32}  # torch's kernels are specified to 1 and, in float32 attention, 20
 KEY_BLOCK = 128  # keys between two rescalings; torch's fused CPU attention takes 512
 LARGEST_EXPONENT = 600.0  # e^600 is a float64; a box with a larger one is not proved and will be bisected
 
