@@ -46,7 +46,7 @@ from softwright.certify.probe import worst_points
 from softwright.certify.prover import certify
 from softwright.domain import Box
 from softwright.fileformat import read_model, weights_sha256, write_model
-from softwright.pipeline import approximate
+from softwright.pipelines.approximate import approximate
 from softwright.targets.expression import Expression
 
 TARGETS = {

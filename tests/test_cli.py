@@ -252,7 +252,7 @@ def test_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("softwright.pipeline.approximate", interrupted)
+    monkeypatch.setattr("softwright.pipelines.approximate.approximate", interrupted)
     result = run("approximate", "x", "x=0:1")
     assert result.exit_code == 130
     assert "interrupted" in result.stderr

@@ -1,7 +1,7 @@
 """The layer rule of the design: a module may import from its left, never from its right.
 
     errors, domain, fileformat < targets < attention < build, theorems < certify
-        < export, report < built, pipeline < cli
+        < export, report < built < pipelines < cli
 
 `attention` is the shared vocabulary that everyone may import. Imports are read from the source with `ast`, those inside
 functions too; only imports for type checkers, which load nothing, are left out.
@@ -23,7 +23,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("build", "theorems"),
     ("certify",),
     ("export", "report"),
-    ("built", "pipeline"),
+    ("built",),
+    ("pipelines",),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
@@ -156,7 +157,7 @@ def test_the_rule_is_really_read_from_the_source(tmp_path: Path, monkeypatch: py
         "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n    from softwright.cli import main\n"
         "def f():\n    from softwright.certify import prover\n"
-        "from ..pipeline import approximate\n"
+        "from ..pipelines import approximate\n"
         "from importlib import import_module\n"
         "import_module('softwright.cli')\n"
         "from softwright import Box\n"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from softwright.certify.checker import verify
     from softwright.domain import Box
     from softwright.errors import FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
-    from softwright.pipeline import approximate
+    from softwright.pipelines.approximate import approximate
     from softwright.targets import Expression, Function, Table
 
 __version__ = "0.1.0"
@@ -33,7 +33,7 @@ _HOME = {
     "SoftwrightError": "softwright.errors",
     "Table": "softwright.targets",
     "ToleranceNotReached": "softwright.errors",
-    "approximate": "softwright.pipeline",
+    "approximate": "softwright.pipelines.approximate",
     "load": "softwright.built",
     "verify": "softwright.certify.checker",
 }

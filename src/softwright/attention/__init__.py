@@ -1,5 +1,6 @@
 """Formula (0) as data (`Head`), as torch modules (`AttentionNetwork`) and in its explicit self-attention form."""
 
+from softwright.attention.constructed import Constructed, digest_of, load_tensors, tensors_of
 from softwright.attention.head import Axis, Head, evaluate
 from softwright.attention.layer import AttentionLayer, SoftmaxHead
 from softwright.attention.network import DTYPES, ENGINES, AttentionNetwork
@@ -11,10 +12,14 @@ __all__ = [
     "AttentionLayer",
     "AttentionNetwork",
     "Axis",
+    "Constructed",
     "Head",
     "SelfAttention",
     "SelfAttentionNetwork",
     "SoftmaxHead",
     "SumOfLinear",
+    "digest_of",
     "evaluate",
+    "load_tensors",
+    "tensors_of",
 ]

@@ -8,14 +8,16 @@ subtracting the centre first is what keeps float32 accurate far from the origin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from softwright.attention.constructed import load_tensors
 from softwright.attention.engines.factorised import factorised_head
-from softwright.attention.head import Head
+from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
@@ -27,6 +29,7 @@ ENGINES = ("sdpa", "factorised")
 class AttentionNetwork(nn.Module):
     """One layer of softmax heads on a box. An ordinary module: `state_dict`, autograd, any leading shape."""
 
+    kind: ClassVar[str] = "approximation"
     center: Tensor
     scale: Tensor
 
@@ -106,5 +109,33 @@ class AttentionNetwork(nn.Module):
             x = torch.tensor(np.asarray(points, dtype=np.float64)).to(self.dtype)
             return self(x, engine=engine).double().numpy()
 
+    def facts(self) -> list[tuple[str, str]]:
+        sides = ", ".join(f"{name} in [{low:g}, {high:g}]" for name, low, high in self.box)
+        return [("domain", sides), ("heads", str(len(self.layer.heads))), ("tokens", str(self.tokens))]
+
+    def describe(self) -> dict[str, Any]:
+        heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in self.layer]
+        dtype = next(name for name, kind in DTYPES.items() if kind == self.dtype)
+        return {"box": self.box.as_dict(), "dtype": dtype, "heads": heads}
+
+    @classmethod
+    def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
+        heads = [_head(tensors, i, info) for i, info in enumerate(model["heads"])]
+        network = cls(heads, Box(model["box"]), DTYPES[model["dtype"]])
+        load_tensors(network, tensors)
+        return network
+
     def extra_repr(self) -> str:
         return f"{', '.join(self.names)} -> {self.outputs} output(s), {self.tokens} tokens, {self.dtype}"
+
+
+def _head(tensors: Mapping[str, np.ndarray], index: int, info: Mapping[str, Any]) -> Head:
+    prefix = f"layer.heads.{index}."
+    arrays = {name: tensors.get(prefix + name) for name in ("keys", "biases", "values", "slopes")}
+    keys, biases, values = arrays["keys"], arrays["biases"], arrays["values"]
+    if keys is None or biases is None or values is None:
+        raise KeyError(f"{prefix}keys, biases or values")
+    sizes = info.get("axis_sizes") or []
+    # Only the sizes of the axes matter here: the numbers themselves are loaded into the module from the file.
+    axes = tuple(Axis(np.zeros(n), np.zeros(n)) for n in sizes)
+    return Head(keys, biases, values, arrays["slopes"], info["structure"], axes)

@@ -30,6 +30,9 @@ class Plan:
         lines = [f"strategy {self.strategy}: {size}, tolerance {self.tolerance:g}"]
         lines += [f"  because {reason}" for reason in self.reasons]
         for i, head in enumerate(self.heads, 1):
+            if "largest_score" not in head:  # other constructions say what is worth saying of theirs
+                lines.append(f"  head {i}: " + ", ".join(f"{name} {value}" for name, value in head.items()))
+                continue
             lines.append(
                 f"  head {i}: {head['tokens']} token(s), {head['structure']}, {head['values']} values, "
                 f"largest score {head['largest_score']:.3g}, largest value {head['largest_value']:.3g}"

@@ -124,7 +124,7 @@ def _build(
     target = None if table is None else _load_table(table, inputs, outputs, faults)
     faults.raise_if_any()
 
-    from softwright.pipeline import approximate
+    from softwright.pipelines.approximate import approximate
 
     say("checking the input")
     if target is None:

@@ -16,6 +16,8 @@ from softwright.errors import Faults, InvalidInput
 if TYPE_CHECKING:
     from softwright.built import Built
 
+_OTHER_COMMANDS = {"memory": "softwright recall", "in_context": "softwright in-context"}
+
 
 def evaluate_command(
     file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
@@ -50,6 +52,9 @@ def evaluate_command(
             from softwright.built import load
 
             built = load(file)
+            if built.kind != "approximation":
+                other = _OTHER_COMMANDS.get(built.kind, "Python: softwright.load(file).network")
+                raise InvalidInput("evaluate", [f"{file} holds a network of kind {built.kind!r}; use {other}"])
             counts = None if csv is None else evaluate_csv(built, csv, output, strict, say)
         if counts is None:
             _one_point(built, read_point(assigned, built.network.names, faults), faults, strict, as_json)

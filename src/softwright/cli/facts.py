@@ -20,17 +20,18 @@ _CERTIFICATE_ENTRIES = (
     "boxes",
     "assumptions",
     "seconds",
+    "statement",
+    "quantities",
 )
 
 
 def as_json_facts(built: Built) -> dict[str, Any]:
     """Everything a program may want to know, without the weights and without the tree of a proof."""
     observed = built.observed
-    facts: dict[str, Any] = {
-        "target": built.target,
-        "box": built.network.box.as_dict(),
-        "outputs": built.network.outputs,
-        "tokens": built.network.tokens,
+    facts: dict[str, Any] = {"kind": built.kind, "target": built.target}
+    if built.kind == "approximation":
+        facts |= {"box": built.network.box.as_dict(), "outputs": built.network.outputs, "tokens": built.network.tokens}
+    facts |= {
         "parameters": built.plan.parameters,
         "plan": built.plan.as_dict(),
         "observed": None if observed is None or not math.isfinite(observed.error) else observed.as_dict(),

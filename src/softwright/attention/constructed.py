@@ -1,0 +1,57 @@
+"""What every network that softwright returns can do besides running: say what it is, be stored, be rebuilt.
+
+A file holds the tensors of `state_dict` and, as JSON, what `describe` returns; `rebuilt` makes the network of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+import numpy as np
+import torch
+from torch import nn
+
+from softwright.fileformat import weights_sha256
+
+
+@runtime_checkable
+class Constructed(Protocol):
+    """A `torch.nn.Module` whose weights were computed."""
+
+    kind: ClassVar[str]  # "approximation", "memory", ...: names the class in a file
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    def describe(self) -> dict[str, Any]:
+        """Everything but the tensors that rebuilding takes, ready for JSON."""
+        ...
+
+    @classmethod
+    def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
+        """The network of a description and its tensors, as they were stored."""
+        ...
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What it takes and gives, one line each, for tables on screen."""
+        ...
+
+    def evaluate(self, inputs: Any) -> Any:
+        """NumPy in, NumPy out."""
+        ...
+
+
+def tensors_of(network: nn.Module) -> dict[str, np.ndarray]:
+    """The tensors of a network as they are stored."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
+
+
+def digest_of(network: nn.Module) -> str:
+    """The SHA-256 by which certificates name the weights they speak of."""
+    return weights_sha256(tensors_of(network))
+
+
+def load_tensors(network: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
+    """Put stored tensors into a network of the right shape; a missing or foreign tensor is an error."""
+    network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})

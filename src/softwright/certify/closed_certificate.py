@@ -1,0 +1,89 @@
+"""`ClosedForm`: a proved statement whose proof is a formula, not a list of boxes.
+
+Theorems' own bounds, the margin of a memory, the bound of a transpiled network and that of a gradient step in context
+are of this kind: evaluating a closed formula, rounded outwards, at the sizes and weights at hand is the whole proof.
+`statement` says in one sentence what is bounded by `bound` and for which inputs; `quantities` are the numbers that went
+into the formula, so that a reader can redo it by hand.
+
+    |what runs - what was asked|  <=  exact_part + rounding_part  <=  bound
+
+A theorem about real arithmetic only has `rounding_part` 0 and the assumption EXACT_ARITHMETIC, and says so in print.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from softwright.errors import Faults, InvalidInput
+
+SCHEMA = "softwright-closed-form/1"
+EXACT_ARITHMETIC = "real arithmetic (the theorem says nothing of rounding)"
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """What was proved, for which inputs, by which formula, from which numbers."""
+
+    statement: str
+    bound: float
+    exact_part: float
+    rounding_part: float
+    method: str
+    dtype: str
+    weights_sha256: str
+    target: dict[str, Any]
+    version: str
+    seconds: float
+    quantities: dict[str, float] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    engine: str = "any"
+    norm: str = "sup"
+
+    def __post_init__(self) -> None:
+        faults = Faults("ClosedForm")
+        for name in ("statement", "method", "dtype", "weights_sha256", "version"):
+            value = getattr(self, name)
+            faults.check(isinstance(value, str) and bool(value), f"{name} = {value!r} must be a text")
+        numbers = ("bound", "exact_part", "rounding_part")
+        good = [
+            faults.check(
+                isinstance(getattr(self, name), float) and 0 <= getattr(self, name) < math.inf,
+                f"{name} = {getattr(self, name)!r} is not a finite number >= 0; state nothing instead",
+            )
+            for name in numbers
+        ]
+        if all(good):
+            faults.check(
+                Fraction(self.exact_part) + Fraction(self.rounding_part) <= Fraction(self.bound),
+                f"bound {self.bound!r} is below exact_part + rounding_part; round the sum up",
+            )
+        faults.raise_if_any()
+
+    @property
+    def boxes(self) -> int:
+        return 0
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready dictionary, the `certificate` section of a model file."""
+        return {"schema": SCHEMA, **asdict(self), "assumptions": list(self.assumptions)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ClosedForm:
+        if data.get("schema") != SCHEMA:
+            raise InvalidInput("ClosedForm", [f"schema {data.get('schema')!r}, this version reads {SCHEMA!r}"])
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        return cls(**{**known, "assumptions": tuple(data.get("assumptions", ()))})
+
+    def __str__(self) -> str:
+        rests = f"; rests on: {', '.join(self.assumptions)}" if self.assumptions else ""
+        numbers = ", ".join(f"{name} = {value:.6g}" for name, value in self.quantities.items())
+        return (
+            f"{self.statement}: {self.norm} error <= {self.bound:.4g}\n"
+            f"{self.exact_part:.4g} exact + {self.rounding_part:.2g} rounding "
+            f"({self.dtype}, engine {self.engine}){rests}\n"
+            f"{self.method}{' with ' + numbers if numbers else ''}; weights {self.weights_sha256[:12]}"
+        )
