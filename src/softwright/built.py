@@ -71,10 +71,12 @@ class Built:
 
     def rows(self) -> list[tuple[str, str]]:
         """The facts worth a line each, for tables on screen."""
+        first, *others = self.network.facts()
         rows = [
             ("target", _target_text(self.target)),
-            *self.network.facts(),
+            first,
             ("strategy", self.plan.strategy),
+            *others,
             ("parameters", str(self.plan.parameters)),
             ("dtype", self.plan.dtype),
         ]
