@@ -1,4 +1,5 @@
-"""How many boxes, how long: our proofs against interval arithmetic, the mean value form and Taylor-2, in the same run.
+"""How many boxes, how long: our proofs against interval arithmetic, the mean value form, Taylor-2 and auto_LiRPA's
+CROWN (where it is installed, see `crown_peer.py`), all in the same run.
 
     python benchmarks/certify.py            all jobs, twenty seconds for each peer
     python benchmarks/certify.py --quick    small jobs, two seconds for each peer
@@ -20,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from crown_peer import crown_bound
+from torch import Tensor
 
 from softwright.attention.head import Axis, Head
 from softwright.attention.network import AttentionNetwork
@@ -36,7 +39,29 @@ FRANKE = (
     "0.75*exp(-((9*x-2)**2 + (9*y-2)**2)/4) + 0.75*exp(-(9*x+1)**2/49 - (9*y+1)/10)"
     " + 0.5*exp(-((9*x-7)**2 + (9*y-3)**2)/4) - 0.2*exp(-(9*x-4)**2 - (9*y-7)**2)"
 )
+# The same formulas for CROWN, which reads torch operators.
+_IN_TORCH: dict[str, Callable[[Tensor], Tensor]] = {
+    "sin(3*x)": lambda x: torch.sin(3 * x),
+    "1/(1 + 25*x**2)": lambda x: 1 / (1 + 25 * x * x),
+    "sin(x + 2*y)": lambda x: torch.sin(x[:, 0:1] + 2 * x[:, 1:2]),
+    "sin(x + 2*y)*exp(-z**2)": lambda x: torch.sin(x[:, 0:1] + 2 * x[:, 1:2]) * torch.exp(-x[:, 2:3] * x[:, 2:3]),
+    "sin(1024*x)": lambda x: torch.sin(1024 * x),
+    FRANKE: lambda x: _franke(9 * x[:, 0:1], 9 * x[:, 1:2]),
+}
+_LIRPA = importlib.util.find_spec("auto_LiRPA") is not None
 Bound = Callable[[np.ndarray, np.ndarray], np.ndarray]  # centres (B, d), radii (B, d) -> upper bounds of |g - f| (B,)
+
+
+def _franke(x: Tensor, y: Tensor) -> Tensor:
+    def square(a: Tensor) -> Tensor:
+        return a * a
+
+    return (
+        0.75 * torch.exp(-(square(x - 2) + square(y - 2)) / 4)
+        + 0.75 * torch.exp(-square(x + 1) / 49 - (y + 1) / 10)
+        + 0.5 * torch.exp(-(square(x - 7) + square(y - 3)) / 4)
+        - 0.2 * torch.exp(-square(x - 4) - square(y - 7))
+    )
 
 
 def fitted(text: str, box: Box, per_axis: int, width: float, margin: int, rcond: float) -> AttentionNetwork:
@@ -170,14 +195,17 @@ def predicted(bound: Bound, box: Box, goal: float, points: int = 40) -> float:
         with np.errstate(all="ignore"):
             accepted = bound(centers, box.halfwidth * np.exp2(middle)[:, None]) <= goal
         low, high = np.where(accepted, middle, low), np.where(accepted, high, middle)
-    return float(np.mean(np.exp2(-low * box.dim)))
+    return float(np.mean(np.exp2(-low * box.dim))) if np.median(low) > -49 else np.inf
 
 
 def peer(name: str, bound: Bound, box: Box, goal: float, seconds: float) -> str:
     boxes, spent = branch_and_bound(bound, box, goal, seconds)
     if boxes is not None:
         return f"{name}: {boxes} boxes {spent:.2f} s"
-    return f"{name}: ~{predicted(bound, box, goal):.0e} boxes (not in {seconds:g} s)"
+    needed = predicted(bound, box, goal)
+    if not np.isfinite(needed):
+        return f"{name}: accepts no box, however small, at most random points (not in {seconds:g} s)"
+    return f"{name}: ~{needed:.0e} boxes (not in {seconds:g} s)"
 
 
 def re_check(network: AttentionNetwork, found: Certification) -> str:
@@ -222,12 +250,12 @@ def main() -> None:
             "mean value": mean_value_bound(head, target),
             "Taylor-2": taylor_bound(network, text, 2, goal),
         }
+        if _LIRPA:
+            peers["CROWN (auto_LiRPA)"] = crown_bound(network, _IN_TORCH[text])
         for label, bound in peers.items():
             print(f"    {peer(label, bound, network.box, goal, seconds)}", flush=True)
-    if importlib.util.find_spec("auto_LiRPA") is None:
+    if not _LIRPA:
         print("auto_LiRPA is not installed and was not run")
-    else:
-        print("auto_LiRPA is installed but this benchmark does not drive it")
 
 
 if __name__ == "__main__":
