@@ -1,0 +1,239 @@
+"""A2, Theorem 3.2 of paper A: H heads on n tokens, no extra tokens, clip n numbers with H (n - 2) points.
+
+P = H (n-2) points L_k = a + k D, D = (b - a)/P. Head h = 0..H-1 owns the points k = h(n-2) .. (h+1)(n-2) - 1; its n
+tokens stand for k = o_h + j, o_h = h(n-2) - 1, j = 0..n-1, so the first and the last are *sentinels* on its
+neighbours' points, with value 0. The two outermost sentinels, at a - D and b, hold a and b. The heads add up: far from
+a head's points its mass sits on a sentinel and it gives 0; across a seam one head gives lambda L_last, the next (1 -
+lambda) L_first, with the same lambda, so that the sum interpolates.
+
+Keys are affine and biases quadratic in j, so the token rows 1, j, j^2 serve all heads, and each W_K^h forms its own:
+2 beta k = 2 beta (o_h + j) and -beta k (L_k + L_0) = -beta (2 a k + D k^2). Rows of a token, d + 7 in all:
+
+    rows 0..d-1   w_j * x_j entry by entry, t_j added to the first
+    then          1, j, j^2, [j inner], j [j inner], [j = 0], [j = n-1]
+
+*Bound.* q = e^{-beta D}, M = max(|a|, |b|). A head that owns one of the two points nearest to s (one head, two at a
+seam) has at most q + q^2 + q^4 + ... on other tokens; each of its two terms then misses at most 2 M times that, at a
+seam 3 M in all. A head beyond whose sentinel s lies, t D away, has at most q^{1+2t}(1 + 2 q^3) on its points: q for
+each of the two next heads, q^3 and less beyond. With q <= 1/12 that is 3.3 q M + 2.1 q M < 6 q M. What is interpolated
+lies within D/2 of clip(s, a, b). So beta = log(6/eps0)/D gives D/2 + M eps0, which is below the theorem's
+
+    max(|a|, |b|) eps0 + (b - a)/((n-2) H).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from softwright.attention import AttentionNetwork, Head
+from softwright.domain import Box
+from softwright.errors import Faults
+from softwright.targets import Expression
+from softwright.theorems.construction import Construction, up
+from softwright.theorems.interpolation import (
+    EXP_ASSUMPTION,
+    MOST_SCORE_ERROR,
+    Points,
+    U,
+    check_eps0,
+    check_range,
+    check_scores,
+    evaluate_line,
+)
+from softwright.theorems.interpolation_head import (
+    check_shape,
+    clip_samples,
+    clip_target,
+    clip_text,
+    reach_of,
+    statement_of,
+    weights_and_offsets,
+)
+from softwright.theorems.network import Attention, TheoremNetwork, Tokens
+from softwright.theorems.theorem import PAPER_A, Option, Theorem
+
+LEAK = 6.0  # beta = log(LEAK/eps0)/D
+FIXED_ROWS = 7  # 1, j, j^2, inner, j inner, first, last
+
+
+def multi_head_bound(a: float, b: float, tokens: int, heads: int, eps0: float) -> float:
+    """max(|a|, |b|) eps0 + (b - a)/((n-2) H), rounded up."""
+    low, high = Fraction(a), Fraction(b)
+    return up(max(abs(low), abs(high)) * Fraction(eps0) + (high - low) / ((tokens - 2) * heads))
+
+
+def multi_head_beta(a: float, b: float, tokens: int, heads: int, eps0: float) -> float:
+    with np.errstate(all="ignore"):  # an overflow is a fault of the sizes, reported by `check_scores`
+        return float(np.log(LEAK / eps0) * (tokens - 2) * heads / np.float64(b - a)) * (1.0 + 1e-12)  # rounded up
+
+
+def token_rows(tokens: int) -> np.ndarray:
+    """The constant rows (7, n): 1, j, j^2, inner, j inner, first, last."""
+    j = np.arange(tokens, dtype=float)
+    inner = ((j > 0) & (j < tokens - 1)).astype(float)
+    return np.stack([np.ones(tokens), j, j**2, inner, j * inner, (j == 0) * 1.0, (j == tokens - 1) * 1.0])
+
+
+def clip_heads(
+    a: float, b: float, tokens: int, heads: int, eps0: float, score_rows: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """W_K (H, score_rows + 1, rows), W_Q of the same shape and the value rows (H, rows) of the heads.
+
+    Tokens have `score_rows` rows whose sum is s, then the seven fixed rows.
+    """
+    d, rows = score_rows, score_rows + FIXED_ROWS
+    one, j1, j2, inner, j_inner, first, last = range(d, d + FIXED_ROWS)
+    step = (b - a) / ((tokens - 2) * heads)
+    beta = multi_head_beta(a, b, tokens, heads, eps0)
+    W_K, W_Q, values = np.zeros((heads, d + 1, rows)), np.zeros((heads, d + 1, rows)), np.zeros((heads, rows))
+    for h in range(heads):
+        o = h * (tokens - 2) - 1
+        W_K[h, :d, one], W_K[h, :d, j1] = 2 * beta * o, 2 * beta  # 2 beta k
+        W_K[h, d, one] = -beta * (2 * a * o + step * o**2)
+        W_K[h, d, j1] = -beta * (2 * a + 2 * step * o)
+        W_K[h, d, j2] = -beta * step
+        W_Q[h, :d, :d] = np.eye(d)
+        W_Q[h, d, one] = 1.0
+        values[h, inner], values[h, j_inner] = a + step * o, step
+    values[0, first] = a
+    values[-1, last] = b
+    return W_K, W_Q, values
+
+
+def _rounding(a: float, b: float, tokens: int, heads: int, eps0: float, dim: int, reach: float) -> float | None:
+    """What float64 adds to the bound for |x| <= LIMIT; None where scores are too large for the derivation.
+
+    As in A1, with B = beta (P + 2): keys and biases are formed by the layer, from terms whose sizes add up to 2 B and
+    12 B M, stored to 8 u and summed to 4 u; h <= u B (S + M)(13 d + 240) + 8 u. The leaks of the docstring grow by
+    1.106, to 5.9 q M. At a seam the two heads' lambdas differ by at most h, which costs h M. A value is off by 30 u M,
+    the sum of a head by (2.1 n + 20) u M, that of the heads by 1.1 H u M each.
+    """
+    size = max(abs(a), abs(b))
+    terms = multi_head_beta(a, b, tokens, heads, eps0) * (heads * (tokens - 2) + 2)
+    score = U * terms * (reach + size) * (13.0 * dim + 240.0) + 8 * U
+    if not score <= MOST_SCORE_ERROR:
+        return None
+    sums = heads * (2.1 * tokens + 50.0 + 1.1 * heads) * U * size
+    return 1.01 * (sums + 2.01 * U * reach + (score * size if heads > 1 else 0.0))
+
+
+def largest_score(a: float, b: float, tokens: int, heads: int, eps0: float, reach: float) -> float:
+    return 2.0 * multi_head_beta(a, b, tokens, heads, eps0) * tokens * heads * (reach + abs(a) + abs(b))
+
+
+def _construct(
+    heads: int,
+    tokens: int,
+    dim: int,
+    a: float,
+    b: float,
+    eps0: float,
+    outputs: int,
+    coordinate: int,
+    seed: int,
+    weights: Any,
+    offsets: Any,
+) -> Construction:
+    faults = Faults("theorem A2")
+    n, d, H = tokens, dim, heads
+    check_shape(faults, n, d, outputs, coordinate)
+    faults.check(n >= 3, f"the theorem needs n >= 3, two sentinels and a point in each head; got n = {n}")
+    faults.check(H >= 1, f"the theorem needs at least one head, got {H}")
+    check_range(faults, a, b)
+    check_eps0(faults, eps0)
+    faults.raise_if_any()
+    w, t = weights_and_offsets(faults, weights, offsets, n, d, seed)
+    if not faults.found:
+        check_scores(faults, largest_score(a, b, n, H, eps0, reach_of(w, t)), multi_head_beta(a, b, n, H, eps0))
+    faults.raise_if_any()
+
+    rows = d + FIXED_ROWS
+    P, Q, R = np.zeros((n, rows, d)), np.zeros((n, n, n)), np.zeros((rows, n))
+    for i in range(n):
+        P[i, :d] = np.diag(w[i])
+        Q[i, i, i] = 1.0
+    R[0] = t
+    R[d:] = token_rows(n)
+    W_K, W_Q, values = clip_heads(a, b, n, H, eps0, d)
+    W_V = np.zeros((H, outputs, rows))
+    W_V[:, coordinate] = values
+    network = TheoremNetwork("A2", [Tokens(P, Q, R), Attention(W_K, W_Q, W_V)], (d, n))
+    rounding = _rounding(a, b, n, H, eps0, d, reach_of(w, t))
+    box = Box(s=(a - (b - a), b + (b - a)))
+    grid = Points(a, b, H * (n - 2), min(eps0, 0.5)) if H * (n - 2) >= 3 else Points(a, b, 3, eps0)
+    line = line_heads(a, b, n, H, eps0)
+    return Construction(
+        label="A2",
+        network=network,
+        bound=multi_head_bound(a, b, n, H, eps0),
+        sizes={"heads": H, "tokens": n, "dim": d, "a": a, "b": b, "eps0": eps0, "outputs": outputs, "seed": seed},
+        layers=1,
+        heads=H,
+        tokens=n,
+        parameters=network.parameter_count,
+        statement=statement_of(rounding),
+        target=clip_target(w, t, a, b, outputs, coordinate),
+        sample=lambda rng, count: clip_samples(w, t, grid, rng, count),
+        quantities={
+            "beta": multi_head_beta(a, b, n, H, eps0),
+            "eps0": eps0,
+            "spacing": (b - a) / (H * (n - 2)),
+            "points": float(H * (n - 2)),
+        },
+        rounding=rounding,
+        assumptions=() if rounding is None else (EXP_ASSUMPTION,),
+        provable=(AttentionNetwork(_unit(line, box), box), Expression(clip_text(a, b), ["s"])),
+        reasons=(
+            f"{H} head(s) share {H * (n - 2)} points; every head has a sentinel of value 0 on each side",
+            f"beta = log({LEAK:g}/eps0)/spacing = {multi_head_beta(a, b, n, H, eps0):.4g}",
+        ),
+        extra={
+            "approximate": {"target": clip_text(a, b), "box": (a - (b - a), b + (b - a)), "dtype": "float32"},
+            "line": lambda s: (sum(evaluate_line(k, c, v, s) for k, c, v in line), np.clip(s, a, b)),
+            "range": (a, b),
+        },
+    )
+
+
+def line_heads(
+    a: float, b: float, tokens: int, heads: int, eps0: float
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Every head as a function of s alone: ramp, bias and values, (n,) each."""
+    W_K, _, values = clip_heads(a, b, tokens, heads, eps0, 1)
+    Z = np.concatenate([np.zeros((1, tokens)), token_rows(tokens)])  # (8, n)
+    return [(K[0] @ Z, K[1] @ Z, v @ Z) for K, v in zip(W_K, values, strict=True)]
+
+
+def _unit(line: list[tuple[np.ndarray, np.ndarray, np.ndarray]], box: Box) -> list[Head]:
+    centre, half = float(0.5 * (box.lower[0] + box.upper[0])), float(box.halfwidth[0])
+    return [Head((k * half)[:, None], c + k * centre, v[:, None]) for k, c, v in line]
+
+
+A2 = Theorem(
+    label="A2",
+    title="H heads, no extra tokens: the same clip with H(n-2) points, sentinels between heads",
+    statement=(
+        "H softmax heads on the n input tokens alone compute, summed, the number w_i.x_i + t_i clipped to [a, b] in "
+        "column i. The error is at most max(|a|, |b|) eps0 + (b - a)/((n-2) H): it falls like 1/H."
+    ),
+    paper=f"{PAPER_A}, Theorem 3.2",
+    conditions=("n >= 3 and H >= 1", "a < b", "0 < eps0 <= 1/2", "beta = log(6/eps0) H(n-2)/(b-a) fits float64"),
+    options=(
+        Option("heads", int, 4, "heads H"),
+        Option("tokens", int, 50, "tokens n of the input"),
+        Option("dim", int, 10, "entries d of a token"),
+        Option("a", float, -25.0, "lower end of the clip"),
+        Option("b", float, 25.0, "upper end of the clip"),
+        Option("eps0", float, 1e-6, "softmax mass allowed outside the two nearest points"),
+        Option("outputs", int, 1, "output coordinates d_o"),
+        Option("coordinate", int, 0, "the coordinate kappa that is written"),
+        Option("seed", int, 0, "seed of the weights w_i, t_i"),
+        Option("weights", object, None, "w (tokens, dim) instead of random ones"),
+        Option("offsets", object, None, "t (tokens,) instead of random ones"),
+    ),
+    construct=_construct,
+    sweep=("heads", (1, 2, 4, 8, 16)),
+)

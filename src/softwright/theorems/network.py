@@ -1,0 +1,294 @@
+"""The networks of the theorems: a chain of stages, each a plain matrix formula on a token matrix Z (columns are
+tokens).
+
+    SumOfLinear   Z = sum_i P_i X Q_i + R                                               (attention.SumOfLinear)
+    Attention     sum_h W_O^h W_V^h Z softmax((W_K^h Z)^T W_Q^h Z) T^h  [+ Z]            softmax down each column
+    CrossAttention    W_V Y softmax((W_K Y)^T W_Q Z)           Y another sequence
+    Linear        M Z + c
+    FeedForward   W_2 relu(W_1 Z + b_1) + b_2  [+ Z]
+    Softmax       softmax down each column
+
+Nothing else: what a theorem may use is what stands here. `TheoremNetwork` stores its tensors and rebuilds from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from softwright.attention import SumOfLinear
+
+_CHUNK_ELEMENTS = 4_000_000  # entries of the largest temporary, about 32 MB in float64
+
+
+def _tensor(array: Any) -> nn.Parameter:
+    """A stored copy in float64 (float32 stays float32)."""
+    array = np.array(array)
+    if array.dtype != np.float32:
+        array = array.astype(np.float64)
+    return nn.Parameter(torch.from_numpy(array), requires_grad=False)
+
+
+class Attention(nn.Module):
+    """Multi-head softmax attention sum_h W_O^h W_V^h Z softmax((W_K^h Z)^T W_Q^h Z) T^h, heads first in every tensor.
+
+    W_K, W_Q (H, k, rows); W_V (H, m, rows); W_O (H, o, m) or None for the identity; T (H, N, columns) or None for the
+    identity (the papers' output matrix on the right: it picks or sums columns). `residual` adds Z, `causal` lets token
+    k see tokens 1..k only, `hard` replaces softmax by hardmax (shared evenly by ties).
+    """
+
+    stage_type: ClassVar[str] = "attention"
+
+    def __init__(
+        self,
+        W_K: Any,
+        W_Q: Any,
+        W_V: Any,
+        W_O: Any = None,
+        T: Any = None,
+        *,
+        residual: bool = False,
+        causal: bool = False,
+        hard: bool = False,
+    ) -> None:
+        super().__init__()
+        self.W_K, self.W_Q, self.W_V = _tensor(W_K), _tensor(W_Q), _tensor(W_V)
+        self.W_O = None if W_O is None else _tensor(W_O)
+        self.T = None if T is None else _tensor(T)
+        self.residual, self.causal, self.hard = residual, causal, hard
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        return {"residual": self.residual, "causal": self.causal, "hard": self.hard}
+
+    @property
+    def heads(self) -> int:
+        return self.W_K.shape[0]
+
+    def scores(self, Z: Tensor, head: int, columns: Tensor | None = None) -> Tensor:
+        """(..., rows, N) -> (..., N keys, queries)"""
+        asked = Z if columns is None else Z[..., columns]
+        scores = (self.W_K[head] @ Z).transpose(-1, -2) @ (self.W_Q[head] @ asked)
+        if self.causal:
+            N = Z.shape[-1]
+            places = torch.arange(N, device=Z.device)
+            queries = places if columns is None else columns
+            scores = scores.masked_fill(places[:, None] > queries[None, :], -torch.inf)
+        return scores
+
+    def weights(self, Z: Tensor, head: int, columns: Tensor | None = None) -> Tensor:
+        """Softmax weights (..., N keys, queries); every column sums to 1."""
+        scores = self.scores(Z, head, columns)
+        if self.hard:
+            top = (scores == scores.amax(dim=-2, keepdim=True)).to(scores.dtype)
+            return top / top.sum(dim=-2, keepdim=True)
+        return scores.softmax(dim=-2)
+
+    def forward(self, Z: Tensor) -> Tensor:
+        """(..., rows, N) -> (..., o, columns)"""
+        total: Tensor | None = None
+        for h in range(self.heads):
+            used = None if self.T is None else self.T[h].abs().sum(dim=1).nonzero()[:, 0]  # other queries weigh nothing
+            out = (self.W_V[h] @ Z) @ self.weights(Z, h, used)  # (..., m, queries)
+            if self.W_O is not None:
+                out = self.W_O[h] @ out
+            if self.T is not None and used is not None:
+                out = out @ self.T[h][used]  # (..., o, columns)
+            total = out if total is None else total + out
+        if total is None:
+            raise ValueError("an attention stage needs at least one head")
+        return total + Z if self.residual else total
+
+
+class CrossAttention(nn.Module):
+    """W_V Y softmax((W_K Y)^T W_Q Z): queries from Z, keys and values from another sequence Y (rows, N).
+
+    Y is stored, and may be replaced in a call: the same three matrices compute whatever function Y holds.
+    """
+
+    stage_type: ClassVar[str] = "cross_attention"
+    heads = 1
+
+    def __init__(self, W_K: Any, W_Q: Any, W_V: Any, Y: Any) -> None:
+        super().__init__()
+        self.W_K, self.W_Q, self.W_V, self.Y = _tensor(W_K), _tensor(W_Q), _tensor(W_V), _tensor(Y)
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        return {}
+
+    def forward(self, Z: Tensor, Y: Tensor | None = None) -> Tensor:
+        """(..., rows of Z, queries) -> (..., o, queries)"""
+        other = self.Y if Y is None else Y
+        scores = (self.W_K @ other).transpose(-1, -2) @ (self.W_Q @ Z)  # (..., N, queries)
+        return (self.W_V @ other) @ scores.softmax(dim=-2)
+
+
+class Linear(nn.Module):
+    """M Z + c with M (o, rows) and c (o, 1), (o, N) or None."""
+
+    stage_type: ClassVar[str] = "linear"
+    heads = 0
+
+    def __init__(self, M: Any, c: Any = None) -> None:
+        super().__init__()
+        self.M = _tensor(M)
+        self.c = None if c is None else _tensor(c)
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        return {}
+
+    def forward(self, Z: Tensor) -> Tensor:
+        out = self.M @ Z
+        return out if self.c is None else out + self.c
+
+
+class FeedForward(nn.Module):
+    """W_2 relu(W_1 Z + b_1) + b_2, token by token; `residual` adds Z."""
+
+    stage_type: ClassVar[str] = "feed_forward"
+    heads = 0
+
+    def __init__(self, W_1: Any, b_1: Any, W_2: Any, b_2: Any, *, residual: bool = False) -> None:
+        super().__init__()
+        self.W_1, self.W_2 = _tensor(W_1), _tensor(W_2)
+        self.b_1, self.b_2 = _tensor(np.reshape(b_1, (-1, 1))), _tensor(np.reshape(b_2, (-1, 1)))
+        self.residual = residual
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        return {"residual": self.residual}
+
+    def forward(self, Z: Tensor) -> Tensor:
+        out = self.W_2 @ (self.W_1 @ Z + self.b_1).clamp_min(0) + self.b_2
+        return out + Z if self.residual else out
+
+
+class Softmax(nn.Module):
+    """Softmax down each column."""
+
+    stage_type: ClassVar[str] = "softmax"
+    heads = 0
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        return {}
+
+    def forward(self, Z: Tensor) -> Tensor:
+        return Z.softmax(dim=-2)
+
+
+class Tokens(SumOfLinear):
+    """`attention.SumOfLinear` as a stage: Z = sum_i P_i X Q_i + R."""
+
+    stage_type: ClassVar[str] = "sum_of_linear"
+    heads = 0
+
+    def __init__(self, P: Any, Q: Any, R: Any) -> None:
+        super().__init__(_tensor(P).data, _tensor(Q).data, _tensor(R).data)
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        return {}
+
+
+Stage = Attention | CrossAttention | Linear | FeedForward | Softmax | Tokens
+_STAGES: dict[str, Any] = {
+    stage.stage_type: stage for stage in (Attention, CrossAttention, Linear, FeedForward, Softmax, Tokens)
+}
+
+
+class TheoremNetwork(nn.Module):
+    """A chain of stages on token matrices X (..., d, n) -> (..., o, n_out)."""
+
+    kind: ClassVar[str] = "theorem"
+
+    def __init__(self, label: str, stages: Sequence[Stage], inputs: Sequence[int]) -> None:
+        super().__init__()
+        self.label = label
+        self.inputs = (int(inputs[0]), int(inputs[1]))  # d, n
+        self.stages = nn.ModuleList(stages)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(iter(self.state_dict().values())).dtype
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(tensor.numel() for tensor in self.state_dict().values())
+
+    @property
+    def layers(self) -> int:
+        """How many of the stages attend."""
+        return sum(isinstance(stage, (Attention, CrossAttention)) for stage in self.stages)
+
+    @property
+    def heads(self) -> int:
+        return sum(int(getattr(stage, "heads", 0)) for stage in self.stages)
+
+    def forward(self, X: Tensor) -> Tensor:
+        for stage in self.stages:
+            X = stage(X)
+        return X
+
+    def _largest_temporary(self) -> int:
+        """Entries of the largest array that one input needs on its way."""
+        largest, columns = 1, self.inputs[1]
+        for stage in self.stages:
+            if isinstance(stage, Tokens):
+                largest = max(largest, stage.P.shape[0] * stage.P.shape[1] * max(stage.Q.shape[1:]))
+                columns = stage.Q.shape[2]
+            elif isinstance(stage, Attention):
+                largest = max(largest, columns * (columns if stage.T is None else stage.T.shape[2]))
+                columns = columns if stage.T is None else stage.T.shape[2]
+        return largest
+
+    def describe(self) -> dict[str, Any]:
+        stages = [{"type": stage.stage_type, **stage.flags} for stage in self.stages]  # type: ignore[union-attr]
+        return {"label": self.label, "inputs": list(self.inputs), "stages": stages}
+
+    @classmethod
+    def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
+        stages = []
+        for i, entry in enumerate(model["stages"]):
+            prefix = f"stages.{i}."
+            own = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+            flags = {name: value for name, value in entry.items() if name != "type"}
+            stages.append(_STAGES[entry["type"]](**own, **flags))
+        return cls(model["label"], stages, model["inputs"])
+
+    def facts(self) -> list[tuple[str, str]]:
+        d, n = self.inputs
+        shape = f"{self.layers} attention layer{'s' * (self.layers != 1)}, {self.heads} head{'s' * (self.heads != 1)}"
+        chain = " -> ".join(str(stage.stage_type).replace("_", " ") for stage in self.stages)  # type: ignore[union-attr]
+        return [("input", f"{d} x {n} (columns are tokens)"), ("network", f"{shape}: {chain}")]
+
+    def _largest(self) -> int:
+        """Entries of the largest temporary that one input makes."""
+        tokens, largest = self.inputs[1], self.inputs[0] * self.inputs[1]
+        for stage in self.stages:
+            if isinstance(stage, Tokens):
+                tokens = stage.R.shape[-1]
+                largest = max(largest, stage.R.numel())
+            elif isinstance(stage, CrossAttention):
+                largest = max(largest, stage.Y.shape[-1] * tokens)
+            elif isinstance(stage, Attention):
+                asked = tokens if stage.T is None else int(stage.T.abs().sum(dim=2).bool().sum(dim=1).max())
+                largest = max(largest, tokens * asked)
+                tokens = tokens if stage.T is None else stage.T.shape[-1]
+        return largest
+
+    def evaluate(self, inputs: Any) -> np.ndarray:
+        """NumPy (..., d, n) -> (..., o, n_out), in the network's dtype, in chunks that bound the memory."""
+        inputs = np.asarray(inputs, dtype=float)
+        batch = inputs.shape[:-2]
+        X = torch.from_numpy(np.ascontiguousarray(inputs)).to(self.dtype).reshape(-1, *inputs.shape[-2:])
+        with torch.inference_mode():
+            parts = [self(part) for part in X.split(max(1, _CHUNK_ELEMENTS // self._largest()))]
+            out = torch.cat(parts).double().numpy() if parts else np.zeros((0, 0, 0))
+        return out.reshape(*batch, *out.shape[1:])
