@@ -13,13 +13,14 @@ from pathlib import Path
 
 from flint import fmpq
 
+from softwright.certify.checker_memory import reprove_memory
 from softwright.certify.checker_parser import require
 from softwright.fileformat import ModelFile, read_model
 
 SCHEMA = "softwright-closed-form/1"
 
 # kind of model -> re-proof: returns what was re-proved, in words, or raises NotProvedError
-REPROOFS: dict[str, Callable[[ModelFile], str]] = {}
+REPROOFS: dict[str, Callable[[ModelFile], str]] = {"memory": reprove_memory}
 
 
 def check_closed_form(path: str | Path) -> tuple[str, str] | None:

@@ -1,0 +1,129 @@
+"""`softwright recall`: what a memory says to texts."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from softwright.cli.exits import exit_codes, print_json
+from softwright.cli.screen import shown_warnings, spinner
+from softwright.cli.text_rows import read_rows
+from softwright.errors import Faults, FileFormatError, InvalidInput
+
+
+def recall_command(
+    file: Annotated[Path, typer.Argument(help="A memory written by softwright memorize.", show_default=False)],
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts, each in quotes.", show_default=False)
+    ] = None,
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option("--from", help="Ask for the rows of a .csv, .jsonl or .parquet file.", show_default=False),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="With --from: the column of texts.", show_default=False)] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="With --from: write a CSV file here.", show_default=False)
+    ] = None,
+    unknown: Annotated[
+        str, typer.Option(help="For texts never stored: nearest, the label of the nearest, or abstain.")
+    ] = "abstain",
+    engine: Annotated[str, typer.Option(help="pruned, or dense: attention over all that is stored.")] = "pruned",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Recall the labels of texts from a memory."""
+    with exit_codes(as_json):
+        faults = Faults("recall")
+        faults.check(bool(texts) != (data is not None), "give texts, or --from FILE with --text COLUMN; one of the two")
+        faults.check(data is None or text is not None, "--from needs the column of texts; add --text COLUMN")
+        faults.check(output is None or data is not None, "-o writes the rows of --from; add --from or leave -o out")
+        faults.raise_if_any()
+        if output is not None and not output.parent.is_dir():
+            raise FileFormatError(f"{output}: the folder {output.parent} does not exist; create it first")
+        with spinner("loading", quiet=as_json), shown_warnings():
+            asked = (
+                _asked(texts or []) if data is None else [str(x) for x in read_rows(data, [text or ""], _no_step)[0]]
+            )
+            network = _memory(file)
+            found = network.recall(asked, unknown=unknown, engine=engine)
+        answers = found.nested() if found.lengths is not None else list(found.labels)
+        if output is not None:
+            _write(output, asked, answers, found)
+            if as_json:
+                print_json({"ok": True, "rows": len(asked), "known": int(found.known.sum()), "file": str(output)})
+            return
+        if as_json:
+            rows = [_row(x, y, found, i) for i, (x, y) in enumerate(zip(asked, answers, strict=True))]
+            print_json({"ok": True, "answers": rows})
+            return
+        for i, answer in enumerate(answers):
+            if found.lengths is not None or found.known[i]:
+                typer.echo(str(_plain(answer)))
+            else:
+                guess = "" if unknown == "abstain" else f"{_plain(answer)}  "
+                typer.echo(f"{guess}(never stored; distance {found.distance[i]:.3g} from the nearest)")
+
+
+def _no_step(share: float) -> None:
+    """Reading to ask is not worth a bar."""
+
+
+def _asked(texts: list[str]) -> list[str]:
+    """The command line puts a blank before what looks like an option; texts may begin with a dash."""
+    return [text[1:] if text.startswith(" -") else text for text in texts]
+
+
+def _memory(file: Path) -> Any:
+    from softwright.built import load
+
+    if file.is_dir():
+        from softwright.pipelines.memory_shards import load_shards
+
+        return load_shards(file).network
+    built = load(file)
+    if built.kind != "memory":
+        raise InvalidInput("recall", [f"{file} holds a network of kind {built.kind!r}, not a memory; use evaluate"])
+    return built.network
+
+
+def _plain(answer: Any) -> Any:
+    return answer.tolist() if hasattr(answer, "tolist") else answer
+
+
+def _number(value: Any) -> Any:
+    """JSON has no nan: an abstention is null."""
+    if isinstance(value, list):
+        return [_number(x) for x in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _row(asked: str, answer: Any, found: Any, i: int) -> dict[str, Any]:
+    row = {"text": asked, "label": _number(_plain(answer))}
+    if found.lengths is None:
+        row |= {"known": bool(found.known[i]), "distance": float(found.distance[i]), "weight": float(found.weight[i])}
+    return row
+
+
+def _write(output: Path, asked: list[str], answers: list[Any], found: Any) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=output.name, suffix=".part", dir=output.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as sink:
+            rows = csv.writer(sink)
+            rows.writerow(["text", "label", "known", "distance"])
+            for i, (x, y) in enumerate(zip(asked, answers, strict=True)):
+                known = found.lengths is not None or bool(found.known[i])
+                distance = "" if found.lengths is not None else repr(float(found.distance[i]))
+                rows.writerow([x, _plain(y), known, distance])
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(output)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sys.stdout.flush()
