@@ -139,7 +139,7 @@ class Trained(nn.Module):
 def train(
     rows: np.ndarray, labels: np.ndarray, rank: int, width: int, hidden: int, limit: float
 ) -> tuple[float, float]:
-    """(recall, CPU seconds) when all are right or the time is up: on a busy machine too, training gets its full time."""
+    """(recall, CPU seconds) when all are right or the time is up; CPU seconds, so that a busy machine is no excuse."""
     torch.manual_seed(0)
     model = Trained(rank, width, hidden)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)

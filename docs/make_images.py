@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -14,7 +15,10 @@ from softwright.attention import Axis, Head
 from softwright.build.cells import cell_head
 from softwright.build.pieces import gate_head
 from softwright.build.problem import Problem
-from softwright.report.figures import BLUE, GREEN, ORANGE, RED
+from softwright.build.transpile.networks import table_for
+from softwright.report.figures import BLUE, GREEN, ORANGE, RED, STYLE
+from softwright.report.transpile_figure import draw_head
+from softwright.targets.activation import Activation
 
 IMAGES = Path(__file__).resolve().parent / "images"
 COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#8A7A00")
@@ -134,8 +138,26 @@ def results() -> None:
         write(sw.approximate(formula, box, tol=tolerance).plot(), name, shaded=box.dim == 2)
 
 
+def neurons() -> None:
+    """Three neurons as heads: a gate, an exact softmax, and fitted tokens."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(9.2, 4.6), layout="constrained")
+        axes = figure.subplots(2, 3, sharex=True)
+        for column, name in enumerate(("relu", "tanh", "gelu")):
+            draw_head(axes[:, column], name, table_for(Activation(name), "float64"))
+        write(figure, "transpile.png")
+
+
+def memory() -> None:
+    """Sixty short sequences as context ids on a line."""
+    rows = np.random.default_rng(3).integers(0, 9, (60, 5))
+    write(sw.memorize(rows, (rows[:, 0] % 3).tolist()).plot(), "memorize.png")
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
+    memory()
+    neurons()
     regimes()
     convergence()
     results()

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from softwright.domain import Box
     from softwright.errors import FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
     from softwright.pipelines.approximate import approximate
+    from softwright.pipelines.in_context import in_context
+    from softwright.pipelines.memorize import memorize
+    from softwright.pipelines.memory_shards import load_shards, save_shards
+    from softwright.pipelines.memory_updates import add_sequences, relabel_sequences, remove_sequences
+    from softwright.pipelines.theorem import theorem
+    from softwright.pipelines.transpile import save_mlp, transpile
     from softwright.targets import Expression, Function, Table
 
 __version__ = "0.1.0"
@@ -33,8 +39,18 @@ _HOME = {
     "SoftwrightError": "softwright.errors",
     "Table": "softwright.targets",
     "ToleranceNotReached": "softwright.errors",
+    "add_sequences": "softwright.pipelines.memory_updates",
     "approximate": "softwright.pipelines.approximate",
+    "in_context": "softwright.pipelines.in_context",
     "load": "softwright.built",
+    "load_shards": "softwright.pipelines.memory_shards",
+    "memorize": "softwright.pipelines.memorize",
+    "relabel_sequences": "softwright.pipelines.memory_updates",
+    "remove_sequences": "softwright.pipelines.memory_updates",
+    "save_mlp": "softwright.pipelines.transpile",
+    "save_shards": "softwright.pipelines.memory_shards",
+    "theorem": "softwright.pipelines.theorem",
+    "transpile": "softwright.pipelines.transpile",
     "verify": "softwright.certify.checker",
 }
 
@@ -52,8 +68,18 @@ __all__ = [
     "Table",
     "ToleranceNotReached",
     "__version__",
+    "add_sequences",
     "approximate",
+    "in_context",
     "load",
+    "load_shards",
+    "memorize",
+    "relabel_sequences",
+    "remove_sequences",
+    "save_mlp",
+    "save_shards",
+    "theorem",
+    "transpile",
     "verify",
 ]
 

@@ -22,10 +22,19 @@ from softwright.targets import Expression
 
 # The class that a file's kind names, and the function that draws it: imported only when a file or a figure asks.
 _NETWORKS = {
+    "memory": "softwright.attention.memory:MemoryNetwork",
     "approximation": "softwright.attention.network:AttentionNetwork",
+    "in_context": "softwright.attention.stack:AttentionStack",
+    "theorem": "softwright.theorems.network:TheoremNetwork",
+    "transpiled": "softwright.attention.transpiled:TranspiledNetwork",
 }
 _FIGURES = {
+    "transpiled": "softwright.report.transpile_figure:plot_transpiled",
+    "transpiled_module": "softwright.report.transpile_figure:plot_transpiled",
+    "memory": "softwright.report.memory_figure:plot_memory",
     "approximation": "softwright.report.figures:plot_built",
+    "in_context": "softwright.report.in_context_figure:plot_in_context",
+    "theorem": "softwright.report.theorem_figure:plot_theorem",
 }
 
 
@@ -84,6 +93,8 @@ class Built:
             rows.append(("tolerance", f"{self.plan.tolerance:.3g}"))
         if self.certificate is not None:
             rows.append(("proved error", self._proved()))
+            if getattr(self.certificate, "between", None) is not None:
+                rows.append(("proved between points", self._proved_between()))
         elif self.unproved:
             rows.append(("proved error", f"none: {self.unproved}"))
         if self.observed is not None:
@@ -98,6 +109,10 @@ class Built:
             return f"<= {c.bound:.3g}, {c.statement} ({parts}, {c.method})"
         where = "at the table's points" if self.target.get("kind") == "table" else f"in {c.norm} norm"
         return f"<= {c.bound:.3g} {where} ({parts}, {c.boxes} box(es), {c.seconds:.2f} s)"
+
+    def _proved_between(self) -> str:
+        b = self.certificate.between
+        return f"<= {b.bound:.3g} against multilinear interpolation (seen {b.lower:.3g}, {b.boxes} boxes)"
 
     def __repr__(self) -> str:
         rows = self.rows()

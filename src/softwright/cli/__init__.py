@@ -2,7 +2,13 @@
 
     approximate   a formula or a table becomes an attention network
     evaluate      a stored network at points
+    in-context    an attention stack fits a model to the rows of a file
     info          what a file holds
+    memorize      labelled texts become a memory
+    recall        what a memory says to texts
+    theorem       the papers' constructions with the papers' bounds
+    reproduce     the papers' experiments, constructed instead of trained
+    transpile     a feed-forward network in a file becomes attention, neuron by neuron
     verify        re-prove the certificate in a file
 
 Every command takes `--json` and ends with one of the exit codes of `softwright.cli.exits`.
@@ -20,7 +26,13 @@ from softwright import __version__
 from softwright.cli.approximate import approximate_command
 from softwright.cli.evaluate import evaluate_command
 from softwright.cli.exits import EXIT_CODE_HELP
+from softwright.cli.in_context import in_context_command
 from softwright.cli.info import info_command
+from softwright.cli.memorize import memorize_command
+from softwright.cli.recall import recall_command
+from softwright.cli.reproduce import reproduce_command
+from softwright.cli.theorem import SETTINGS, theorem_command
+from softwright.cli.transpile import transpile_command
 from softwright.cli.verify import verify_command
 
 _SHORT_OPTIONS = frozenset({"-o", "-h"})
@@ -36,7 +48,13 @@ app = typer.Typer(
 )
 app.command("approximate", epilog=EXIT_CODE_HELP, no_args_is_help=True)(approximate_command)
 app.command("evaluate", epilog=EXIT_CODE_HELP, no_args_is_help=True)(evaluate_command)
+app.command("in-context", epilog=EXIT_CODE_HELP, no_args_is_help=True)(in_context_command)
 app.command("info", epilog=EXIT_CODE_HELP, no_args_is_help=True)(info_command)
+app.command("memorize", epilog=EXIT_CODE_HELP, no_args_is_help=True)(memorize_command)
+app.command("recall", epilog=EXIT_CODE_HELP, no_args_is_help=True)(recall_command)
+app.command("theorem", epilog=EXIT_CODE_HELP, context_settings=SETTINGS)(theorem_command)
+app.command("reproduce", epilog=EXIT_CODE_HELP)(reproduce_command)
+app.command("transpile", epilog=EXIT_CODE_HELP, no_args_is_help=True)(transpile_command)
 app.command("verify", epilog=EXIT_CODE_HELP, no_args_is_help=True)(verify_command)
 
 

@@ -1,0 +1,157 @@
+"""What `transpile` costs and how exact it is: every layout against the original network, measured in the same run.
+
+    python benchmarks/transpile.py [--quick]
+
+Speed is the median of several runs, one thread, float32, batch 1024; "ratio" is the time over that of the original MLP
+(Linear, activation, Linear) measured just before and after. Accuracy: deviation from the original in long double on the
+1797 digits of scikit-learn, beside the proved bound and the error of the original run in float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+
+import softwright as sw
+
+LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
+BATCH = 1024
+
+
+def median_seconds(run: Callable[[], object], repeats: int) -> float:
+    times = []
+    with torch.no_grad():
+        run()
+        for _ in range(repeats):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def speed(quick: bool) -> None:
+    print(f"speed, float32, batch {BATCH}, one thread (ratio to the original)\n")
+    print(f"{'network':<26}{'MLP ms':>8}" + "".join(f"{layout:>12}" for layout in LAYOUTS))
+    shapes = [(64, 256, 64), (512, 2048, 512), (2048, 2048, 2048)]
+    for sizes in shapes[:1] if quick else shapes:
+        for activation in (nn.ReLU(), nn.SiLU(), nn.GELU()):
+            torch.manual_seed(0)
+            mlp = nn.Sequential(nn.Linear(sizes[0], sizes[1]), activation, nn.Linear(sizes[1], sizes[2])).eval()
+            x = torch.randn(BATCH, sizes[0])
+            ratios = []
+            base = median_seconds(lambda mlp=mlp, x=x: mlp(x), 7)
+            for layout in LAYOUTS:
+                heavy = layout != "softmax"
+                if heavy and sizes[1] >= 2048 and layout == "sequence" and not isinstance(activation, nn.ReLU):
+                    ratios.append("-")  # minutes a run: p copies of every position
+                    continue
+                network = sw.transpile(mlp, layout=layout).network
+                own = median_seconds(lambda network=network, x=x: network(x), 1 if heavy else 7)
+                after = median_seconds(lambda mlp=mlp, x=x: mlp(x), 7)
+                ratios.append(f"{own / min(base, after):.2f}x")
+                base = min(base, after)
+            name = f"{'-'.join(map(str, sizes))} {type(activation).__name__}"
+            print(f"{name:<26}{1e3 * base:>8.2f}" + "".join(f"{ratio:>12}" for ratio in ratios), flush=True)
+
+
+def digits() -> None:
+    from sklearn.datasets import load_digits
+    from sklearn.neural_network import MLPClassifier
+
+    X, y = load_digits(return_X_y=True)
+    X = X / 16.0
+    print("\ndigits (1797 inputs, box [0, 1]^64)\n")
+    print(f"{'network':<24}{'float64':>10}{'bound':>10}{'float32':>10}{'bound':>10}{'MLP f32':>10}{'classes':>10}")
+    for hidden in ((100,), (64, 32)):
+        for activation in ("relu", "tanh", "logistic"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                mlp = MLPClassifier(hidden, activation=activation, max_iter=60, random_state=0).fit(X, y)
+            double, single = (sw.transpile(mlp, (0, 1), dtype=dtype) for dtype in ("float64", "float32"))
+            exact = double.source(X, exact=True)
+            error64, error32 = (float(np.abs(built(X) - exact).max()) for built in (double, single))
+            native = float(np.abs(native_float32(double.source, X) - exact).max())
+            same = bool(np.all(mlp.classes_[double(X).argmax(axis=1)] == mlp.predict(X)))
+            name = f"{'-'.join(map(str, (64, *hidden, 10)))} {activation}"
+            print(
+                f"{name:<24}{error64:>10.1e}{double.certificate.bound:>10.1e}{error32:>10.1e}"
+                f"{single.certificate.bound:>10.1e}{native:>10.1e}{'same' if same else 'DIFFER':>10}"
+            )
+
+
+def native_float32(source: object, X: np.ndarray) -> np.ndarray:
+    """The original network run in float32 by torch."""
+    h = torch.tensor(X, dtype=torch.float32)
+    functions = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "identity": lambda t: t}
+    for layer in getattr(source, "layers", ()):
+        weight, bias = (torch.tensor(a, dtype=torch.float32) for a in (layer.weight, layer.bias))
+        h = functions[layer.activation.name](nn.functional.linear(h, weight, bias))
+    return h.double().numpy()
+
+
+class Encoder(nn.Module):
+    """Two transformer layers over the eight rows of a digit."""
+
+    def __init__(self, activation: str | Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.embed = nn.Linear(8, 32)
+        self.places = nn.Parameter(torch.randn(8, 32) * 0.1)
+        layer = nn.TransformerEncoderLayer(32, 4, 64, 0.1, activation, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=isinstance(activation, str))
+        self.out = nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.encoder(self.embed(x) + self.places).mean(1))
+
+
+def encoders() -> None:
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    X, y = torch.tensor(images / 16.0, dtype=torch.float32).reshape(-1, 8, 8), torch.tensor(labels)
+    print("\nTransformerEncoder, 2 layers, d = 32, ff = 64, trained on the rows of the digits\n")
+    print(f"{'':<12}{'layout':<12}{'float64':>10}{'bound':>10}{'float32':>10}{'own f32':>10}{'classes':>9}")
+    for name, activation in (("relu", "relu"), ("silu", nn.functional.silu), ("gelu", "gelu")):
+        torch.manual_seed(0)
+        net = Encoder(activation)
+        optimiser = torch.optim.Adam(net.parameters(), 3e-3)
+        for _ in range(4):
+            for rows in torch.randperm(1500).split(100):
+                optimiser.zero_grad()
+                nn.functional.cross_entropy(net(X[rows]), y[rows]).backward()
+                optimiser.step()
+        net.eval()
+        double = copy.deepcopy(net).double()
+        with torch.no_grad():
+            exact = double(X.double())
+            native = float((net(X).double() - exact).abs().max())
+            for layout in LAYOUTS:
+                built = sw.transpile(double, layout=layout)
+                values, single = built.network(X.double()), sw.transpile(net, layout=layout).network(X).double()
+                same = bool((values.argmax(1) == exact.argmax(1)).all())
+                print(
+                    f"{name:<12}{layout:<12}{float((values - exact).abs().max()):>10.1e}"
+                    f"{built.certificate.bound:>10.1e}{float((single - exact).abs().max()):>10.1e}{native:>10.1e}"
+                    f"{'same' if same else 'DIFFER':>9}"
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Cost and accuracy of transpile.")
+    parser.add_argument("--quick", action="store_true", help="small networks only")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    speed(options.quick)
+    digits()
+    encoders()
+
+
+if __name__ == "__main__":
+    main()
