@@ -17,8 +17,13 @@ Additive problems. Where heads depend on few variables each and so do the terms 
 
     |g - f| <= sum_i |sum_{heads of i} g_h - sum_{terms of i} f_t - c_i|  +  |sum_i c_i|  <=  exact_part,
 
-and every summand is proved on its own few variables. The terms of a formula are what remains when +, - and negation are
-taken apart at the top (a - (b + 2*c) has the terms a, b and 2*c), numbered from 0 through all outputs in order.
+and every summand is proved on its own variables. Groups that share variables are used for walls: a gated head with the
+one kinked term it stands for is a part of its own, proved in closed form without a tree (`walls.py`). The terms of a
+formula are what remains when +, - and negation are taken apart at the top (a - (b + 2*c) has the terms a, b and 2*c),
+numbered from 0 through all outputs in order.
+
+Tables. The bound is that of the error at the table's points. What was proved between them is `between`, a statement
+about the table's multilinear interpolation (see `between.py`); it is there for tables on grids alone.
 
 Statement and proof are stored as JSON. Numbers that the statement rests on are stored a second time in hexadecimal, so
 that no decimal conversion of another program can shift them; reading demands that both forms agree.
@@ -27,13 +32,14 @@ that no decimal conversion of another program can shift them; reading demands th
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from softwright.certify.between import Between
+from softwright.certify.certificate_numbers import check_hex, check_types, is_count, is_number, sum_rounded_up
 from softwright.certify.proof_tree import LEAF, count_leaves, decode_tree, encode_tree, leaf_boxes
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
@@ -41,6 +47,7 @@ from softwright.errors import Faults, InvalidInput
 __all__ = [
     "LEAF",
     "SCHEMA",
+    "Between",
     "Certificate",
     "Part",
     "count_leaves",
@@ -58,13 +65,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _NUMBERS = ("bound", "exact_part", "rounding_part")
 
 
-def sum_rounded_up(*parts: float) -> float:
-    """The smallest float64 that is not below the exact sum of the parts."""
-    exact = sum((Fraction(part) for part in parts), Fraction(0))
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
-
-
 @dataclass(frozen=True)
 class Part:
     """The proof of one summand of an additive problem, on its own variables (in the order of the domain)."""
@@ -74,7 +74,7 @@ class Part:
     terms: tuple[int, ...]
     exact_part: float
     rounding_part: float
-    tree: bytes
+    tree: bytes | None  # None: a closed form, which a checker finds again by itself
     constant: tuple[float, ...]  # one number an output, taken off this part's residual
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Part:
             "terms": list(self.terms),
             "exact_part": self.exact_part,
             "rounding_part": self.rounding_part,
-            "tree": encode_tree(self.tree),
+            "tree": None if self.tree is None else encode_tree(self.tree),
             "constant": list(self.constant),
             "hex": {
                 "exact_part": self.exact_part.hex(),
@@ -121,6 +121,7 @@ class Certificate:
     lower: float = 0.0
     witness: tuple[float, ...] = ()
     p: float | None = field(default=None)  # only with norm="Lp"
+    between: Between | None = None  # only for tables on grids
 
     def __post_init__(self) -> None:
         faults = Faults("Certificate")
@@ -152,6 +153,7 @@ class Certificate:
             tree = encode_tree(self.tree)
         elif self.tree is not None:
             tree = [part.to_json() for part in self.tree]
+        between = {} if self.between is None else {"between": self.between.to_json()}
         return {
             "schema": SCHEMA,
             "norm": self.norm,
@@ -174,6 +176,7 @@ class Certificate:
             "seconds": self.seconds,
             "lower": self.lower,
             "witness": list(self.witness),
+            **between,
             "hex": {
                 **{name: float(getattr(self, name)).hex() for name in _NUMBERS},
                 "domain": {name: [float(end).hex() for end in side] for name, side in self.domain.items()},
@@ -188,9 +191,11 @@ class Certificate:
     def __str__(self) -> str:
         sides = " x ".join(f"{name} in [{low:g}, {high:g}]" for name, (low, high) in self.domain.items())
         norm = "sup" if self.norm == "sup" else f"L{self.p:g}"
+        between = "" if self.between is None else f"{self.between}\n"
+        where = "at the points of a table" if self.target["kind"] == "table" else f"on {sides}"
         rests = f"; rests on: {', '.join(self.assumptions)}" if self.assumptions else ""
         return (
-            f"{norm} error <= {self.bound:.4g} on {sides}\n"
+            f"{norm} error <= {self.bound:.4g} {where}\n{between}"
             f"{self.exact_part:.4g} exact + {self.rounding_part:.2g} rounding ({self.dtype}, engine {self.engine}); "
             f"seen at least {self.lower:.4g}{rests}\n"
             f"{self.method}, order {self.order}, {self.boxes} boxes in {self.seconds:.2g} s; "
@@ -198,26 +203,18 @@ class Certificate:
         )
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _faults_of(c: Certificate) -> list[str]:
     """Everything wrong with the statement and the form of its proof."""
     faults = Faults("")
     remedy = "certify the network again"
     faults.check(c.norm in NORMS, f"norm {c.norm!r} is unknown; use one of {', '.join(NORMS)}")
-    exponent_fits = c.p is None if c.norm != "Lp" else (_number(c.p) and c.p is not None and c.p >= 1)
+    exponent_fits = c.p is None if c.norm != "Lp" else (is_number(c.p) and c.p is not None and c.p >= 1)
     faults.check(
         exponent_fits, f"p = {c.p!r} does not fit norm {c.norm!r}; an Lp norm needs 1 <= p < infinity, sup none"
     )
     numbers = [
         faults.check(
-            _number(getattr(c, name)) and getattr(c, name) >= 0,
+            is_number(getattr(c, name)) and getattr(c, name) >= 0,
             f"{name} = {getattr(c, name)!r} is not a finite number >= 0; {remedy}",
         )
         for name in (*_NUMBERS, "lower", "seconds")
@@ -239,7 +236,7 @@ def _faults_of(c: Certificate) -> list[str]:
     faults.check(c.engine in ENGINES, f"engine {c.engine!r} is unknown; use one of {', '.join(ENGINES)}")
     faults.check(isinstance(c.method, str) and bool(c.method), f"method {c.method!r} must say in words what proved it")
     for name in ("order", "boxes"):
-        faults.check(_count(getattr(c, name)), f"{name} = {getattr(c, name)!r} is not a count; {remedy}")
+        faults.check(is_count(getattr(c, name)), f"{name} = {getattr(c, name)!r} is not a count; {remedy}")
     faults.check(
         isinstance(c.assumptions, tuple) and all(isinstance(text, str) for text in c.assumptions),
         f"assumptions {c.assumptions!r} must be a tuple of texts",
@@ -254,11 +251,15 @@ def _faults_of(c: Certificate) -> list[str]:
     )
     faults.check(isinstance(c.version, str), f"version {c.version!r} is not a text")
     faults.check(
-        isinstance(c.witness, tuple) and len(c.witness) in (0, len(names)) and all(map(_number, c.witness)),
+        isinstance(c.witness, tuple) and len(c.witness) in (0, len(names)) and all(map(is_number, c.witness)),
         f"witness {c.witness!r} is not a point of {len(names)} coordinates",
     )
     for fault in _tree_faults(c, names):
         faults.add(fault)
+    if c.between is not None:
+        table = isinstance(c.target, dict) and c.target.get("kind") == "table"
+        faults.check(table, f"a statement between points stands beside a target that is no table; {remedy}")
+        faults.found += c.between.faults(len(names))
     return faults.found
 
 
@@ -282,12 +283,15 @@ def _tree_faults(c: Certificate, names: tuple[str, ...]) -> list[str]:
             )
             for name in ("exact_part", "rounding_part"):
                 value = getattr(part, name)
-                faults.check(_number(value) and value >= 0, f"part {i}: {name} = {value!r} is not a finite number >= 0")
+                faults.check(
+                    is_number(value) and value >= 0, f"part {i}: {name} = {value!r} is not a finite number >= 0"
+                )
             faults.check(
-                len(part.constant) > 0 and all(map(_number, part.constant)),
+                len(part.constant) > 0 and all(map(is_number, part.constant)),
                 f"part {i}: constant {part.constant!r} must hold one finite number an output",
             )
-            trees.append((part.tree, len(part.variables)))
+            if part.tree is not None:
+                trees.append((part.tree, len(part.variables)))
         for name in ("heads", "terms"):
             used = sorted(index for part in c.tree for index in getattr(part, name))
             faults.check(used == list(range(len(used))), f"the parts must use all {name} exactly once, got {used}")
@@ -329,7 +333,7 @@ _PART_KEYS = {
     "terms": list,
     "exact_part": (int, float),
     "rounding_part": (int, float),
-    "tree": str,
+    "tree": str | None,
     "constant": list,
     "hex": dict,
 }
@@ -348,7 +352,7 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
             "Certificate", [f"schema {data.get('schema')!r}, this version reads {SCHEMA!r}; upgrade or certify again"]
         )
     faults = Faults("Certificate")
-    _check_types(data, _KEYS, "", faults)
+    check_types(data, _KEYS, "", faults)
     faults.raise_if_any()
     names = data["variables"]
     faults.check(
@@ -356,11 +360,11 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
         f"variables {names} and domain {list(data['domain'])} name different things; certify again",
     )
     for name in _NUMBERS:
-        _check_hex(data[name], data["hex"].get(name), name, faults)
+        check_hex(data[name], data["hex"].get(name), name, faults)
     hex_domain = data["hex"].get("domain")
     hex_domain = hex_domain if isinstance(hex_domain, dict) else {}
     for name, side in data["domain"].items():
-        _check_hex(side, hex_domain.get(name), f"domain of {name}", faults)
+        check_hex(side, hex_domain.get(name), f"domain of {name}", faults)
     tree = _read_tree(data.get("tree"), faults)
     faults.raise_if_any()
     return Certificate(
@@ -383,28 +387,8 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
         seconds=float(data["seconds"]),
         lower=float(data["lower"]),
         witness=tuple(data["witness"]),
+        between=Between.from_json(data["between"]) if data.get("between") is not None else None,
     )
-
-
-def _check_types(data: Mapping[str, Any], keys: Mapping[str, Any], where: str, faults: Faults) -> None:
-    for key, kind in keys.items():
-        if key not in data:
-            faults.add(f"{where}{key!r} is missing; certify the network again")
-        elif not isinstance(data[key], kind) or isinstance(data[key], bool):
-            faults.add(f"{where}{key!r} is a {type(data[key]).__name__}, which is the wrong type; certify again")
-
-
-def _check_hex(decimal: Any, text: Any, what: str, faults: Faults) -> None:
-    """The decimal and the hexadecimal form (numbers or lists of numbers) must be the same floats."""
-    decimals = decimal if isinstance(decimal, list) else [decimal]
-    texts = text if isinstance(text, list) else [text]
-    try:
-        same = len(decimals) == len(texts) and all(
-            _number(a) and float.fromhex(b) == a for a, b in zip(decimals, texts, strict=True)
-        )
-    except (TypeError, ValueError, OverflowError):
-        same = False
-    faults.check(same, f"{what}: decimal {decimal!r} and hexadecimal {text!r} are not the same numbers; certify again")
 
 
 def _read_tree(tree: Any, faults: Faults) -> bytes | tuple[Part, ...] | None:
@@ -426,13 +410,13 @@ def _read_part(data: Any, where: str, faults: Faults) -> Part:
     if not isinstance(data, dict):
         raise InvalidInput("Certificate", [f"{where}expected an object, got {type(data).__name__}"])
     here = Faults("Certificate")
-    _check_types(data, _PART_KEYS, where, here)
+    check_types(data, _PART_KEYS, where, here)
     here.raise_if_any()
     for name in ("exact_part", "rounding_part", "constant"):
-        _check_hex(data[name], data["hex"].get(name), f"{where}{name}", faults)
+        check_hex(data[name], data["hex"].get(name), f"{where}{name}", faults)
     for name in ("heads", "terms"):
-        here.check(all(map(_count, data[name])), f"{where}{name} {data[name]} must be indices; certify again")
-    here.check(all(map(_number, data["constant"])), f"{where}constant {data['constant']} must hold numbers")
+        here.check(all(map(is_count, data[name])), f"{where}{name} {data[name]} must be indices; certify again")
+    here.check(all(map(is_number, data["constant"])), f"{where}constant {data['constant']} must hold numbers")
     here.raise_if_any()
     return Part(
         variables=tuple(map(str, data["variables"])),
@@ -440,6 +424,6 @@ def _read_part(data: Any, where: str, faults: Faults) -> Part:
         terms=tuple(data["terms"]),
         exact_part=float(data["exact_part"]),
         rounding_part=float(data["rounding_part"]),
-        tree=decode_tree(data["tree"]),
+        tree=None if data["tree"] is None else decode_tree(data["tree"]),
         constant=tuple(map(float, data["constant"])),
     )

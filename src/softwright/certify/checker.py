@@ -35,7 +35,7 @@ from softwright.errors import FileFormatError
 
 # variables -> smallest and largest degree used here, whatever order the certificate names
 ORDERS = {1: (12, 24), 2: (10, 14), 3: (8, 10), 4: (6, 6), 5: (5, 5), 6: (4, 4), 7: (4, 4), 8: (4, 4)}
-EXTRA_DEPTH, OWN_BUDGET = 16, 50_000  # bisections of one leaf here; boxes in all if the file brings no tree
+EXTRA_DEPTH, OWN_BUDGET = 16, 10_000  # bisections of one leaf here; boxes in all if the file brings no tree
 PRECISIONS = (128, 1024)  # bits: first, and last after doublings
 BATCH = 64  # boxes worked on together
 ROUNDS = 6  # of bisecting all boxes for an Lp norm

@@ -111,6 +111,10 @@ def read_statement(path: str | Path) -> Statement:
     bound, exact_part, rounding_part = (number(said, name) for name in ("bound", "exact_part", "rounding_part"))
     require(exact_part + rounding_part <= bound, "the bound is below the sum of its parts")
     require(0 <= said["lower"] <= said["exact_part"] or exponent, "the error seen exceeds the error claimed")
+    if said.get("between") is not None:
+        require(target["kind"] == "table", "a statement between points stands beside a target that is no table")
+        whole, *pieces = (number(said["between"], name) for name in ("bound", "exact_part", "rounding_part"))
+        require(sum(pieces, fmpq(0)) <= whole, "the bound between the points is below the sum of its parts")
     require(
         list(model["box"]) == names == target["variables"], "model, formula and statement order variables differently"
     )
@@ -137,7 +141,7 @@ def read_statement(path: str | Path) -> Statement:
     require(exact_sum <= exact_part and rounding_sum <= rounding_part, "the parts' bounds exceed the statement")
     trees = [None if spec["tree"] is None else decode(spec["tree"]) for spec in specs]
     leaves = sum(tree.count(255) for tree in trees if tree is not None)
-    require(None in trees or leaves == said["boxes"], f"{said['boxes']} boxes are stated, the tree has {leaves} leaves")
+    require(not leaves or leaves == said["boxes"], f"{said['boxes']} boxes are stated, the tree has {leaves} leaves")
 
     grids = [head.get("structure") == "grid" for head in model["heads"]]
     engines = (

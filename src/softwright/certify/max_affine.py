@@ -154,6 +154,7 @@ class _HeadProof:
     pieces: list[Affine]  # m_j
     gap: float  # bound of max m - softmax mean of m, in real arithmetic
     rounding: float
+    orderly: bool  # the scores are beta m_j to within what the gates cost anyway: not a head that happens to be bounded
 
 
 def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadProof:
@@ -203,7 +204,7 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
     smallest = 8.0 * N * (N + 8.0) * (largest + 1.0) * head.engine.arithmetic.smallest
     summation = (errors + n * (largest + errors) + n * 2.0 * largest) / (1.0 - n) + smallest
     rounding = 2 * _ball(Fraction(float(theta.max()))) / _ball(beta) + arb(float(up(np.asarray(1.1 * summation))))
-    return _HeadProof(sign, pieces, _above(gap), _above(rounding))
+    return _HeadProof(sign, pieces, _above(gap), _above(rounding), bool(2 * _ball(eta) <= lambert))
 
 
 def _ball(value: Fraction) -> arb:
@@ -288,6 +289,26 @@ def prove_max_affine(
     except (_Unsuited, ValueError):
         return None
     return MaxAffineProof(exact, rounding)
+
+
+def gate_gap(head: ExactHead, output: int, domain: Box) -> float | None:
+    """How far the head may stay from the maximum of its own pieces; None if it is no head of gates."""
+    if len(head.keys) < 2 or len(head.keys) > _MOST_PIECES or not _speaks(head, output):
+        return None
+    try:
+        proof = _head(head, output, _Region(domain), domain)
+    except (_Unsuited, ValueError):
+        return None
+    return proof.gap if proof.orderly else None
+
+
+def has_affine_pieces(node: Node, names: tuple[str, ...]) -> bool:
+    """Whether the formula is piecewise linear with more than one piece."""
+    try:
+        P, Q = _formula(node, names)
+    except (_Unsuited, ValueError):
+        return False
+    return len(P) > 1 or len(Q) > 1
 
 
 def _speaks(head: ExactHead, output: int) -> bool:

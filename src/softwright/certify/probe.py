@@ -1,7 +1,8 @@
 """Where the error is large: plain float64 sampling that gives the search a good start. Nothing is proved here.
 
-Samples are a grid over the domain and, because a gate of width 1/beta hides between grid points, points round every
-crossing of neighbouring scores in one variable. The best points are then improved by a shrinking pattern search.
+Samples are a grid over the domain and, because a gate of width 1/beta hides between grid points, points round crossings
+of neighbouring scores: all of them in one variable, in more those that a few random lines meet. The best points are
+then improved by a shrinking pattern search.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from softwright.certify.head_moments import ExactHead
 
 _BEST = 12
 _STEPS = 24
+_LINES, _ON_A_LINE = 16, 128
+_HARD = 30.0  # how fast scores must part along a line across the box, for samples to miss what happens there
+_ROUND = np.array([0.0, 0.5, -0.5, 1.28, -1.28, 3.0, -3.0, 8.0, -8.0])  # where to look, in units of the gate's width
 
 
 def _scattered(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
@@ -52,12 +56,28 @@ def _crossings(head: ExactHead, low: np.ndarray, high: np.ndarray, most: int = 2
         hull.append(j)
     for a, b in list(pairwise(hull))[:most]:
         gap = keys[b] - keys[a]
-        t = (bias[a] - bias[b]) / gap + np.array([0.0, 0.5, -0.5, 1.28, -1.28, 3.0, -3.0, 8.0, -8.0]) / gap
+        t = (bias[a] - bias[b]) / gap + _ROUND / gap
         points.append(t / head.scale[0] + head.center[0])
     if not points:
         return np.empty((0, 1))
     found = np.concatenate(points)[:, None]
     return found[(found[:, 0] >= low[0]) & (found[:, 0] <= high[0])]
+
+
+def _on_lines(head: ExactHead, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """In several variables: points round the places where the leading token changes along random lines."""
+    rng = np.random.default_rng(29)
+    found = [np.empty((0, len(low)))]
+    steps = np.linspace(0.0, 1.0, _ON_A_LINE)
+    for start, end in rng.uniform(low, high, (_LINES, 2, len(low))):
+        slope = head.keys @ ((end - start) * head.scale)  # (N,)
+        bias = head.keys @ ((start - head.center) * head.scale) + head.bias
+        leading = np.argmax(np.outer(steps, slope) + bias, axis=1)
+        for a, b in {(int(a), int(b)) for a, b in pairwise(leading) if slope[b] - slope[a] > _HARD}:
+            gap = slope[b] - slope[a]
+            s = (bias[a] - bias[b] + _ROUND) / gap
+            found.append(start + s[(s >= 0) & (s <= 1), None] * (end - start))
+    return np.clip(np.concatenate(found), low, high)
 
 
 def worst_points(
@@ -69,8 +89,8 @@ def worst_points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Some points (k, d) where the error is largest, best first, and their errors (k,)."""
     points = _scattered(low, high, count)
-    if len(low) == 1:
-        points = np.concatenate([points] + [_crossings(head, low, high) for head in heads])
+    near_walls = _crossings if len(low) == 1 else _on_lines
+    points = np.concatenate([points] + [near_walls(head, low, high) for head in heads])
     values = error(points)
     best = np.argsort(-values)[:_BEST]
     points, values = points[best], values[best]

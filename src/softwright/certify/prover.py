@@ -7,7 +7,8 @@
 The statement proved is that of `Certificate`: |fl(g) - f| <= exact_part + rounding_part <= bound on the whole domain,
 for the network with the parameters it has, run in its dtype by the engine named. The proof of |g - f| <= exact_part is
 a bisection tree on whose leaves Taylor models meet the bound (`search.py`, `residual.py`, `taylor_head.py`); the
-rounding part is bounded on the same leaves (`rounding.py`).
+rounding part is bounded on the same leaves (`rounding.py`). Gates of affine pieces need no tree (`max_affine.py`), nor
+do those of a formula that is partly of this kind (`walls.py`).
 
 The prover itself assumes IEEE float64 arithmetic rounded to nearest and matrix products that add n products in some
 order (no Strassen-like schemes); `verify` re-proves a certificate in ball arithmetic without these assumptions.
@@ -26,8 +27,10 @@ import numpy as np
 from flint import arb
 
 from softwright.attention.network import AttentionNetwork
+from softwright.certify.additive import Group, Term
 from softwright.certify.ball_expression import ball_below, evaluate, precision
-from softwright.certify.certificate import sum_rounded_up
+from softwright.certify.between import Between
+from softwright.certify.certificate import Part, sum_rounded_up
 from softwright.certify.exact_network import dtype_name
 from softwright.certify.integrate import integrate, root_up
 from softwright.certify.max_affine import MaxAffineProof, prove_max_affine
@@ -36,11 +39,14 @@ from softwright.certify.probe import worst_points
 from softwright.certify.question import Certification, Problem, Status, as_point, below, pose
 from softwright.certify.search import Budget, Goal, Outcome, Progress, Run, lower_at, search
 from softwright.certify.sum_prover import prove_sum, split_problem
+from softwright.certify.walls import take_walls
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.targets.expression import Expression
-from softwright.targets.table import Table
+from softwright.targets.table import Interpolant, Table
 
+_BETWEEN_ORDERS = {1: 6, 2: 6, 3: 5}  # cells are small boxes already: low orders are enough, and quick
+_BETWEEN_SECONDS, _BETWEEN_BOXES, _BETWEEN_TIGHTNESS = 5.0, 200_000, 0.1
 _SLACK = 0.02  # share of the stated bound kept free, so that a checker with other enclosures agrees
 
 
@@ -72,10 +78,12 @@ def certify(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
     order: int | None = None,
+    between: bool = True,
 ) -> Certification:
     """Prove that the network is within `bound` of the target on the domain, or find the smallest bound (`tightness`).
 
-    target       a formula, an `Expression`, a `Function` with a promise, a `Table`, or a `torch.nn.Sequential`
+    target       a formula, an `Expression`, a `Function` with a promise, a `Table` (proved at its points), what
+                 `Table.interpolant()` returns (a grid table over its whole box), or a `torch.nn.Sequential`
     bound, tightness   the two questions, see above; with neither, tightness = 0.05
     domain       a box with the network's variables; the network's own box unless given
     norm         "sup", or "L1", "L2", any p >= 1: (integral of |network - target|^p)^(1/p)
@@ -84,6 +92,8 @@ def certify(
     executor     a `concurrent.futures.Executor` of processes that bounds batches of boxes
     progress     called after every round with a `Progress`
     order        degree of the Taylor models; chosen by the number of variables unless given
+    between      for a table on a grid whose claim is proved: spend up to 5 more seconds on the smallest bound between
+                 its points, kept as `certificate.between`
     """
     faults = Faults("certify")
     if bound is not None:
@@ -105,15 +115,23 @@ def certify(
     if isinstance(problem.target, Table):
         if p is not None:
             raise InvalidInput("certify", ["a table has no integral; use norm='sup', which is the error at its points"])
-        return _points(problem, problem.target, bound)
+        return _points(problem, problem.target, bound, max_seconds if between else 0.0)
     if p is not None:
+        if isinstance(problem.target, Interpolant):
+            raise InvalidInput("certify", ["integrals over a table's interpolant are not proved; use norm='sup'"])
         return _integral(problem, p, bound, tightness, run)
     closed = _closed_form(problem)
     total = math.inf if closed is None else sum_rounded_up(closed.exact, closed.rounding)
     if closed is not None and bound is not None and total <= bound:
         return _by_closed_form(problem, closed, bound)
+    behind_walls = _walls(problem, bound, tightness, max_seconds, max_boxes)
+    if behind_walls is not None and (behind_walls.status == "refuted" or _settles(behind_walls, bound, tightness)):
+        return behind_walls
     divided = split_problem(problem.residual, problem.target, problem.domain.names)
-    found = (_sup if divided is None else _sum)(problem, bound, tightness, run)
+    found = _sup(problem, bound, tightness, run) if divided is None else _sum(problem, bound, tightness, run, divided)
+    weaker = behind_walls is not None and behind_walls.proved and found.status == "undecided"
+    if behind_walls is not None and weaker and behind_walls.bound < min(found.proved_bound, total):
+        return behind_walls
     if closed is not None and bound is None and found.status == "undecided" and total < found.proved_bound:
         return _by_closed_form(problem, closed, 1.01 * total)
     return found
@@ -138,8 +156,8 @@ def _by_closed_form(problem: Problem, closed: MaxAffineProof, bound: float) -> C
     return _finish(problem, Certification("proved", bound, certificate=certificate, **common))
 
 
-def _points(problem: Problem, table: Table, bound: float | None) -> Certification:
-    """The error at every point of a table."""
+def _points(problem: Problem, table: Table, bound: float | None, seconds: float) -> Certification:
+    """The error at every point of a table; then, if `seconds` are given for it, what holds between them."""
     points = table.points
     if dtype_name(problem.network) == "float32":
         points = points.astype(np.float32).astype(float)
@@ -158,10 +176,39 @@ def _points(problem: Problem, table: Table, bound: float | None) -> Certificatio
         status: Status = "refuted" if float(np.max(found.lower - found.rounding)) > stated else "undecided"
         reason = "" if status == "refuted" else "rounding leaves it open" + _dtype_advice(problem)
         return _finish(problem, Certification(status, stated, reason=reason, proved_bound=total, **common))
-    text = f"the statement covers the table's {outcome.leaves} points and nothing between them"
+    between = _between(problem, table, min(seconds, _BETWEEN_SECONDS)) if seconds > 0 else None
+    beyond = "" if between is not None else " and nothing between them"
+    text = f"the bound covers the table's {outcome.leaves} points{beyond}"
     statement = replace(problem, assumptions=(text, *problem.assumptions))
     certificate = statement.certificate(stated, exact, rounding, outcome, "taylor models at the points of a table")
+    certificate = replace(certificate, between=between)
     return _finish(problem, Certification("proved", stated, certificate=certificate, proved_bound=stated, **common))
+
+
+def _between(problem: Problem, table: Table, seconds: float) -> Between | None:
+    """The smallest bound found in this time between the points of a grid table; None if there is none to state."""
+    low = np.maximum(problem.domain.lower, table.box.lower)
+    high = np.minimum(problem.domain.upper, table.box.upper)
+    if table.axes is None or table.dim not in _BETWEEN_ORDERS or not np.all(low < high):
+        return None
+    part = Box.from_bounds(low, high, table.names)
+    try:
+        whole = pose(problem.network, table.interpolant(), part, problem.engine, _BETWEEN_ORDERS[table.dim])
+    except InvalidInput:  # a side too narrow for a proof
+        return None
+    found = _sup(whole, None, _BETWEEN_TIGHTNESS, Run(Budget(seconds, _BETWEEN_BOXES)))
+    proved = found.certificate or found.weaker
+    if proved is None:
+        return None
+    return Between(
+        bound=proved.bound,
+        exact_part=proved.exact_part,
+        rounding_part=proved.rounding_part,
+        lower=found.lower,
+        witness=found.witness,
+        boxes=found.boxes,
+        seconds=time.perf_counter() - whole.started,
+    )
 
 
 def _integral(problem: Problem, p: float, bound: float | None, tightness: float | None, run: Run) -> Certification:
@@ -210,12 +257,41 @@ def _outer(tightness: float | None) -> float:
     return 1.0 + 0.5 * _SLACK * min(1.0, (0.05 if tightness is None else tightness) / 0.05)
 
 
-def _sum(problem: Problem, bound: float | None, tightness: float | None, run: Run) -> Certification:
-    """An additive problem: one proof for each group of variables."""
-    divided = split_problem(problem.residual, problem.target, problem.domain.names)
-    if divided is None:
-        return _sup(problem, bound, tightness, run)
-    found = prove_sum(problem.residual, divided, problem.domain, bound, run, tightness=tightness)
+def _walls(
+    problem: Problem, bound: float | None, tightness: float | None, max_seconds: float, max_boxes: int
+) -> Certification | None:
+    """Slanted walls in closed form and the smooth rest by boxes, with half of the budget; None if there are none."""
+    if not isinstance(problem.target, Expression) or problem.engine != "sdpa":
+        return None
+    found = take_walls(problem.residual, problem.target.nodes, problem.domain)
+    if found is None:
+        return None
+    run = Run(Budget(0.5 * max_seconds, max(1, max_boxes // 2)))
+    return _sum(problem, bound, tightness, run, (found.groups, found.terms), found.parts)
+
+
+def _settles(found: Certification, bound: float | None, tightness: float | None) -> bool:
+    """Whether the question is answered; sums over groups that share variables need not be tight."""
+    return found.proved and (bound is not None or found.bound <= (1.0 + (tightness or 0.05)) * found.lower)
+
+
+def _sum(
+    problem: Problem,
+    bound: float | None,
+    tightness: float | None,
+    run: Run,
+    divided: tuple[list[Group], list[Term]],
+    known: tuple[Part, ...] = (),
+) -> Certification:
+    """An additive problem: one proof for each group of variables, beside the parts that are known already."""
+    found = prove_sum(problem.residual, divided, problem.domain, bound, run, tightness=tightness, known=known)
+    if known:  # the groups share variables: where the whole is worst is not where each of them is
+        points, _ = worst_points(
+            problem.error, problem.residual.heads, problem.domain.lower, problem.domain.upper, 2000
+        )
+        lower, witness, _ = lower_at(problem.residual, points, bound or 1e-9)
+        if lower > found.lower:
+            found.lower, found.witness = lower, witness
     common = {
         "lower": found.lower,
         "witness": as_point(found.witness),
@@ -233,7 +309,8 @@ def _sum(problem: Problem, bound: float | None, tightness: float | None, run: Ru
     exact, total = found.exact, sum_rounded_up(found.exact, found.rounding)
     if bound is not None:
         exact, total = below(bound, found.rounding), bound
-    certificate = problem.certificate(total, exact, found.rounding, found)
+    method = "taylor, walls in closed form" if known else "taylor"
+    certificate = problem.certificate(total, exact, found.rounding, found, method)
     return _finish(problem, Certification("proved", total, certificate=certificate, proved_bound=total, **common))
 
 
@@ -248,7 +325,7 @@ def _sup(problem: Problem, bound: float | None, tightness: float | None, run: Ru
     rounding = float(np.max(sampled.rounding))
     if bound is None:
         goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, _inner(tightness))
-        outcome = search(problem.residual, box, goal, run, lower=lower, witness=witness)
+        outcome = search(problem.residual, box, goal, run, lower=lower, witness=witness, tree=problem.tree())
         return _conclude(problem, bound, tightness, outcome)
     if lower > bound:
         refuted = _refute(problem, witness, lower, bound)
@@ -264,7 +341,7 @@ def _sup(problem: Problem, bound: float | None, tightness: float | None, run: Ru
         if not exact > lower:
             break
         goal = Goal(exact * (1.0 - 1e-12), share * (1.0 - 1e-12))
-        outcome = search(problem.residual, box, goal, run, lower=lower, witness=witness)
+        outcome = search(problem.residual, box, goal, run, lower=lower, witness=witness, tree=problem.tree())
         lower, witness = outcome.lower, outcome.witness
         settled = outcome.rounding <= share  # the exact part was proved for this very share
         if not outcome.finished or settled or run.budget.spent:

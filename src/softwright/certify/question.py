@@ -16,12 +16,13 @@ import numpy as np
 from torch import nn
 
 from softwright.attention.network import AttentionNetwork
+from softwright.certify.cells import CellTree, narrowest_cell
 from softwright.certify.certificate import Certificate
 from softwright.certify.exact_network import check_network, dtype_name, exact_heads, float_values
 from softwright.certify.mlp_models import MlpTarget
 from softwright.certify.residual import ORDERS, Residual
 from softwright.certify.rounding import ASSUMPTIONS
-from softwright.certify.search import Outcome
+from softwright.certify.search import BoxTree, Outcome
 from softwright.certify.series import Basis
 from softwright.certify.sum_prover import SumOutcome
 from softwright.certify.target_models import models_of
@@ -31,10 +32,11 @@ from softwright.errors import Faults, InvalidInput
 from softwright.fileformat import weights_sha256
 from softwright.targets.coerce import as_target
 from softwright.targets.expression import Expression
-from softwright.targets.table import Table
+from softwright.targets.table import Interpolant, Table
 from softwright.targets.target import Target
 
 Status = Literal["proved", "refuted", "undecided"]
+_NARROWEST_CELL = 1e-150  # products of widths must not underflow
 _NARROWEST = 1e-10  # of a side against the size of its ends: below it leaves are lost in rounding
 
 
@@ -92,6 +94,12 @@ class Problem:
                 float_values(self.residual.heads, points) - self.target(points) - self.residual.constant
             )
         return np.nan_to_num(np.max(difference, axis=1), nan=0.0, posinf=0.0)
+
+    def tree(self) -> BoxTree:
+        """Where the search starts: the domain, or the cells of a table."""
+        if isinstance(self.target, Interpolant):
+            return CellTree(self.target, self.domain)
+        return BoxTree(self.domain.lower, self.domain.upper)
 
     def certificate(
         self, bound: float, exact: float, rounding: float, outcome: Outcome | SumOutcome, method: str = "taylor"
@@ -153,7 +161,7 @@ def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str
     )
     ends = np.maximum(np.abs(box.lower), np.abs(box.upper))
     faults.check(
-        bool(np.all(box.upper - box.lower > np.maximum(_NARROWEST * ends, 1e-150))),
+        bool(np.all(box.upper - box.lower > np.maximum(_NARROWEST * ends, _NARROWEST_CELL))),
         f"the domain {box} has a side too narrow for float64 proofs; rescale the variable",
     )
     inside = bool(np.all(network.box.lower <= box.lower) and np.all(box.upper <= network.box.upper))
@@ -175,6 +183,11 @@ def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str
         )
         if isinstance(wanted, Expression) and box.names == network.names:
             faults.found += [report for report in wanted.find_undefined(box) if "may be" not in report]
+        if isinstance(wanted, Interpolant) and box.names == network.names:
+            faults.check(
+                narrowest_cell(wanted, box) > _NARROWEST_CELL,
+                "the table's grid, or what the domain cuts off it, has cells too narrow for float64; rescale or merge",
+            )
     faults.check(
         network.box.dim in ORDERS, f"{network.box.dim} variables are more than the {max(ORDERS)} that can be certified"
     )

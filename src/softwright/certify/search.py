@@ -4,6 +4,8 @@ The tree starts at the domain and only ever halves a box at its exact midpoint, 
 each variable an index i and a level l, the interval [i, i + 1] / 2^l of the domain. Centres and radii are floats that
 cover the exact leaf; on domains whose ends are short binary fractions they are exact.
 
+The cells of a table start a tree each (`cells.py`); nothing else here knows of them.
+
 Rounds: all open boxes are bounded (in batches, here or by an executor), boxes that meet the goal become leaves, the
 others are halved along the variable that contributes most; boxes that are far off are halved along all of them.
 """
@@ -158,18 +160,15 @@ class BoxTree:
 
     def boxes(self, index: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Float centres and radii (n, d) that cover the exact boxes."""
-        cells = np.ldexp(1.0, level.astype(np.int32))
-        fraction = (2.0 * index + 1.0) / (2.0 * cells)  # exact: index < 2^58 only along deep, narrow paths
-        exact_fraction = index < 2**52
-        product, slip = two_product(np.broadcast_to(self.width, fraction.shape), fraction)
-        center, rest = two_sum(np.broadcast_to(self.low, fraction.shape), product)
-        tail = self.width_rest * fraction
-        off = np.abs(slip + rest + tail) + 8 * U * (np.abs(slip) + np.abs(rest) + np.abs(tail))
-        off = np.where(exact_fraction, off, off + np.abs(self.width) * 2.0**-50)
-        half = self.width / (2.0 * cells)
-        exact = (off == 0.0) & (self.width_rest == 0.0)
-        loose = np.nextafter((half + np.abs(self.width_rest) + off) * (1.0 + 2.0**-50), np.inf)
-        return center, np.where(exact, half, loose)
+        return cover(self.low, self.width, self.width_rest, index, level)
+
+    def alike(self, index: np.ndarray, level: np.ndarray) -> np.ndarray:
+        """Columns (n, k) that are equal for boxes of equal size in a common ancestor: these may share their moments."""
+        return np.concatenate([level, index >> _GROUP_BITS.get(self.dim, 1)], axis=1)
+
+    def share(self, level: np.ndarray) -> float:
+        """The share of the domain that boxes of these levels (n, d) have together; for progress only."""
+        return float(np.ldexp(1.0, -level.sum(axis=1).astype(np.int32)).sum())
 
     def preorder(self) -> tuple[bytes, np.ndarray]:
         """The tree as bytes, and the node numbers of the leaves in that order."""
@@ -186,23 +185,39 @@ class BoxTree:
         return bytes(out), np.array(leaves, dtype=np.int64)
 
 
-def _groups(index: np.ndarray, level: np.ndarray) -> list[np.ndarray]:
-    """Boxes of equal level that lie in a common ancestor cell."""
-    d = index.shape[1]
-    ancestors = np.concatenate([level, index >> _GROUP_BITS.get(d, 1)], axis=1)
-    _, key = np.unique(ancestors, axis=0, return_inverse=True)
+def cover(
+    low: np.ndarray, width: np.ndarray, width_rest: np.ndarray, index: np.ndarray, level: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Float centres and radii (n, d) that cover [index, index + 1] / 2^level of the sides [low, low + width + rest]."""
+    cells = np.ldexp(1.0, level.astype(np.int32))
+    fraction = (2.0 * index + 1.0) / (2.0 * cells)  # exact: index < 2^58 only along deep, narrow paths
+    exact_fraction = index < 2**52
+    product, slip = two_product(np.broadcast_to(width, fraction.shape), fraction)
+    center, rest = two_sum(np.broadcast_to(low, fraction.shape), product)
+    tail = width_rest * fraction
+    off = np.abs(slip + rest + tail) + 8 * U * (np.abs(slip) + np.abs(rest) + np.abs(tail))
+    off = np.where(exact_fraction, off, off + np.abs(width) * 2.0**-50)
+    half = width / (2.0 * cells)
+    exact = (off == 0.0) & (width_rest == 0.0)
+    loose = np.nextafter((half + np.abs(width_rest) + off) * (1.0 + 2.0**-50), np.inf)
+    return center, np.where(exact, half, loose)
+
+
+def _groups(alike: np.ndarray) -> list[np.ndarray]:
+    """Boxes with equal rows."""
+    _, key = np.unique(alike, axis=0, return_inverse=True)
     key = key.ravel()
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order])) + 1
     return np.split(order, edges)
 
 
-def _batches(index: np.ndarray, level: np.ndarray, size: int) -> list[tuple[np.ndarray, list[np.ndarray]]]:
+def _batches(alike: np.ndarray, size: int) -> list[tuple[np.ndarray, list[np.ndarray]]]:
     """Whole groups packed into batches of about `size` boxes: the boxes of a batch, and its groups as positions."""
     batches: list[tuple[np.ndarray, list[np.ndarray]]] = []
     members: list[np.ndarray] = []
     count = 0
-    for group in _groups(index, level):
+    for group in _groups(alike):
         members.append(group)
         count += len(group)
         if count >= size:
@@ -246,12 +261,14 @@ def search(
     *,
     lower: float = 0.0,
     witness: np.ndarray | None = None,
+    tree: BoxTree | None = None,
 ) -> Outcome:
     """Prove |g - f| <= goal on the box (lower corner, upper corner), or find out why not.
 
-    `lower` and `witness` are what is known already: an error that is certain, and where.
+    `lower` and `witness` are what is known already: an error that is certain, and where. `tree` is another start than
+    the bisection of the whole box.
     """
-    tree = BoxTree(*box)
+    tree = BoxTree(*box) if tree is None else tree
     boxes = tree.grid(start_levels(residual))
     budget = run.budget
     upper_of: dict[int, float] = {}
@@ -274,7 +291,7 @@ def search(
             upper_of.update(zip(boxes.nodes[good].tolist(), found.upper[good].tolist(), strict=True))
             exact = max(exact, float(np.max(found.upper[good], initial=0.0)))
             rounding = max(rounding, float(np.max(found.rounding[good], initial=0.0)))
-            done_volume += float(np.ldexp(1.0, -boxes.level[good].sum(axis=1).astype(np.int32)).sum())
+            done_volume += tree.share(boxes.level[good])
             leaves += int(np.count_nonzero(good))
             rest = np.flatnonzero(~good)
             boxes, found = boxes.take(rest), found.take(rest)
@@ -334,7 +351,7 @@ def _results(
     """Bounds batch by batch, with the boxes they belong to."""
     centers, radii = tree.boxes(boxes.index, boxes.level)
     size = _BATCH if executor is None else max(64, min(_BATCH, len(boxes) // 8 + 1))
-    batches = _batches(boxes.index, boxes.level, size)
+    batches = _batches(tree.alike(boxes.index, boxes.level), size)
     tasks = [(residual, centers[chosen], radii[chosen], groups, accuracy) for chosen, groups in batches]
     results = map(_evaluate, tasks) if executor is None else executor.map(_evaluate, tasks)
     for (chosen, _), part in zip(batches, results, strict=True):

@@ -2,6 +2,8 @@
 
 The bound is divided among the groups by what each is seen to need, the rest of it half evenly and half in proportion. A
 group that turns out to need more than its part sends the division back, a few times.
+
+Walls (`walls.py`) are parts whose bounds are known beforehand, in closed form; what they leave of the bound is divided.
 """
 
 from __future__ import annotations
@@ -132,20 +134,26 @@ def prove_sum(
     run: Run,
     *,
     tightness: float | None = None,
+    known: tuple[Part, ...] = (),
 ) -> SumOutcome:
-    """Prove the bound, or without one the smallest within `tightness`, group by group."""
+    """Prove the bound, or without one the smallest within `tightness`, group by group.
+
+    `known` are parts that are proved already; `divided` holds the groups of the rest.
+    """
     pieces = make_pieces(residual, *divided, domain, bound or 1e-6)
     rest = abs(np.array([[Fraction(float(c)) for c in piece.residual.constant] for piece in pieces]).sum(axis=0)).max()
     remainder = sum_rounded_up(float(rest)) * (1.0 + 2.0**-50)
     lower, witness = _whole_witness(residual, pieces, domain.dim, domain.lower.copy(), bound or 1e-6)
     failed = SumOutcome((), np.inf, np.inf, 0, 0, lower, witness)
+    remainder = sum_rounded_up(remainder, *(part.exact_part for part in known))
+    taken = sum_rounded_up(remainder, *(part.rounding_part for part in known))
     evaluations = 0
     needs = [max(piece.half_range, piece.lower) for piece in pieces]
     shares = [max(2.0 * piece.rounding, 0.01 * (bound or 0.0) / len(pieces)) for piece in pieces]
     for _ in range(_ATTEMPTS):
-        goals = _goals(pieces, needs, shares, None if bound is None else bound - remainder, tightness)
+        goals = _goals(pieces, needs, shares, None if bound is None else bound - taken, tightness)
         if goals is None:
-            needed = sum(needs) + remainder + 1.1 * sum(piece.rounding for piece in pieces)
+            needed = sum(needs) + taken + 1.1 * sum(piece.rounding for piece in pieces)
             failed.reason = f"the parts need {needed:.3g} together, rounding included; ask for more than that"
             failed.evaluations = evaluations
             return failed
@@ -178,6 +186,7 @@ def prove_sum(
         return failed
     parts = _parts(pieces, goals, bound, domain)
     exact = sum_rounded_up(remainder, *(part.exact_part for part in parts))
+    parts = (*parts, *known)
     rounding = sum_rounded_up(*(part.rounding_part for part in parts))
     leaves = sum(piece.outcome.leaves for piece in pieces if piece.outcome is not None)
     return SumOutcome(parts, exact, rounding, leaves, evaluations, lower, witness)

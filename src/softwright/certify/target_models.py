@@ -3,6 +3,7 @@
     Expression               no assumption: the formula itself is enclosed
     Function, second_derivative  multilinear interpolation of the corners of a box; its error is sum_i M_i h_i^2 / 8
     Function, lipschitz      the value at the centre +- L times the distance: correct, but boxes ~ L / (bound - error)
+    Interpolant              no assumption: one polynomial on each cell of the table's grid (`cells.py`)
     MLP                      layers of Linear and activations in Taylor arithmetic, exact for the stored weights
 
 A promised second derivative is worth far more than a Lipschitz constant: the number of boxes falls from 1/accuracy to
@@ -11,14 +12,15 @@ the square root of it in each variable.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from softwright.certify.cells import CellModels
 from softwright.certify.directed import U, up
 from softwright.certify.mlp_models import MlpTarget
+from softwright.certify.multilinear import multilinear
 from softwright.certify.residual import TargetModels
 from softwright.certify.series import Basis
 from softwright.certify.taylor_expression import ExpressionModels
@@ -28,6 +30,7 @@ from softwright.errors import InvalidInput
 from softwright.targets.expression import Expression
 from softwright.targets.function import Function
 from softwright.targets.nodes import Node
+from softwright.targets.table import Interpolant
 from softwright.targets.target import Target
 
 
@@ -75,43 +78,15 @@ class CurvatureModels:
         # Corners are floats just outside the box (but never outside the domain, where f may not exist).
         left = np.maximum(np.nextafter(centers - radii, -np.inf), self.low)
         right = np.minimum(np.nextafter(centers + radii, np.inf), self.high)
+
+        def at_corner(right_end: np.ndarray) -> np.ndarray:
+            return self.values(np.where(right_end, right, left))  # (B, m)
+
         bend = up(((right - left) * (1 + 4 * U)) ** 2 @ (self.curvature / 8.0), shape.dim + 8)
         return [
             TaylorModel(model.shape, model.coefficients, up(model.remainder + bend), model.live)
-            for model in multilinear(shape, centers, radii, left, right, values=self.values)
+            for model in multilinear(shape, centers, radii, left, right, values=at_corner)
         ]
-
-
-def multilinear(
-    shape: Basis,
-    centers: np.ndarray,
-    radii: np.ndarray,
-    left: np.ndarray,
-    right: np.ndarray,
-    *,
-    values: Callable[[np.ndarray], np.ndarray],
-) -> list[TaylorModel]:
-    """The multilinear interpolant of the corners of [left, right] (B, d) as models on centers +- radii."""
-    d = shape.dim
-    width = np.maximum(right - left, np.nextafter(0.0, 1.0))
-    weights: list[tuple[TaylorModel, TaylorModel]] = []
-    for i in range(d):
-        start = (centers[:, i] - left[:, i]) / width[:, i]
-        step = radii[:, i] / width[:, i]
-        rising = constant(shape, start, up(4 * U * (np.abs(start) + step)))
-        rising.coefficients[shape.linear[i]] = step
-        rising.live[shape.linear[i]] = True
-        weights.append(((-rising).plus(1.0), rising))
-    corners = list(itertools.product((0, 1), repeat=d))
-    total: list[TaylorModel] | None = None
-    for corner in corners:
-        at = values(np.where(np.array(corner) == 1, right, left))  # (B, m)
-        weight = weights[0][corner[0]]
-        for i in range(1, d):
-            weight = weight * weights[i][corner[i]]
-        terms = [weight.times(column) for column in at.T]
-        total = terms if total is None else [a + b for a, b in zip(total, terms, strict=True)]
-    return total or []
 
 
 def models_of(target: Target, names: Sequence[str], domain: Box) -> tuple[TargetModels, tuple[str, ...]]:
@@ -137,4 +112,6 @@ def models_of(target: Target, names: Sequence[str], domain: Box) -> tuple[Target
         )
     if isinstance(target, MlpTarget):
         return target.models(), ()
+    if isinstance(target, Interpolant):
+        return CellModels(target, domain), ()
     raise InvalidInput("certify", [f"a target of type {type(target).__name__} cannot be certified; use a formula"])

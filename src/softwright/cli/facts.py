@@ -20,6 +20,7 @@ _CERTIFICATE_ENTRIES = (
     "boxes",
     "assumptions",
     "seconds",
+    "between",
     "statement",
     "quantities",
 )

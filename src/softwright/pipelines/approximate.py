@@ -58,7 +58,8 @@ def approximate(
     dtype        "float64" or "float32": what the network runs in, and what is checked and proved
     max_tokens, max_seconds    the budget; `ToleranceNotReached` carries the best result if it does not suffice
     certify      prove the tolerance over the whole box, rounding included; a callable needs a `Function` with bounds
-                 on its derivatives for that. False leaves the error observed, i.e. sampled
+                 on its derivatives for that. A table is proved at its points, and if they fill a grid, a second bound
+                 between them is found (`certificate.between`). False leaves the error observed, i.e. sampled
     progress     called with a short message as the work goes on
     """
     started = time.monotonic()

@@ -193,13 +193,14 @@ def _draw_rectangles(
 
 
 def _draw_parts(figure: Figure, certificate: Certificate) -> None:
-    parts = [part for part in certificate.tree or () if not isinstance(part, int) and len(part.variables) <= 2]
+    boxed = [part for part in certificate.tree or () if not isinstance(part, int) and part.tree is not None]
+    parts = [part for part in boxed if len(part.variables) <= 2]
     if not parts:
         raise InvalidInput("proof_figure", ["no part of the proof has one or two variables; nothing can be drawn"])
-    shown = sorted(parts, key=lambda part: -len(part.tree))[:_PANELS]
+    shown = sorted(parts, key=lambda part: -len(part.tree or b""))[:_PANELS]
     for ax, part in zip(figure.subplots(len(shown), 1, squeeze=False)[:, 0], shown, strict=True):
         sides = [certificate.domain[name] for name in part.variables]
-        low, high, depth = leaf_boxes(part.tree, [a for a, _ in sides], [b for _, b in sides])
+        low, high, depth = leaf_boxes(part.tree or b"", [a for a, _ in sides], [b for _, b in sides])
         cut = (float(depth.min()), float(depth.max()))
         if len(sides) == 1:
             _draw_bars(ax, low[:, 0], high[:, 0], depth, depth.astype(float), cut, "depth")

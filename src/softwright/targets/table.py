@@ -7,6 +7,8 @@
   nearest point's value outside the convex hull.
 - Scattered points in more dimensions: the nearest point's value.
 
+`Table.interpolant()` is a grid table as a function on its whole box, for statements about what lies between its points.
+
 In every case the value at a stored point is the stored value exactly. Outside its box a grid is continued by the value
 at the nearest point of the box. Two points are the same only if their coordinates are equal to the last bit.
 """
@@ -177,6 +179,10 @@ class Table(Target):
         axes = self.axes or ()
         return RegularGridInterpolator(axes, self.values.reshape(*map(len, axes), self.outputs), method="linear")
 
+    def interpolant(self) -> Interpolant:
+        """The table as a function on its whole box; for points on a grid only."""
+        return Interpolant(self)
+
     def describe(self) -> dict[str, Any]:
         """The shape of the table and a digest of its numbers, which are not repeated here."""
         digest = hashlib.sha256(self.points.tobytes() + self.values.tobytes()).hexdigest()
@@ -192,6 +198,30 @@ class Table(Target):
     def __repr__(self) -> str:
         kind = "scattered" if self.axes is None else "grid " + " x ".join(str(len(axis)) for axis in self.axes)
         return f"Table({len(self.points)} points, {kind}, names={list(self.names)}, outputs={self.outputs})"
+
+
+class Interpolant(Target):
+    """A grid table as a function: multilinear on every cell, continued outside by the nearest point of its box."""
+
+    def __init__(self, table: Table) -> None:
+        if table.axes is None:
+            fault = "the points do not fill a grid, so the table has no multilinear interpolant; use Table.grid"
+            raise InvalidInput("Table.interpolant", [fault])
+        self.table = table
+        self.axes: tuple[np.ndarray, ...] = table.axes
+        self.grid = table.values.reshape(*map(len, table.axes), table.outputs)  # (n_1, .., n_d, m)
+        self.names, self.outputs, self.box = table.names, table.outputs, table.box
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Values (n, m) at points (n, d)."""
+        return self.table(points)
+
+    def describe(self) -> dict[str, Any]:
+        """The table's description under a kind of its own."""
+        return {**self.table.describe(), "kind": "interpolant"}
+
+    def __repr__(self) -> str:
+        return f"{self.table!r}.interpolant()"
 
 
 def _size(axes: Sequence[np.ndarray]) -> int:
