@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("export", "report"),
     ("built",),
     ("pipelines",),
+    ("sklearn",),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
