@@ -17,6 +17,7 @@ from softwright.build.pieces import gate_head
 from softwright.build.problem import Problem
 from softwright.build.transpile.networks import table_for
 from softwright.report.figures import BLUE, GREEN, ORANGE, RED, STYLE
+from softwright.report.in_context_figure import plot_methods
 from softwright.report.transpile_figure import draw_head
 from softwright.targets.activation import Activation
 
@@ -154,6 +155,20 @@ def memory() -> None:
     write(sw.memorize(rows, (rows[:, 0] % 3).tolist()).plot(), "memorize.png")
 
 
+def in_context() -> None:
+    """Error by layer of six stacks that fit models in context."""
+    jobs: list[tuple[str, str, dict[str, Any]]] = [
+        ("least squares, Newton-Schulz", "least_squares", {"condition": 100.0}),
+        ("least squares, Chebyshev", "least_squares", {"solver": "chebyshev", "condition": 12.0}),
+        ("least squares, gradient descent", "least_squares", {"solver": "gradient", "steps": 130, "step_size": 0.35}),
+        ("logistic, IRLS", "logistic", {}),
+        ("Poisson, IRLS", "poisson", {}),
+        ("robust, IRLS", "robust", {}),
+    ]
+    stacks = [(name, sw.in_context(method, 6, sample=False, **options).network) for name, method, options in jobs]
+    plot_methods(stacks, IMAGES / "in_context.png")
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     memory()
@@ -161,3 +176,4 @@ if __name__ == "__main__":
     regimes()
     convergence()
     results()
+    in_context()
