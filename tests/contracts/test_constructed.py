@@ -58,9 +58,7 @@ def test_contract(kind: str, tmp_path: Path) -> None:
     assert built.kind == kind
     assert built.certificate is not None
     assert built.certificate.weights_sha256 == digest_of(built.network)
-    assert (
-        built.observed_error <= built.certificate.bound or kind == "in_context"
-    )  # which bounds one step
+    assert built.observed_error <= built.certificate.bound or kind == "in_context"  # which bounds one step
     assert repr(built).count("\n") >= 5
     before = np.asarray(run(built))
     assert np.isfinite(before).all()

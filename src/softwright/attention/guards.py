@@ -1,0 +1,95 @@
+"""Guards: cheap looks at the stream, outside the attention, that tell when a prompt leaves the range a stack was made
+for.
+
+    scores     max |q.k| over the rows and keys of a head group: beyond `limit` the group is no longer bilinear
+    inverse    the trace of M A is the number of coordinates once Newton and Schulz have inverted A; what is missing
+               says that the design is worse conditioned than the stack was built for, or singular
+    settled    how much the last iteration moved a slot, against its size
+
+A guard costs about as much as one head of one layer; `check=False` leaves all of them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softwright.errors import InvalidInput
+
+KINDS = ("scores", "inverse", "settled")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What to look at after `position` layers, the limit, and what to do about it."""
+
+    kind: str
+    position: int
+    limit: float
+    remedy: str
+    row_slot: str
+    key_slot: str
+    rows: tuple[str, ...]
+    keys: tuple[str, ...]
+    reach: int = 0  # how many layers back a comparison reaches
+    weight_slot: str = ""  # a slot that holds log weights of the data
+    penalty_slot: str = ""  # inverse: the direction of the penalty's tokens, which come in pairs
+    wanted: float = 0.0  # inverse: the number of coordinates
+
+    def look(self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]) -> None:
+        """Raise if the stream is outside the range; `seen` ends with the stream at `position`."""
+        value, scale = getattr(self, f"_{self.kind}")(seen, slots)
+        if not value <= self.limit * scale:  # nan counts as outside
+            raise InvalidInput(
+                "in_context", [f"{self.remedy} (found {value:.3g}, the limit is {self.limit * scale:.3g})"]
+            )
+
+    def _part(
+        self, stream: Mapping[str, Tensor], names: Sequence[str], slot: str, slots: Mapping[str, tuple[int, int]]
+    ) -> Tensor:
+        start, stop = slots[slot]
+        return torch.cat([stream[name][..., start:stop] for name in names], dim=1)
+
+    def _scores(
+        self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]
+    ) -> tuple[float, float]:
+        rows = self._part(seen[-1], self.rows, self.row_slot, slots)
+        keys = self._part(seen[-1], self.keys, self.key_slot, slots)
+        return _largest(rows @ keys.transpose(1, 2)), 1.0
+
+    def _inverse(
+        self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]
+    ) -> tuple[float, float]:
+        stream = seen[-1]
+
+        def products(names: Sequence[str], slot: str) -> Tensor:
+            rows = self._part(stream, names, slot, slots)
+            return (rows * self._part(stream, names, self.key_slot, slots)).sum(dim=-1)  # (B, T)
+
+        weights = self._part(stream, self.rows, self.weight_slot, slots)[..., 0].softmax(dim=1)
+        trace = (weights * products(self.rows, self.row_slot)).sum(dim=1)
+        if self.keys:
+            trace = trace + 0.5 * products(self.keys, self.penalty_slot).sum(dim=1)
+        return _largest(self.wanted - trace), 1.0
+
+    def _settled(
+        self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]
+    ) -> tuple[float, float]:
+        now = self._part(seen[-1], self.rows, self.row_slot, slots)
+        before = self._part(seen[-1 - self.reach], self.rows, self.row_slot, slots)
+        return _largest(now - before), 1.0 + _largest(now)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Guard:
+        return cls(**{**data, "rows": tuple(data["rows"]), "keys": tuple(data["keys"])})
+
+
+def _largest(values: Tensor) -> float:
+    return float(values.detach().abs().amax()) if values.numel() else 0.0

@@ -1,0 +1,137 @@
+"""What a stack is given: observations, queries and weights, checked and brought to one shape before a token is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softwright.errors import Faults
+
+NO_WEIGHT = -1e30  # the log weight of an observation that does not count: its softmax weight is exactly 0
+_NEEDS_ROWS = ("least_squares",)  # methods whose solution is not unique when there are fewer rows than unknowns
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """x (B, n, d), y (B, n), queries (B, m, d), log_weights (B, n), and the leading shape the user gave."""
+
+    x: Tensor
+    y: Tensor
+    queries: Tensor
+    log_weights: Tensor
+    leading: tuple[int, ...]
+
+    def unbatched(self, values: Tensor) -> Tensor:
+        return values.reshape((*self.leading, *values.shape[1:]))
+
+
+def read_prompt(
+    x: Any,
+    y: Any,
+    queries: Any | None,
+    sample_weight: Any | None,
+    settings: Mapping[str, Any],
+    dtype: torch.dtype,
+    check: bool,
+) -> Prompt:
+    """All faults of a prompt are listed together; `check` adds those that look at the values."""
+    faults = Faults("in_context")
+    d = int(settings["features"])
+    xs, ys = _tensor(x, "x", dtype, faults), _tensor(y, "y", dtype, faults)
+    given = None if queries is None else _tensor(queries, "queries", dtype, faults)
+    weights = None if sample_weight is None else _tensor(sample_weight, "sample_weight", dtype, faults)
+    faults.raise_if_any()
+    faults.check(
+        xs.ndim >= 2 and xs.shape[-1] == d,
+        f"x has shape {tuple(xs.shape)}; the stack was built for {d} feature(s), so give (n, {d}) or (batch, n, {d})",
+    )
+    faults.raise_if_any()
+    n, leading = xs.shape[-2], tuple(xs.shape[:-2])
+    faults.check(tuple(ys.shape) == (*leading, n), f"y has shape {tuple(ys.shape)}; x asks for {(*leading, n)}")
+    if given is not None:
+        good = given.ndim == len(leading) + 2 and tuple(given.shape[:-2]) == leading and given.shape[-1] == d
+        faults.check(good, f"queries have shape {tuple(given.shape)}; x asks for {(*leading, 'm', d)}")
+    if weights is not None:
+        faults.check(
+            tuple(weights.shape) == (*leading, n), f"sample_weight has shape {tuple(weights.shape)}, y {(*leading, n)}"
+        )
+    faults.raise_if_any()
+    if given is None:
+        given = xs.new_zeros(*leading, 0, d)
+    if check:
+        _check_values(xs, ys, given, weights, settings, faults)
+        faults.raise_if_any()
+    logs = xs.new_zeros(*leading, n)
+    if weights is not None:
+        logs = torch.where(weights > 0, weights.clamp_min(torch.finfo(dtype).tiny).log(), logs + NO_WEIGHT)
+    batch, m = int(np.prod(leading)), given.shape[-2]
+    return Prompt(
+        xs.reshape(batch, n, d), ys.reshape(batch, n), given.reshape(batch, m, d), logs.reshape(batch, n), leading
+    )
+
+
+def _tensor(values: Any, name: str, dtype: torch.dtype, faults: Faults) -> Tensor:
+    try:
+        return torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values), dtype=dtype)
+    except (TypeError, ValueError, RuntimeError):
+        faults.add(f"{name} is not an array of numbers; give real numbers")
+        return torch.zeros(0, dtype=dtype)
+
+
+def _check_values(
+    x: Tensor, y: Tensor, queries: Tensor, weights: Tensor | None, settings: Mapping[str, Any], faults: Faults
+) -> None:
+    d, method, intercept = int(settings["features"]), settings["method"], bool(settings["intercept"])
+    n = x.shape[-2]
+    for name, tensor in (("x", x), ("y", y), ("queries", queries), ("sample_weight", weights)):
+        if tensor is not None:
+            bad = int((~torch.isfinite(tensor)).sum())
+            faults.check(bad == 0, f"{name} holds {bad} value(s) that are nan or infinite; remove or impute those rows")
+    if faults.found:
+        return
+    counted = torch.full(y.shape[:-1], float(n)) if weights is None else (weights > 0).sum(dim=-1).double()
+    if weights is not None:
+        faults.check(bool((weights >= 0).all()), "sample_weight holds negative values; weights are 0 or more")
+    least = int(counted.amin()) if counted.numel() else n
+    unknowns = d + int(intercept)
+    solvable = settings["penalty"] > 0 or method not in (*_NEEDS_ROWS, "logistic", "poisson", "robust")
+    faults.check(
+        solvable or least >= unknowns,
+        f"{least} row(s) for {unknowns} unknowns: the solution is not unique; give more rows, or a penalty (ridge)",
+    )
+    faults.check(least >= 2, f"{least} row(s): a fit needs at least 2")
+    if least >= 2:
+        _check_columns(x, weights, intercept, faults)
+    if method == "logistic":
+        faults.check(bool(((y == 0) | (y == 1)).all()), "logistic needs labels 0 and 1 in y")
+        mean = y.mean(dim=-1)
+        faults.check(bool(((mean > 0) & (mean < 1)).all()), "logistic needs both labels in y; there is only one")
+    if method == "poisson":
+        faults.check(bool((y >= 0).all()), "poisson needs counts, 0 or more, in y")
+        faults.check(
+            bool((y.sum(dim=-1) > 0).all()),
+            "poisson needs a count above 0; with all counts 0 the rate has no finite log",
+        )
+
+
+def _check_columns(x: Tensor, weights: Tensor | None, intercept: bool, faults: Faults) -> None:
+    """Columns that do not vary (or, without an intercept, vanish) have no coefficient of their own."""
+    if weights is not None:
+        inside = (weights > 0)[..., None]
+        top = torch.where(inside, x, x.new_tensor(-torch.inf)).amax(dim=-2)
+        bottom = torch.where(inside, x, x.new_tensor(torch.inf)).amin(dim=-2)
+    else:
+        top, bottom = x.amax(dim=-2), x.amin(dim=-2)
+    size = torch.maximum(top.abs(), bottom.abs())
+    spread = top - bottom if intercept else size
+    flat = (spread <= 64 * torch.finfo(x.dtype).eps * size) | (spread <= 0)
+    columns = flat.reshape(-1, flat.shape[-1]).any(dim=0).nonzero()[:, 0].tolist()
+    faults.check(
+        not columns,
+        f"column(s) {', '.join(map(str, columns[:8]))} of x do not vary; remove them, an intercept stands for them",
+    )

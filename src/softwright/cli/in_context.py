@@ -1,0 +1,211 @@
+"""`softwright in-context`: an attention stack fits a model to the rows of a file, beside scikit-learn's answer."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from softwright.cli.exits import exit_codes, print_json
+from softwright.cli.facts import as_json_facts
+from softwright.cli.screen import print_facts, shown_warnings, spinner
+from softwright.errors import Faults, FileFormatError, InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from softwright.built import Built
+
+_SHOWN = 40  # coefficients printed before the rest is left to --json
+
+
+def in_context_command(
+    method: Annotated[
+        str,
+        typer.Argument(
+            help="least_squares, ridge, lasso, nonnegative_least_squares, logistic, poisson or robust.",
+            show_default=False,
+        ),
+    ],
+    *,
+    data: Annotated[Path, typer.Option(help="The observations: .csv, .npz or .parquet.", show_default=False)],
+    target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
+    inputs: Annotated[
+        str | None,
+        typer.Option(help="The columns to predict from: x,z; all others of a .csv unless given.", show_default=False),
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="Rows to predict; those of --data unless given.", show_default=False)
+    ] = None,
+    solver: Annotated[str | None, typer.Option(help="The solver; see the documentation.", show_default=False)] = None,
+    penalty: Annotated[float | None, typer.Option(help="Penalty of the mean loss.", show_default=False)] = None,
+    condition: Annotated[
+        float | None, typer.Option(help="How badly conditioned the features may be.", show_default=False)
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of the solver.", show_default=False)] = None,
+    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")] = True,
+    dtype: Annotated[str, typer.Option(help="What the stack runs in: float64 or float32.")] = "float64",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the stack to this file.", show_default=False)
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Write the predictions to this .csv file.", show_default=False)
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a figure of the error by layer.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Fit a model to the rows of a file with an attention stack, and print it beside scikit-learn's."""
+    with exit_codes(as_json), shown_warnings():
+        for path in (output, predictions, plot):
+            if path is not None and not path.parent.is_dir():
+                raise FileFormatError(f"{path}: the folder {path.parent} does not exist; create it first")
+        if plot is not None and find_spec("matplotlib") is None:
+            raise InvalidInput("--plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
+        with spinner("loading", quiet=as_json) as say:
+            names, x, y = _read(data, target, inputs)
+            points = x if queries is None else _read_rows(queries, names)
+            from softwright.pipelines.in_context import in_context
+
+            say("building the stack")
+            built = in_context(
+                method, len(names), solver=solver, penalty=penalty, condition=condition, steps=steps,
+                intercept=intercept, dtype=dtype,
+            )  # fmt: skip
+            say(f"{built.network.depth} layers of attention")
+            answers = built(x=x, y=y, queries=points)
+            coefficients, constant = built.network.fitted(x, y)
+            peer = _scikit_learn(built, x, y)
+            if output is not None:
+                built.save(output)
+            if predictions is not None:
+                _write(predictions, names, points, answers)
+            if plot is not None:
+                say("drawing")
+                built.plot(plot)
+        files = {"file": output, "predictions": predictions, "plot": plot}
+        written = {kind: str(path) for kind, path in files.items() if path is not None}
+        _report(built, names, coefficients, float(constant), peer, points, answers, written, as_json)
+
+
+def _read(path: Path, target: str, inputs: str | None) -> tuple[list[str], np.ndarray, np.ndarray]:
+    import numpy as np
+
+    from softwright.targets.table_files import read_columns
+
+    if not path.is_file():
+        raise FileFormatError(f"{path}: no such file")
+    if inputs is not None:
+        names = [name.strip() for name in inputs.split(",") if name.strip()]
+    elif path.suffix.lower() == ".csv":
+        names = [name for name in _header(path) if name != target]
+    else:
+        raise InvalidInput("in-context", [f"{path.suffix} files need the columns to predict from: add --inputs x,z"])
+    faults = Faults("in-context")
+    faults.check(bool(names), "there is no column to predict from; name them with --inputs")
+    faults.check(target not in names, f"{target!r} is the target and among --inputs; leave it out of one of them")
+    faults.check(len(set(names)) == len(names), "a column is named twice in --inputs; name each once")
+    faults.raise_if_any()
+    columns = read_columns(path, [*names, target])
+    return names, np.stack([columns[name] for name in names], axis=1), columns[target]
+
+
+def _read_rows(path: Path, names: list[str]) -> np.ndarray:
+    import numpy as np
+
+    from softwright.targets.table_files import read_columns
+
+    if not path.is_file():
+        raise FileFormatError(f"{path}: no such file")
+    columns = read_columns(path, names)
+    return np.stack([columns[name] for name in names], axis=1)
+
+
+def _header(path: Path) -> list[str]:
+    import csv
+
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        line = file.readline()
+    delimiter = max(",;\t", key=line.count)
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), []) if cell.strip()]
+
+
+def _scikit_learn(built: Built, x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, float] | None:
+    """Name, coefficients and intercept of scikit-learn's answer to the same problem, or None without it."""
+    if find_spec("sklearn") is None:
+        return None
+    from sklearn import linear_model
+
+    settings = built.network.settings
+    method, penalty, intercept, n = settings["method"], settings["penalty"], settings["intercept"], len(y)
+    peers: dict[str, Any] = {
+        "least_squares": lambda: linear_model.LinearRegression(fit_intercept=intercept),
+        "ridge": lambda: linear_model.Ridge(alpha=n * penalty, fit_intercept=intercept, tol=1e-12),
+        "lasso": lambda: linear_model.Lasso(alpha=penalty, fit_intercept=intercept, tol=1e-14, max_iter=1_000_000),
+        "nonnegative_least_squares": lambda: linear_model.LinearRegression(fit_intercept=intercept, positive=True),
+        "logistic": lambda: linear_model.LogisticRegression(
+            C=1 / (n * penalty), fit_intercept=intercept, tol=1e-12, max_iter=100_000, solver="newton-cholesky"
+        ),
+        "poisson": lambda: linear_model.PoissonRegressor(
+            alpha=penalty, fit_intercept=intercept, tol=1e-12, max_iter=100_000, solver="newton-cholesky"
+        ),
+    }
+    if method not in peers or (method == "logistic" and penalty == 0):
+        return None
+    model = peers[method]().fit(x, y)
+    import numpy as np
+
+    return type(model).__name__, np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+
+
+def _write(path: Path, names: list[str], points: np.ndarray, answers: np.ndarray) -> None:
+    import csv
+
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*names, "prediction"])
+        for row, answer in zip(points.tolist(), answers.tolist(), strict=True):
+            writer.writerow([*map(repr, row), repr(answer)])
+
+
+def _report(
+    built: Built,
+    names: list[str],
+    coefficients: np.ndarray,
+    constant: float,
+    peer: tuple[str, np.ndarray, float] | None,
+    points: np.ndarray,
+    answers: np.ndarray,
+    written: dict[str, str],
+    as_json: bool,
+) -> None:
+    difference = None if peer is None else float(abs(points @ peer[1] + peer[2] - answers).max())
+    if as_json:
+        content: dict[str, Any] = {"ok": True, **as_json_facts(built)}
+        content |= {"coefficients": dict(zip(names, coefficients.tolist(), strict=True)), "intercept": constant}
+        if peer is not None:
+            content["scikit_learn"] = {
+                "model": peer[0],
+                "coefficients": dict(zip(names, peer[1].tolist(), strict=True)),
+                "intercept": peer[2],
+                "largest_difference_of_predictions": difference,
+            }
+        print_json(content | written)
+        return
+    print_facts("softwright", [*built.rows(), *written.items()])
+    typer.echo()
+    width = max(len(name) for name in [*names, "intercept", "coefficient"])
+    title = "" if peer is None else f"{peer[0]:>24}"
+    typer.echo(f"{'coefficient':<{width}}{'attention':>24}{title}")
+    rows = [*zip(names, coefficients.tolist(), peer[1].tolist() if peer else coefficients.tolist(), strict=True)]
+    for name, own, other in [*rows[:_SHOWN], ("intercept", constant, peer[2] if peer else constant)]:
+        typer.echo(f"{name:<{width}}{own:>24.12g}" + ("" if peer is None else f"{other:>24.12g}"))
+    if len(rows) > _SHOWN:
+        typer.echo(f"({len(rows) - _SHOWN} more; --json prints all)")
+    if difference is not None and peer is not None:
+        typer.echo(f"largest difference between predictions of the stack and of {peer[0]}: {difference:.2g}")
+    elif find_spec("sklearn") is None:
+        typer.echo(
+            "scikit-learn is not installed, so there is nothing to compare with: pip install 'softwright[sklearn]'"
+        )

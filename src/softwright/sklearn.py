@@ -1,0 +1,182 @@
+"""Scikit-learn estimators: `fit` keeps the observations, `predict` is one pass through an attention stack.
+
+    InContextRegressor(method="ridge")     least_squares, ridge, lasso, nonnegative_least_squares, poisson, robust
+    InContextClassifier()                  L2 logistic regression, two classes
+
+A stack is built for the number of features and the constants, never for the data. Columns that do not vary have no
+coefficient and are left out. Needs `pip install 'softwright[sklearn]'`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from softwright.attention.stack import AttentionStack
+from softwright.errors import InvalidInput
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+except ImportError as error:  # the estimators are subclasses of scikit-learn's, so there is nothing without it
+    raise InvalidInput(
+        "softwright.sklearn", ["scikit-learn is missing; install it with: pip install 'softwright[sklearn]'"]
+    ) from error
+
+from softwright.pipelines.in_context import in_context
+
+
+@lru_cache(maxsize=32)
+def _stack(method: str, features: int, options: tuple[tuple[str, Any], ...]) -> AttentionStack:
+    return in_context(method, features, certify=False, sample=False, **dict(options)).network
+
+
+class _InContext(BaseEstimator):
+    """What the two estimators share: the observations, and the stack that reads them."""
+
+    penalty: float
+    intercept: bool
+    condition: float | None
+    check: bool
+    options: dict[str, Any] | None
+
+    def _remember(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None) -> None:
+        if len(y) < 2:
+            raise ValueError(
+                f"Found array with n_samples={len(y)} sample(s) while a minimum of 2 is required (1 sample is none)"
+            )
+        counted = x if sample_weight is None else x[sample_weight > 0]
+        if len(counted) < 2:
+            raise ValueError("fewer than 2 samples have a weight above 0; give more")
+        spread = counted.max(axis=0) - counted.min(axis=0)
+        self.varying_ = spread > 1e-10 * np.abs(counted).max(axis=0)
+        self.x_, self.y_, self.weight_ = x[:, self.varying_], y, sample_weight
+        self.coef_, self.intercept_ = np.zeros(x.shape[1]), self._constant(y, sample_weight)
+        if self.varying_.any():
+            coefficients, intercept = self._network().fitted(self.x_, self.y_, sample_weight, self.check)
+            self.coef_[self.varying_] = coefficients
+            self.intercept_ = float(intercept)
+
+    def _constant(self, y: np.ndarray, sample_weight: np.ndarray | None) -> float:
+        """The prediction where no column varies."""
+        if not self.intercept:
+            return 0.0
+        mean = float(np.average(y, weights=sample_weight))
+        return {
+            "logistic": float(np.log(mean / (1 - mean))) if 0 < mean < 1 else 0.0,
+            "poisson": float(np.log(max(mean, 1e-300))),
+        }.get(self._method(), mean)
+
+    def _method(self) -> str:
+        return str(self.get_params()["method"])
+
+    def _network(self) -> AttentionStack:
+        options = {
+            "penalty": self.penalty,
+            "intercept": self.intercept,
+            "condition": self.condition,
+            **(self.options or {}),
+        }
+        if self._method() in ("least_squares", "nonnegative_least_squares"):
+            options["penalty"] = None
+        return _stack(self._method(), int(self.varying_.sum()), tuple(sorted(options.items())))
+
+    def _linear(self, x: Any) -> np.ndarray:
+        check_is_fitted(self, "x_")
+        rows = np.asarray(validate_data(self, x, reset=False, dtype=np.float64))
+        if not self.varying_.any():
+            return np.full(len(rows), self.intercept_)
+        queries = rows[:, self.varying_]
+        return self._network().evaluate(
+            x=self.x_, y=self.y_, queries=queries, sample_weight=self.weight_, check=self.check
+        )
+
+    def _weights(self, sample_weight: Any, x: Any) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        return np.asarray(_check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True))
+
+
+class InContextRegressor(RegressorMixin, _InContext):
+    """Regression by an attention stack: `predict` shows it the training observations and the queries in one prompt."""
+
+    def __init__(
+        self,
+        method: str = "ridge",
+        penalty: float = 1e-2,
+        intercept: bool = True,
+        condition: float | None = None,
+        check: bool = True,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.method = method
+        self.penalty = penalty
+        self.intercept = intercept
+        self.condition = condition
+        self.check = check
+        self.options = options
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InContextRegressor:
+        rows, values = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._remember(np.asarray(rows), np.asarray(values, dtype=np.float64), self._weights(sample_weight, rows))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        linear = self._linear(X)
+        return np.exp(linear) if self.method == "poisson" else linear
+
+
+class InContextClassifier(ClassifierMixin, _InContext):
+    """Logistic regression by an attention stack, two classes."""
+
+    def __init__(
+        self,
+        penalty: float = 1e-2,
+        intercept: bool = True,
+        condition: float | None = None,
+        check: bool = True,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.intercept = intercept
+        self.condition = condition
+        self.check = check
+        self.options = options
+
+    def _method(self) -> str:
+        return "logistic"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InContextClassifier:
+        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        weights = self._weights(sample_weight, rows)
+        self.classes_ = np.unique(labels if weights is None else np.asarray(labels)[weights > 0])
+        if len(self.classes_) == 1:
+            raise ValueError(f"Classifier can't train when only one class is present: {self.classes_[0]!r}.")
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass, with "
+                f"{len(self.classes_)} classes."
+            )
+        binary = (np.asarray(labels) == self.classes_[1]).astype(float)
+        self._remember(np.asarray(rows), binary, weights)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        return self._linear(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        positive = 1.0 / (1.0 + np.exp(-self.decision_function(X)))
+        return np.stack([1.0 - positive, positive], axis=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(int)]
