@@ -250,3 +250,8 @@ def test_impossible_sizes_name_the_condition(theorem, sizes: dict, said: str) ->
     with pytest.raises(InvalidInput, match=f"theorem {theorem.label}") as caught:
         theorem.build(**sizes)
     assert any(said in fault for fault in caught.value.faults)
+
+
+def test_a5_too_few_points_for_many_steps_name_the_condition() -> None:
+    with pytest.raises(InvalidInput, match="compact set"):
+        find_theorem("A5").build(points=16, steps=20)

@@ -138,4 +138,4 @@ def _stock_product(
         cast(Tensor, module.in_proj_bias).copy_(pad(torch.ones(size, dtype=dtype), (0, 2 * size)))
         module.out_proj.weight.copy_(torch.tensor(out, dtype=dtype))
         module.out_proj.bias.zero_()
-    return module.eval().requires_grad_(False)
+    return module.train(False).requires_grad_(False)

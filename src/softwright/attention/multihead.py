@@ -41,7 +41,7 @@ class MultiheadStack(nn.Module):
 def _multihead(layer: StackLayer) -> nn.MultiheadAttention:
     heads, width, k = layer.Wq.shape
     size = max(k, layer.Wv.shape[2], -(-width // heads))
-    block = nn.MultiheadAttention(heads * size, heads, bias=False, batch_first=True, dtype=layer.Wq.dtype).eval()
+    block = nn.MultiheadAttention(heads * size, heads, bias=False, batch_first=True, dtype=layer.Wq.dtype).train(False)
     joint = torch.zeros(3, heads, size, heads * size, dtype=layer.Wq.dtype)
     out = torch.zeros(heads * size, heads, size, dtype=layer.Wq.dtype)
     joint[0, :, :k, :width] = math.sqrt(size) * layer.Wq.transpose(1, 2)

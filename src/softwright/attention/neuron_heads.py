@@ -227,4 +227,4 @@ def _stock_attention(
         cast(Tensor, module.in_proj_bias).copy_(offset)
         module.out_proj.weight.copy_(out)
         module.out_proj.bias.zero_()
-    return module.eval().requires_grad_(False)
+    return module.train(False).requires_grad_(False)

@@ -33,7 +33,7 @@ class TranspiledNetwork(nn.Module):
         super().__init__()
         self.steps = nn.ModuleList(steps)
         self.names, self.layout = tuple(names), layout
-        self.eval()
+        self.train(False)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -101,7 +101,7 @@ class TranspiledModule(nn.Module):
     def __init__(self, module: nn.Module, blocks: Sequence[str], layout: str) -> None:
         super().__init__()
         self.module, self.blocks, self.layout = module, tuple(blocks), layout
-        self.eval()
+        self.train(False)
 
     @property
     def dtype(self) -> torch.dtype:

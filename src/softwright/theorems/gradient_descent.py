@@ -166,6 +166,13 @@ def _construct(
         error = (kappa * error + eta * size.eps * np.sqrt(d)) * _SAFE
         bound = eta * size.eps * _SAFE if step == 0 else float(error)
         W = float((kappa * W + eta * np.sqrt(d) * (Y * X + size.eps)) * _SAFE)
+        # The error of a step grows with the square of the range of w, and the range with the error.
+        faults.check(
+            step == steps - 1 or W < 1e60,
+            f"the theorem is for data in a compact set: with p = {p} points w is not known to stay in any after "
+            f"{step + 1} step(s); take more points, fewer steps or a smaller eta",
+        )
+        faults.raise_if_any()
     network = TheoremNetwork("A5", stages, (2 * d + 2, n))
 
     def sample(rng: np.random.Generator, count: int) -> np.ndarray:
