@@ -245,6 +245,51 @@ def step_bound(quick: bool) -> None:
             deviation = _step_error(stack, layer, x, y, w, c["step_size"])
             closest, prompts = max(closest, deviation / built.certificate.bound), prompts + len(x)
         line(f"step bound {built.certificate.bound:.1e} ({dtype}): seen/bound", closest, 1.0, f"{prompts} prompts")
+    for method in ("logistic", "poisson", "robust"):
+        for dtype in ("float64", "float32"):
+            built = sw.in_context(method, 4, solver="gradient", steps=1, penalty=0.1, dtype=dtype, sample=False)
+            c = built.network.settings
+            closest, prompts = 0.0, 0
+            for _ in range(20 if quick else 100):
+                x, y, w = _prompts(rng, 100, 4, c["x_bound"], c["y_bound"], c["w_bound"])
+                deviation = _link_step_error(built.network, x, y, w, rng.uniform(-1, 1, 100))
+                closest, prompts = max(closest, deviation / built.certificate.bound), prompts + len(x)
+            name = f"step bound {built.certificate.bound:.1e} ({method}, {dtype}): seen/bound"
+            line(name, closest, 1.0, f"{prompts} prompts")
+
+
+def _link_step_error(stack: AttentionStack, x: np.ndarray, y: np.ndarray, w: np.ndarray, share: np.ndarray) -> float:
+    """The same for a link and a step layer of a generalised linear model; `share` of |(w, b)| goes to b."""
+    from softwright.attention.prompts import read_prompt
+
+    c, d = stack.settings, stack.features
+    inside = 1 - 1e-6  # rounded to float32 the norms are kept
+    w = np.concatenate([w * np.sqrt(1 - share**2)[:, None], c["w_bound"] * share[:, None]], axis=1) * inside
+    x = x * inside
+    if c["method"] == "poisson":  # rates up to rate_bound
+        highest = (np.einsum("bnd,bd->bn", x, w[:, :d]) + w[:, d:]).max(axis=1, keepdims=True)
+        w = w * np.minimum(1.0, np.log(c["rate_bound"]) * inside / np.maximum(highest, 1e-9))
+    prompt = read_prompt(x, y, None, None, c, stack.dtype, False)
+    wr = torch.tensor(w, dtype=stack.dtype)
+    stream = {name: tokens.clone() for name, tokens in stack.embed(prompt).items()}
+    s = stack.slots["s"][0]
+    for name, slot in (("data", "x"), ("unit", "g")):
+        stream[name][..., s] = torch.einsum("bnd,bd->bn", stream[name][..., slice(*stack.slots[slot])], wr)
+    stream["basis"][..., s] = wr[:, :d]
+    S, Y, X, before = (
+        np.asarray(v.double().numpy(), dtype=np.longdouble)
+        for v in (stream["data"][..., s], prompt.y, prompt.x, wr[:, :d])
+    )
+    for position in (stack.head, stack.head + 1):
+        stream = apply_layer(stack.layer_at(position), stream)
+    scale = np.longdouble(c["loss_scale"])
+    if c["method"] == "robust":
+        slope = scale * np.tanh((S - Y) / scale)
+    else:
+        slope = (np.exp(S) if c["method"] == "poisson" else 1 / (1 + np.exp(-S))) - Y
+    gradient = np.einsum("bnd,bn->bd", X, slope) / X.shape[1] + np.longdouble(c["penalty"]) * before
+    exact = before - np.longdouble(c["step_size"]) * gradient
+    return float(np.abs(stream["basis"][..., s].double().numpy() - exact).max())
 
 
 def _step_error(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,8 @@ from softwright.certify import certify
 from softwright.certify.cells import CellModels, CellTree
 from softwright.certify.certificate import Certificate
 from softwright.certify.exact_network import exact_heads, float_values
-from softwright.certify.search import BoxTree
+from softwright.certify.residual import BoxBounds
+from softwright.certify.search import BoxTree, Budget, Goal, Run, search
 from softwright.certify.series import basis
 from softwright.errors import InvalidInput
 from softwright.targets.table import Table
@@ -208,6 +211,49 @@ def test_cells_too_narrow_for_floats_are_refused() -> None:
         certify(wide, table.interpolant(), bound=1.0)
     found = certify(wide, table, bound=10.0)
     assert found.certificate is not None and found.certificate.between is None
+
+
+def test_models_enclose_the_interpolant_where_centres_are_rounded_to_a_wall() -> None:
+    """A cell between neighbouring floats has its centre at one of its ends, where the next cell begins."""
+    axis = 1.0 + np.array([-1.0, 0.0, 2.0**-52, 2.0**-51, 3 * 2.0**-52, 1.0])
+    values = np.array([0.0, 0.0, 0.0, 5.0, 0.0, 0.0])
+    table = Table.grid([axis], values, names=["x"])
+    tree = CellTree(table.interpolant(), table.box)
+    boxes = tree.grid([0])
+    centers, radii = tree.boxes(boxes.index, boxes.level)
+    (model,) = CellModels(table.interpolant(), table.box)(basis(1, 3), centers, radii)
+    for i in range(len(centers)):
+        middle = (Fraction(float(axis[i])) + Fraction(float(axis[i + 1]))) / 2
+        s = float((middle - Fraction(float(centers[i, 0]))) / Fraction(float(radii[i, 0])))
+        value = sum(c * s**k for k, c in enumerate(model.coefficients[:, i].tolist()))
+        assert abs(value - (values[i] + values[i + 1]) / 2) <= model.remainder[i]
+    wide = AttentionNetwork([Head(np.ones((1, 1)), np.zeros(1), np.ones((1, 1)))], table.box)
+    with pytest.raises(InvalidInput, match="narrow"):
+        certify(wide, table.interpolant(), bound=10.0)
+
+
+@dataclass
+class Spike:
+    """A residual that no box round one point can be bounded for."""
+
+    point: np.ndarray
+    heads: tuple[()] = ()
+    dim: int = 1
+
+    def bounds(self, centers: np.ndarray, radii: np.ndarray, groups: object, accuracy: float) -> BoxBounds:
+        there = np.all(np.abs(centers - self.point) <= radii, axis=1)
+        upper, none = np.where(there, np.inf, 0.0), np.zeros(len(centers))
+        return BoxBounds(upper, none, none, none, np.ones_like(centers), none[None], none[None], none[None])
+
+
+@pytest.mark.parametrize("cells", [1, 40, 3000])
+def test_boxes_of_deep_searches_stay_in_their_cell(cells: int) -> None:
+    """Cell and place in it share one integer of 64 bits: the search must end before they run into each other."""
+    table = Table.grid([np.arange(-cells, 1.0)], np.zeros(cells + 1), names=["x"])
+    spike: Any = Spike(np.array([-(2.0**-300)]))
+    box = (table.box.lower, table.box.upper)
+    tree = CellTree(table.interpolant(), table.box)
+    assert not search(spike, box, Goal(1.0, 1.0), Run(Budget(10, 100_000)), tree=tree).finished
 
 
 def test_scattered_points_and_integrals_are_refused() -> None:

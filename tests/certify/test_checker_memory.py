@@ -69,9 +69,25 @@ def infinite(tensors: dict[str, np.ndarray]) -> None:
     tensors["head.W_V"][0, 0] = np.inf
 
 
+def weighed(tensors: dict[str, np.ndarray]) -> None:
+    tensors["head.W_K"][0, tensors["head.codes"].shape[1]] += 2.0**-40  # the pruned engine takes it for 1
+
+
+def at_the_sentinel(tensors: dict[str, np.ndarray]) -> None:
+    tensors["head.W_I"][:, tensors["head.codes"].shape[1]] = 1e-9  # the pruned engine takes it for 0
+    tensors["radii"] *= 1.5  # one more entry of W_I counts
+
+
+def overflowing(tensors: dict[str, np.ndarray]) -> None:
+    tensors["readout.beta"][...] = 2.0**1022
+
+
 @pytest.mark.parametrize(
     "spoil",
-    [closer, wider, sharper, softer, uneven, halves, copies, far, half_class, infinite],
+    [
+        *(closer, wider, sharper, softer, uneven, halves, copies, far, half_class, infinite),
+        *(weighed, at_the_sentinel, overflowing),
+    ],
     ids=lambda f: f.__name__,
 )
 def test_a_wrong_weight_is_refused_even_with_a_fresh_hash(
@@ -104,6 +120,9 @@ def test_a_bound_below_the_truth_is_refused(tmp_path: Path) -> None:
     assert sw.verify(path).status == "VERIFIED"
     content = read_model(path)
     content.sections["certificate"]["rounding_part"] *= 0.5
+    write_model(path, content.tensors, content.sections)
+    assert sw.verify(path).status == "NOT VERIFIED"
+    content.sections["certificate"]["quantities"]["label_rounding"] = -1.0  # must not pay for the rest
     write_model(path, content.tensors, content.sections)
     assert sw.verify(path).status == "NOT VERIFIED"
 

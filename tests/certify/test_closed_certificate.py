@@ -10,12 +10,13 @@ import pytest
 
 import softwright as sw
 from softwright.attention import digest_of
-from softwright.certify.closed_certificate import ClosedForm
+from softwright.certify.closed_certificate import SCHEMA, ClosedForm
 from softwright.fileformat import read_model, write_model
 
 
 def _built() -> sw.Built:
     built = sw.approximate("abs(x)", sw.Box(x=(-1, 1)), tol=1e-6, certify=False)
+    target = {"kind": "theorem", "text": "the absolute value"}
     certificate = ClosedForm(
         statement="the gate formula of abs(x)",
         bound=1e-6,
@@ -24,12 +25,12 @@ def _built() -> sw.Built:
         method="closed form",
         dtype="float64",
         weights_sha256=digest_of(built.network),
-        target=built.target,
+        target=target,
         version="0",
         seconds=0.0,
         quantities={"beta": 1e6},
     )
-    return replace(built, certificate=certificate)
+    return replace(built, target=target, certificate=certificate)
 
 
 def test_survives_a_file_and_is_consistent(tmp_path: Path) -> None:
@@ -65,3 +66,26 @@ def test_a_statement_that_does_not_add_up_is_refused(tmp_path: Path, name: str, 
         content.sections["certificate"][name] = value
         write_model(path, content.tensors, content.sections)
         assert sw.verify(path).status == "NOT VERIFIED"
+
+
+def _rewritten(path: Path, **changes: object) -> str:
+    """What the checker says of the file with some entries of its certificate changed."""
+    content = read_model(path)
+    content.sections["certificate"].update(changes)
+    write_model(path, content.tensors, content.sections)
+    return sw.verify(path).status
+
+
+def test_a_formula_is_not_excused_from_its_proof_by_another_schema(tmp_path: Path) -> None:
+    """A bound of 1e-30 for abs(x): a statement of sizes would be CONSISTENT, about a formula it is false."""
+    path = tmp_path / "a.safetensors"
+    sw.approximate("abs(x)", sw.Box(x=(-1, 1)), tol=1e-6).save(path)
+    number = {"bound": 1e-30, "exact_part": 0.0, "rounding_part": 0.0}
+    swapped = {"schema": SCHEMA, "statement": "the gate formula", "quantities": {}, **number}
+    assert _rewritten(path, **swapped) == "NOT VERIFIED"
+
+
+def test_the_dtype_stated_is_that_of_the_weights(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    _built().save(path)
+    assert _rewritten(path, dtype="float32") == "NOT VERIFIED"

@@ -174,6 +174,25 @@ def test_lp_norms_enclose_the_integral() -> None:
         assert certify(network, "sin(3*x)", norm=norm, bound=0.9 * true).status != "proved"
 
 
+def test_an_integral_over_a_spike_that_no_box_resolves_is_not_proved() -> None:
+    """The L2 norm of 1e-30/(1e-60 - x) on [-1, 0] is 1, all of it where boxes are 2^-64 of the side and smaller."""
+    nothing = AttentionNetwork([Head(np.array([[1.0], [-1.0]]), np.zeros(2), np.zeros((2, 1)))], Box(x=(-1, 0)))
+    found = certify(nothing, "1e-30/(1e-60 - x)", norm="L2", bound=0.1, max_seconds=20)
+    assert found.status == "undecided" and found.boxes < 5000
+    assert certify(nothing, "1e-30/(1e-60 - x)", norm="L2", bound=1e20, max_seconds=20).status == "undecided"
+
+
+@pytest.mark.parametrize("bound", [1e3, 1e12])
+def test_generous_bounds_are_proved(bound: float) -> None:
+    """Tokens are dropped by their weight too: an error that may be large leaves no reason to drop all of them."""
+    rng = np.random.default_rng(5)
+    head = Head(rng.normal(size=(40, 1)) * 5, rng.normal(size=40), rng.normal(size=(40, 1)))
+    network, x = AttentionNetwork([head], Box(x=(-1, 1))), np.linspace(-1, 1, 9)
+    assert certify(network, Table(x, np.sin(x)), bound=bound).proved
+    assert certify(network, "sin(x)", bound=bound, max_seconds=5).proved
+    assert certify(network, "sin(x)", bound=bound, norm="L2", max_seconds=5).proved
+
+
 def test_callables_rest_on_their_promises() -> None:
     box = Box(x=(-1, 1))
     network = fitted("sin(3*x)", box, 5)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import softwright as sw
+from softwright.attention.prompts import read_prompt
 from softwright.attention.stack import StackLayer, apply_layer
 from softwright.certify.step_bound import Group, bilinear_bound
 from softwright.errors import InvalidInput
@@ -16,8 +17,6 @@ from softwright.errors import InvalidInput
 
 def _layer_error(built: sw.Built, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
     """The largest error of a coefficient after one gradient layer that starts at w (float64, long double beside it)."""
-    from softwright.attention.prompts import read_prompt
-
     stack = built.network
     layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "gradient")
     stream = stack.embed(read_prompt(x, y, None, None, stack.settings, stack.dtype, False))
@@ -51,6 +50,26 @@ def test_a_gradient_step_stays_within_its_bound(order: int) -> None:
         w = rng.normal(size=(50, 3))
         w *= c["w_bound"] * (1 - 1e-12) / np.linalg.norm(w, axis=1, keepdims=True)
         assert _layer_error(built, x, y, w) <= built.certificate.bound
+
+
+def test_a_penalised_newton_schulz_layer_stays_within_its_bound() -> None:
+    """The penalty's heads write to the same slot as those of the data: 60 features and crude heads show it."""
+    d = 60
+    built = sw.in_context(
+        "ridge", d, penalty=1.0, order=1, angle=0.3, max_rows=4, score_bound=10.0, intercept=False, sample=False
+    )
+    stack = built.network
+    layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "newton-schulz")
+    rows = np.zeros((1, 4, d))
+    stream = stack.embed(read_prompt(rows, rows[..., 0], rows[:, :1], None, stack.settings, stack.dtype, False))
+    stream = {name: tokens.clone() for name, tokens in stream.items()}
+    z, g = (stack.slots[name][0] for name in ("z", "g"))
+    signs = torch.tensor([1.0, -1.0]).repeat(d).double()
+    stream["query"][..., z] = 1.0
+    stream["unit"][..., z : z + d] = stream["unit"][..., g : g + d] = 0.0
+    stream["unit"][..., z], stream["unit"][..., g] = signs, 10.0 * signs
+    after = float(apply_layer(layer, stream)["query"][0, 0, z])
+    assert abs(after - (2.0 - d * 10.0)) <= built.certificate.bound
 
 
 def test_the_exact_part_is_not_far_from_the_worst_case() -> None:

@@ -20,6 +20,7 @@ from softwright.certify.token_proof import proved_error, tail_bound
 from softwright.certify.transpiled_bound import spectral_norm
 from softwright.certify.unit_bounds import lipschitz, local_slope, range_of, unit_of
 from softwright.targets.activation import PARAMETERS, Activation
+from softwright.targets.network import DenseLayer, DenseNetwork
 
 VARIANTS = [Activation(name) for name in PARAMETERS] + [
     Activation("leaky_relu", (-0.5,)),
@@ -28,6 +29,7 @@ VARIANTS = [Activation(name) for name in PARAMETERS] + [
     Activation("elu", (-0.7,)),
     Activation("elu", (2.0,)),
     Activation("softplus", (3.0, 5.0)),
+    Activation("softplus", (1.0, -4.0)),
 ]
 MODULES: dict[str, nn.Module] = {
     "relu": nn.ReLU(),
@@ -80,6 +82,17 @@ def test_fitted_tokens_are_proved_on_the_whole_line(name: str) -> None:
         seen = float(np.abs(table(s) - activation(s)).max())
         assert seen <= proved + 1e-14 and proved <= 1.2 * seen + 1e-13
     assert proved_error(Activation("gelu"), affine_table(Activation("gelu"), 24, "float64")) <= 1e-9
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("alpha", [1.88, 0.1, -0.7])
+def test_stored_elu_tokens_stay_within_the_exact_part(alpha: float, dtype: str) -> None:
+    """Without a box nothing else is charged: rounding of the stored values belongs to it."""
+    activation = Activation("elu", (alpha,))
+    table = table_for(activation, dtype)
+    s = np.concatenate([-np.geomspace(1e-12, 60, 2000), np.linspace(-3, 3, 2001)]).astype(np.longdouble)
+    error = float(np.abs(table(s) - activation(s)).max())
+    assert error <= unit_of(activation, table, dtype).exact + 1e-17
 
 
 def test_a_table_that_misses_its_asymptote_has_no_tail_bound() -> None:
@@ -158,6 +171,31 @@ def test_off_neurons_stop_errors() -> None:
         first.bias.fill_(-100.0)
         off = sw.transpile(on, (-1, 1)).certificate.bound
     assert off < wide / 5
+
+
+def test_a_block_behind_a_layer_norm_names_its_range() -> None:
+    """A LayerNorm that runs can leave the range of the theorem, so nothing may be said of all that it gives."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).eval()
+    rows = 1e6 * (1 + torch.rand(2000, 1, generator=torch.Generator().manual_seed(0))).expand(-1, 8).clone()
+    rows += 0.1 * torch.randn(2000, 8, generator=torch.Generator().manual_seed(1))
+    assert float(layer.norm1(rows).detach().abs().max()) > 1.001 * 8**0.5 + 1e-6
+    statement = sw.transpile(layer).certificate.statement
+    assert "can give" not in statement and "1.001 (sqrt(d) |gain_i| + |shift_i|) + 1e-6" in statement
+
+
+def test_all_inputs_means_no_range_at_all() -> None:
+    """The last neuron is off for |x| < 1e31, not for all x: there it passes on what the first is off by."""
+    first = DenseLayer(np.eye(2), np.zeros(2), Activation("relu"))
+    second = DenseLayer(np.array([[1e7, 1e7]]), np.array([-1e38]), Activation("relu"))
+    bound = sw.transpile(DenseNetwork([first, second])).certificate.bound
+    assert bound >= 1e7 * 0.278 / 2.0**60
+
+
+def test_values_of_stock_attention_are_one_long_sum() -> None:
+    """1/6 W x + 1/2 in n + 2 roundings of the 1/2 if it happens to be added first, however small W is."""
+    layer = DenseLayer(np.full((1, 5000), 1e-9), np.zeros(1), Activation("hardsigmoid"))
+    bound = sw.transpile(DenseNetwork([layer]), (-1, 1), dtype="float32", layout="multihead").certificate.bound
+    assert bound >= 5000 * 2.0**-24 * 0.5
 
 
 def test_without_a_box_only_real_arithmetic_is_claimed() -> None:

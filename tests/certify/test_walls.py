@@ -104,7 +104,9 @@ def test_only_slanted_walls_beside_something_smooth_are_taken() -> None:
     assert walls("abs(x - 0.3) + sin(x)", line.network) is None  # flat walls are cheap to bisect
 
 
-@pytest.mark.parametrize("change", ["exact of the wall", "boxes", "tree of the rest", "term", "steepness"])
+@pytest.mark.parametrize(
+    "change", ["exact of the wall", "boxes", "boxes without a tree", "tree of the rest", "term", "steepness", "kind"]
+)
 def test_the_checker_refuses_changed_walls(slanted: sw.Built, tmp_path: Path, change: str) -> None:
     path = tmp_path / "wall.safetensors"
     slanted.save(path)
@@ -117,6 +119,10 @@ def test_the_checker_refuses_changed_walls(slanted: sw.Built, tmp_path: Path, ch
         wall["hex"]["exact_part"] = wall["exact_part"].hex()
     elif change == "boxes":
         said["boxes"] += 1
+    elif change == "boxes without a tree":
+        rest["tree"] = None
+    elif change == "kind":
+        file.sections["model"]["kind"] = "memory"
     elif change == "tree of the rest":
         rest["tree"], said["boxes"] = None, 0
         rest["exact_part"] *= 1e-3

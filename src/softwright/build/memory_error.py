@@ -34,6 +34,7 @@ from softwright.attention.context_head import ContextHead
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24}
 _TINY = {torch.float64: 2.0**-900, torch.float32: 2.0**-120}
 SLACK = 1.0 + 2.0**-40
+LARGEST_SCORE = 600.0  # the pruned engine takes exp of scores as they are: neither they nor a sum of them overflow
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ def gamma(k: int, u: float) -> float:
 def exp_error(u: float) -> float:
     """E for arithmetic with unit roundoff u."""
     return (8.0 if u <= UNIT[torch.float64] else 64.0) * u
+
+
+def largest_score(head: ContextHead) -> float:
+    """S of the docstring."""
+    e = head.code_size
+    w_k, reach = head.W_K.double().abs().numpy(), head.reach.double().numpy()
+    sigma = float(torch.cat([head.log_weights.double(), head.sentinel.double()[None]]).abs().max())
+    return (float(w_k[0, :e] @ reach) + float(w_k[0, e]) * sigma) * SLACK
 
 
 def id_error(head: ContextHead, u: float, tiny: float) -> float:

@@ -52,9 +52,11 @@ def _axes(target: Interpolant, domain: Box) -> list[_Axis]:
     return [_Axis(axis, low, high) for axis, low, high in sides]
 
 
-def narrowest_cell(target: Interpolant, domain: Box) -> float:
-    """The smallest side of a cell."""
-    return min(float(np.diff(axis.edges).min()) for axis in _axes(target, domain))
+def narrowest_cell(target: Interpolant, domain: Box) -> tuple[float, float]:
+    """The smallest side of a cell, and the smallest against the size of its ends."""
+    found = [(np.diff(axis.edges), np.abs(axis.edges)) for axis in _axes(target, domain)]
+    ratios = [float((side / np.maximum(np.maximum(size[1:], size[:-1]), side)).min()) for side, size in found]
+    return min(float(side.min()) for side, _ in found), min(ratios)
 
 
 class CellModels:
@@ -79,9 +81,9 @@ class CellModels:
             return self.grid[tuple(np.where(right_end, last, first).T)]  # (B, m)
 
         models = multilinear(shape, centers, radii, left, right, values=at_corner)
-        beyond = np.maximum(centers + radii - right, left - (centers - radii)) > _OUTSIDE * radii + 1e-12 * np.abs(
-            centers
-        )
+        # Differences before sums: they are exact near a wall. A box so small that its centre was rounded to a wall is
+        # then seen to reach into both cells, whichever of them the centre fell to.
+        beyond = ~(np.maximum((centers - right) + radii, (left - centers) + radii) <= _OUTSIDE * radii)
         for model in models:
             model.remainder = np.where(beyond.any(axis=1), np.inf, model.remainder)
         return models
@@ -94,6 +96,8 @@ class CellTree(BoxTree):
         super().__init__(domain.lower, domain.upper)
         self._axes = _axes(target, domain)
         self.roots = int(np.prod([len(axis) for axis in self._axes]))
+        # The number of a cell stands above the bits of the place in it, in one int64.
+        self.deepest -= max(map(len, self._axes)).bit_length()
         self.split, self.first_child = [-1] * self.roots, [-1] * self.roots
         ends = [two_sum(axis.edges[1:], -axis.edges[:-1]) for axis in self._axes]
         self._widths, self._rests = [width for width, _ in ends], [rest for _, rest in ends]

@@ -31,11 +31,15 @@ def check_closed_form(path: str | Path) -> tuple[str, str] | None:
         return None
     require(said["weights_sha256"] == file.weights_sha256, "the weights are not the ones that were certified (SHA-256)")
     require(said["target"] == file.sections.get("target"), "the file's target is not the one that was certified")
+    model = file.sections["model"]
+    require(said["dtype"] == model.get("dtype", said["dtype"]), "the dtype stated is not the model's")
+    # A formula is in the file: its certificate has boxes or gates that can be proved again, never a bare number.
+    require(said["target"]["kind"] != "expression", "the error against a formula was not proved by a formula of sizes")
     numbers = [said[name] for name in ("bound", "exact_part", "rounding_part")]
     require(all(math.isfinite(x) and x >= 0 for x in numbers), "the bound or its parts are damaged")
     bound, exact, rounding = (fmpq(*float(x).as_integer_ratio()) for x in numbers)
     require(exact + rounding <= bound, "the bound is below the sum of its parts")
-    kind = file.sections["model"].get("kind")
+    kind = model.get("kind")
     if kind in REPROOFS:
         return "VERIFIED", REPROOFS[kind](file)
     return "CONSISTENT", (

@@ -35,7 +35,7 @@ def reprove_memory(file: ModelFile) -> str:
     require(all(np.isfinite(t).all() for t in tensors.values() if t.dtype.kind == "f"), "a weight is not finite")
     gap = float(tensors["gap"].reshape(())[()])
     unit, tiny = (arb(2) ** -24, arb(2) ** -120) if single else (arb(2) ** -53, arb(2) ** -900)
-    check_structure(tensors)
+    check_structure(tensors, file.sections["model"]["reading"]["mode"])
     largest = arb(float(np.sqrt((keys**2).sum(axis=1).max(initial=0.0)))) * LARGER
     own = id_error(tensors, arb(2) ** -53, arb(2) ** -900)
     run = id_error(tensors, unit, tiny)
@@ -50,7 +50,9 @@ def reprove_memory(file: ModelFile) -> str:
         exact, rounding = lookup(tensors, keys, arb(gap), radius, largest, size, unit, tiny, single)
     else:
         exact, rounding = ramps(tensors, keys, radius, largest, unit)
-    rounding += arb(float(said["quantities"]["label_rounding"]))
+    labels = float(said["quantities"]["label_rounding"])
+    require(labels >= 0, "the rounding of the labels is negative")
+    rounding += arb(labels)
     require(exact <= said["exact_part"], f"exact part: {float(exact):.3g} against {said['exact_part']:.3g}")
     require(rounding <= said["rounding_part"], f"rounding: {float(rounding):.3g} against {said['rounding_part']:.3g}")
     if file.sections["model"]["labels"] == "classes":
@@ -62,8 +64,10 @@ def reprove_memory(file: ModelFile) -> str:
     )
 
 
-def check_structure(tensors: Tensors) -> None:
-    """W_Q must select the constant, W_O copy, and W_K, W_V read nothing but code and place; codes within reach."""
+def check_structure(tensors: Tensors, mode: str) -> None:
+    """W_Q must select the constant, W_O copy, and W_K, W_V read nothing but code and place; codes within reach. The
+    pruned engine takes for granted that W_K reads log weights as they are and that ids of sequences do not read them.
+    """
     codes, places = tensors["head.codes"], tensors["head.place_codes"]
     e, s = codes.shape[1], tensors["head.W_V"].shape[0]
     d = e + 2 + s
@@ -72,6 +76,8 @@ def check_structure(tensors: Tensors) -> None:
     require(np.array_equal(tensors["head.W_Q"], select), "W_Q does more than read the constant")
     require(np.array_equal(tensors["head.W_O"], copy), "W_O does more than copy")
     require(not tensors["head.W_K"][:, e + 1 :].any() and not tensors["head.W_V"][:, e:].any(), "W_K or W_V reads more")
+    require(tensors["head.W_K"][0, e] == 1, "W_K scales the log weights")
+    require(mode != "sequence" or not tensors["head.W_I"][:, e].any(), "the id of a sequence reads a log weight")
     if len(codes):
         bound = np.abs(codes).max(axis=0).astype(np.float64)
         bound = bound * np.abs(places).max(axis=0) if len(places) else bound
@@ -104,6 +110,7 @@ def id_error(tensors: Tensors, unit: arb, tiny: arb) -> arb:
     w_k, w_v, w_i = ([[abs(x) for x in row] for row in tensors[f"head.W_{x}"].tolist()] for x in "KVI")
     terms = len(sigmas)
     size = total(arb(a) * b for a, b in zip(w_k[0], [*reach, sigma], strict=False))
+    require(size < 600, "the scores are beyond what exp can take without a shift")
     score = gamma(sum(x > 0 for x in w_k[0]), unit) * size
     theta = (1 + exp_error(unit)) * (2 * score + 2 * unit * size * (1 + 4 * unit)).exp() - 1
     require(theta < 0.25, "scores too large for their precision")
@@ -147,6 +154,7 @@ def lookup(
     error = gamma(dimensions + 1, unit) * products + half + tiny
     margin = gap * (gap - 2 * radius) / 2 - 2 * error
     require(margin > 0, "rounding of the scores exceeds their margin")
+    require(arb(beta) * products < arb(2) ** (100 if single else 1000), "beta is so large that scores overflow")
     other = (-arb(beta) * margin).exp()
     smallest = arb(2) ** (-149 if single else -1074)
     weight = (-arb(beta) * margin * (1 - 2 * unit)).exp() * (1 + exp_error(unit)) + 4 * smallest

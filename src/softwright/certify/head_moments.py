@@ -162,7 +162,7 @@ def shared_moments(
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + log_error.max())
     impact = ceiling * (np.max(u_size * stretch, axis=1) + np.max(np.abs(reference) * stretch) + 1.0)
     order = np.argsort(impact)
-    cut = min(int(np.searchsorted(np.cumsum(impact[order]), _DROP * accuracy)), N - 1)
+    cut = min(int(np.searchsorted(np.cumsum(impact[order]), _DROP * min(accuracy, 1.0))), N - 1)
     kept, dropped = np.sort(order[cut:]), order[:cut]
     A = len(kept)
     dropped_weight = float(up(ceiling[dropped].sum(), N + 8)) if cut else 0.0
@@ -265,7 +265,7 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
     sorted_ceiling = np.take_along_axis(ceiling, rank, axis=1)
     beyond = np.cumsum(sorted_ceiling[:, ::-1], axis=1)[:, ::-1]  # weight from here on
     impact = beyond * (2.0 * (column_size * stretch).max(axis=1, keepdims=True) + 1.0)
-    kept = np.maximum(np.count_nonzero(~(impact <= _DROP * accuracy), axis=1), 1)  # (B,)
+    kept = np.maximum(np.count_nonzero(~(impact <= _DROP * min(accuracy, 1.0)), axis=1), 1)  # (B,)
     A = int(kept.max())
     padded = np.concatenate([beyond, np.zeros((B, 1))], axis=1)
     dropped_weight = up(np.take_along_axis(padded, kept[:, None], axis=1)[:, 0], N + 8)

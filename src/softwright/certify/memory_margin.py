@@ -40,7 +40,16 @@ from softwright.attention import digest_of
 from softwright.attention.memory import MemoryNetwork
 from softwright.attention.memory_readouts import ReluReadout, SoftmaxLookup
 from softwright.build.memory import largest_norm
-from softwright.build.memory_error import SLACK, UNIT, exp_error, half_error, id_errors, score_error
+from softwright.build.memory_error import (
+    LARGEST_SCORE,
+    SLACK,
+    UNIT,
+    exp_error,
+    half_error,
+    id_errors,
+    largest_score,
+    score_error,
+)
 from softwright.certify.closed_certificate import ClosedForm
 from softwright.certify.directed import exp_up
 
@@ -125,6 +134,11 @@ def _structure_fault(network: MemoryNetwork, radii: tuple[float, float]) -> str:
         return "W_Q must read the constant and W_O copy, so that both are exact"
     if bool(head.W_K[0, e + 1 :].any()) or bool(head.W_V[:, e:].any()):
         return "W_K and W_V must not read the constant or the empty coordinates"
+    # The pruned engine adds log weights to scores as they are, takes exp without a shift, and knows no sentinel.
+    if float(head.W_K[0, e]) != 1.0 or (network.reading.mode == "sequence" and bool(head.W_I[:, e].any())):
+        return "W_K must read log weights with factor 1, and ids of whole sequences must not read them"
+    if largest_score(head) > LARGEST_SCORE:
+        return "the scores are beyond what exp can take without a shift"
     codes = head.codes.abs().amax(dim=0) if len(head.codes) else None
     if codes is not None:
         bound = codes * head.place_codes.abs().amax(dim=0) if len(head.place_codes) else codes
@@ -148,7 +162,8 @@ def _lookup(
     margin = (
         0.5 * gap * (gap - 2.0 * radius) - 2.0 * score_error(largest, radius, readout.keys.shape[1], dtype)
     ) / SLACK
-    if mantissa != 0.5 or exponent % 2 == 0 or margin <= 0 or not halves_right:
+    finite = beta * (largest + radius) ** 2 < (2.0**100 if dtype == torch.float32 else 2.0**1000)
+    if mantissa != 0.5 or exponent % 2 == 0 or margin <= 0 or not halves_right or not finite:
         return math.inf, math.inf, {}
     drop = beta * margin / SLACK
     other = float(exp_up(np.array(-drop)))

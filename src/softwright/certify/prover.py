@@ -220,7 +220,7 @@ def _integral(problem: Problem, p: float, bound: float | None, tightness: float 
     goal = None
     if bound is not None:
         share = max(0.01 * bound, 2.0 * float(np.max(sampled.rounding)) * root)
-        goal = below(bound, share)
+        goal = below(bound, share) if share < bound else 0.0  # an infinite share has no difference
         if not goal > 0:
             reason = f"rounding alone may reach {share / 2:.3g}; ask for more" + _dtype_advice(problem)
             return _finish(problem, Certification("undecided", bound, 0.0, reason=reason))

@@ -37,6 +37,7 @@ from softwright.targets.target import Target
 
 Status = Literal["proved", "refuted", "undecided"]
 _NARROWEST_CELL = 1e-150  # products of widths must not underflow
+_LOST_CELL = 1e-13  # of a cell's side against the size of its ends: smaller boxes are no longer in one cell for sure
 _NARROWEST = 1e-10  # of a side against the size of its ends: below it leaves are lost in rounding
 
 
@@ -184,8 +185,9 @@ def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str
         if isinstance(wanted, Expression) and box.names == network.names:
             faults.found += [report for report in wanted.find_undefined(box) if "may be" not in report]
         if isinstance(wanted, Interpolant) and box.names == network.names:
+            side, ratio = narrowest_cell(wanted, box)
             faults.check(
-                narrowest_cell(wanted, box) > _NARROWEST_CELL,
+                side > _NARROWEST_CELL and ratio > _LOST_CELL,
                 "the table's grid, or what the domain cuts off it, has cells too narrow for float64; rescale or merge",
             )
     faults.check(

@@ -130,6 +130,7 @@ class BoxTree:
         self.low = np.asarray(lower, dtype=float)
         self.width, self.width_rest = two_sum(np.asarray(upper, dtype=float), -self.low)
         self.dim = len(self.low)
+        self.deepest = _DEEPEST
         self.split = [-1]
         self.first_child = [-1]
 
@@ -300,7 +301,7 @@ def search(
                 upper = max(exact, float(np.max(found.upper, initial=0.0)))
                 run.progress(Progress(done_volume, lower, upper, leaves, len(rest), budget.elapsed))
             give_up = out_of_budget or refuted or budget.spent or evaluations + 2 * len(rest) > budget.boxes
-            if give_up or boxes.level.max(initial=0) >= _DEEPEST:
+            if give_up or boxes.level.max(initial=0) >= tree.deepest:
                 break
             if len(boxes):
                 boxes = _split(tree, boxes, found, target)

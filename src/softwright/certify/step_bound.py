@@ -45,7 +45,7 @@ from softwright.errors import InvalidInput
 
 MOST = 61  # powers up to here are summed exactly
 _BLOCK = 128
-_PRECISION = 200
+PRECISION = 200
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Bound:
 
     @property
     def total(self) -> float:
-        return _up(arb(self.exact) + arb(self.rounding))
+        return upward(arb(self.exact) + arb(self.rounding))
 
 
 def group_of(layer: StackLayer, query: tuple[int, int], key: tuple[int, int], output: int, heads: slice) -> Group:
@@ -85,8 +85,8 @@ def bilinear_bound(
     group: Group, wanted: float, *, reach: float, value: float, keys: int, dtype: str, slot: float
 ) -> Bound:
     """|group - wanted * cov(t, v)| for |t| <= reach, |v| <= value, at most `keys` keys, added to a slot that large."""
-    ctx.prec = _PRECISION
-    rho, B = _ball(reach), _ball(value)
+    ctx.prec = PRECISION
+    rho, B = ball(reach), ball(value)
     largest = max(abs(s) for s in group.scales) * reach
     if largest >= 1.5:
         raise InvalidInput(
@@ -95,20 +95,24 @@ def bilinear_bound(
     scales = [Fraction(s) for s in group.scales]
     outputs = [Fraction(o) for o in group.outputs]
     error = arb(0)
-    for m in range(1, MOST + 1):
+    for m in range(MOST + 1):
         E = sum((o * s**m for o, s in zip(outputs, scales, strict=True)), start=Fraction(0))
         if m == 1:
-            error += abs(_rational(E - Fraction(wanted))) * rho * B
+            error += abs(rational(E - Fraction(wanted))) * rho * B
         elif E:
-            error += abs(_rational(E)) * B * rho**m * _cauchy(m)
+            error += abs(rational(E)) * B * rho**m * _cauchy(m)
     radius = arb(1.5)
     for o, s in zip(outputs, scales, strict=True):
-        ratio = abs(_rational(s)) * rho / radius
-        error += abs(_rational(o)) * B / radius.cos() * ratio ** (MOST + 1) / (1 - ratio)
-    return Bound(_up(error), _up(_rounding(group, rho, B, keys, dtype, _ball(slot), _ball(abs(wanted)))))
+        ratio = abs(rational(s)) * rho / radius
+        error += abs(rational(o)) * B / radius.cos() * ratio ** (MOST + 1) / (1 - ratio)
+    beside = ball(slot) + error  # what the last sum rounds, besides wanted * cov and the rounding before it
+    return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, beside, ball(abs(wanted)))))
 
 
-def _rounding(group: Group, rho: arb, B: arb, keys: int, dtype: str, slot: arb, wanted: arb) -> arb:
+def heads_rounding(
+    group: Group, rho: arb, B: arb, keys: int, dtype: str, slot: arb, wanted: arb, sink: float = 0.0
+) -> arb:
+    """`sink` > 0: half of the keys are counting tokens with that score and the value 0 (`certify.link_bound`)."""
     arithmetic = ARITHMETIC[dtype]
     u, exp_error = arb(arithmetic.unit), arb(arithmetic.exp_error)
 
@@ -123,12 +127,18 @@ def _rounding(group: Group, rho: arb, B: arb, keys: int, dtype: str, slot: arb, 
     sums, values = gamma(keys + blocks + 8), gamma(group.width + 2)
     total, size = arb(0), arb(0)
     for o, s in zip(group.outputs, group.scales, strict=True):
-        score = abs(_ball(s)) * rho
+        score = abs(ball(s)) * rho
         log_error = gamma(3 * group.width + 8) * score + 3 * u * score + 2 * blocks * (exp_error + 2 * u)
-        theta = log_error + log_error**2  # |e^y - 1| for y < 1/2; the scores are below 1.5
+        if sink > 0:
+            log_error += 4 * u * (ball(sink) + score)
+        if not log_error < 0.5:
+            raise InvalidInput(
+                "step_bound", [f"{dtype} is too coarse for so many rows; lower max_rows, or use float64"]
+            )
+        theta = log_error + log_error**2  # |e^y - 1| for y < 1/2
         psi = (1 + theta) * (1 + sums) - 1
         phi = (1 + psi) * (1 + values) - 1
-        weight = abs(_ball(o))
+        weight = abs(ball(o)) * ((score - ball(sink)).exp() if sink > 0 else 1)
         total += weight * B * ((phi + psi) / (1 - psi) + 4 * u * (1 + phi))
         size += weight * B * (1 + phi)
     total += gamma(group.columns + 4) * size
@@ -146,15 +156,15 @@ def _cauchy(m: int) -> arb:
     return 1 / (R**m * R.cos())
 
 
-def _ball(x: float) -> arb:
-    return _rational(Fraction(float(x)))
+def ball(x: float) -> arb:
+    return rational(Fraction(float(x)))
 
 
-def _rational(x: Fraction) -> arb:
+def rational(x: Fraction) -> arb:
     return arb(fmpq(x.numerator, x.denominator))
 
 
-def _up(x: arb) -> float:
+def upward(x: arb) -> float:
     """The smallest float above the ball that is quickly found."""
     if not x.is_finite():
         raise InvalidInput("step_bound", ["the bound is not finite; lower max_rows, or use float64"])
@@ -175,11 +185,13 @@ def gradient_certificate(stack: AttentionStack, target: dict[str, Any]) -> Close
     heads = 2 * int(c["order"])
     eta = float(c["step_size"])
     keys = int(rows) * (1 if c["intercept"] else 2) + 2 * stack.features
-    value = float(np.nextafter(X * W + Y, np.inf) * (1 + 2**-50))
+    u = ARITHMETIC[dtype].unit
+    value = float(np.nextafter(X * W + Y, np.inf) * (1 + 2 * u + 2**-50))
     groups = [(group_of(layer, slots["x"], slots["x"], f, slice(0, heads)), X, value)]
     if c["penalty"] > 0:
-        root = math.sqrt(c["penalty"]) * (1 + 2**-50)
-        groups.append((group_of(layer, slots["x"], slots["g"], f, slice(heads, 2 * heads)), root, root * W))
+        root = math.sqrt(c["penalty"]) * (1 + 2 * u + 2**-50)
+        worth = root * W * (1 + 2 * u + 2**-50)
+        groups.append((group_of(layer, slots["x"], slots["g"], f, slice(heads, 2 * heads)), root, worth))
         # The penalty's group sums over 2d unit tokens whose directions are sqrt(penalty) e_p: mean times d.
     bounds = {}
     for name, size in (("coefficient", 1.0), ("prediction", X)):
@@ -197,8 +209,10 @@ def gradient_certificate(stack: AttentionStack, target: dict[str, Any]) -> Close
                     slot=W * size,
                 )
             )
+        # Tokens carry f = w.x rounded once, unit tokens also sqrt(penalty), whose square counts, as it is stored.
+        held = ball(u) * ball(eta) * ball(W) * ball(size) * (ball(X) ** 2 + 8 * ball(c["penalty"]))
         bounds[name] = Bound(
-            _up(sum((arb(p.exact) for p in parts), arb(0))), _up(sum((arb(p.rounding) for p in parts), arb(0)))
+            upward(sum((arb(p.exact) for p in parts), arb(0))), upward(sum((arb(p.rounding) for p in parts), held))
         )
     best = bounds["coefficient"]
     step = eta * X * value
@@ -226,19 +240,26 @@ def gradient_certificate(stack: AttentionStack, target: dict[str, Any]) -> Close
 
 
 def group_certificate(stack: AttentionStack, target: dict[str, Any]) -> ClosedForm:
-    """The bilinear group of a Newton-Schulz layer against its covariance, per unit of the largest value."""
+    """A Newton-Schulz layer against 2z minus its covariances, per unit of the largest coordinate of any z."""
     started = time.monotonic()
     c = stack.settings
     dtype = str(stack.dtype).removeprefix("torch.")
     layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "newton-schulz")
     rows, reach = int(c["max_rows"]), float(c["score_bound"])
     z = stack.slots["z"]
-    group = group_of(layer, z, stack.slots["x"], z[0], slice(0, 2 * int(c["order"])))
     keys = rows * (1 if c["intercept"] else 2) + 2 * stack.features
-    bound = bilinear_bound(group, -1.0, reach=reach, value=1.0, keys=keys, dtype=dtype, slot=2.0)
+    heads, parts = 2 * int(c["order"]), []
+    # A penalty has heads of its own, over the 2d unit tokens: d times their covariance.
+    for place, (key, wanted) in enumerate((("x", -1.0), ("g", -float(stack.features)))[: 1 + (c["penalty"] > 0)]):
+        group = group_of(layer, z, stack.slots[key], z[0], slice(place * heads, (place + 1) * heads))
+        parts.append(bilinear_bound(group, wanted, reach=reach, value=1.0, keys=keys, dtype=dtype, slot=2.0))
+    bound = Bound(
+        upward(sum((arb(p.exact) for p in parts), arb(0))), upward(sum((arb(p.rounding) for p in parts), arb(0)))
+    )
     return ClosedForm(
         statement="one Newton-Schulz layer against the exact covariance, per unit of the largest coordinate, for all "
-        f"prompts of up to {rows} rows of weight 1 with |x||z| <= {reach:g}",
+        f"prompts of up to {rows} rows of weight 1 with |x||z| <= {reach:g}"
+        + (f" and |g||z| <= {reach:g} for the penalty's tokens g" if c["penalty"] > 0 else ""),
         bound=bound.total,
         exact_part=bound.exact,
         rounding_part=bound.rounding,

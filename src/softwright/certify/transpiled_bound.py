@@ -7,7 +7,8 @@ a_l = phi(s_l), s_l = W a_{l-1} + b and hats for what runs (W^ the weights as st
     |s^ - s| <= d = min(|W| e, |W_i|_2 r) + |W^ - W| |a^| + |b^ - b| + gamma_{n+2} (|W^| |a^| + |b^|)
     |a^ - a| <= e' = L d + U.exact + U.rounding(|s| + d)
 
-plus 2 U.mixing gamma_n (|W^| |a^| + |b^|) in the layout that projects scores and values apart (multihead).
+plus 2 U.mixing gamma_n (|W^| |a^| + |b^|) + gamma_n U.offset in the layout that projects scores and values apart, each
+value v_j W x + v_j b + u_j as one sum (multihead).
 
 e bounds every coordinate and r the Euclidean norm of the same difference; both are carried, and each layer takes the
 smaller of the two for every neuron: e by interval arithmetic through |W|, r by the Lipschitz product through |W|_2. L
@@ -29,6 +30,7 @@ import numpy as np
 
 from softwright.attention.gated_heads import DIRECT
 from softwright.attention.token_table import TokenTable
+from softwright.build.transpile.exact_heads import BETA
 from softwright.certify.directed import TINY, gamma, up
 from softwright.certify.rounding import ARITHMETIC, Arithmetic
 from softwright.certify.unit_bounds import Unit, lipschitz, local_slope, range_of, unit_of
@@ -120,6 +122,7 @@ class _Setting:
     arithmetic: Arithmetic | None
     layout: str
     dtype: str
+    everywhere: bool = False  # all inputs: ranges of s mean nothing
 
 
 def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, np.ndarray]:
@@ -146,12 +149,14 @@ def _activated(layer: DenseLayer, s: State, rounded: np.ndarray, unit: Unit, set
     """a = phi(s) by heads."""
     m = np.maximum(np.abs(s.low), np.abs(s.high)) + s.error
     slope = local_slope(layer.activation, s.low - s.error, s.high + s.error)
+    if setting.everywhere:
+        m, slope = np.full_like(m, np.inf), np.full_like(slope, lipschitz(layer.activation))
     own = unit.exact_for(m)
     if setting.arithmetic is not None:
-        off = (layer.activation.name == "relu") & (slope == 0.0)  # 0 times a weight of 0: nothing left to round
-        own = own + np.where(off, unit.rounding(0.0 * m), unit.rounding(m))
+        off = (layer.activation.name == "relu") & (slope == 0.0)  # |s| times its weight is below 1/beta where s < 0
+        own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
         if setting.layout == "multihead":
-            own = own + 2 * unit.mixing * rounded
+            own = own + 2 * unit.mixing * rounded + setting.arithmetic.gamma(layer.inputs + 8) * unit.offset
     error = up(slope * s.error + own, 8)
     low, high = range_of(layer.activation, s.low, s.high)
     return State(low, high, error, min(_norm(error), (lipschitz(layer.activation) * s.norm + _norm(own)) * (1 + 1e-14)))
@@ -188,7 +193,7 @@ def bound_network(
     def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
         state, found = _start(low, high), []
         for layer, unit in zip(network.layers, units, strict=True):
-            state = _layer(layer, unit, state, _Setting(arithmetic, layout, dtype))
+            state = _layer(layer, unit, state, _Setting(arithmetic, layout, dtype, box is None))
             found.append(state.error)
         return found
 

@@ -4,6 +4,7 @@
     exact      sup over all real s of |g(s) - phi(s)|
     rounding   a function of m: what rounding adds for |s| <= m, s the number the head computed for itself
     mixing     sup of sum_j w_j |v_j|: how much a difference between the s of the scores and that of the values counts
+    offset     sup of sum_j w_j |u_j| over tokens with v_j != 0: what rounding of v_j W x + u_j as one long sum weighs
 
 u is the unit roundoff, E the error of exp. Every layout computes k_j s + b_j within 8 roundings of |k_j s| + |b_j|
 (storage of the tokens included), v_j s + u_j likewise, and sums p terms.
@@ -15,8 +16,9 @@ W0/beta + 2 C max t/beta, and max t/beta = gamma_8 (|k_j||s| + |b_j|)/beta does 
 are 0 scores are wrong by a factor only, and the second term is absent. Forming and summing values adds gamma_{N+14}
 (|phi(s)| + 2 max|u_j|).
 
-*ELU*: exact <= 2 |a| e^{-q m} + 1.01 (1 + |a|) W0(1/e)/(beta - q - 2); its exp tokens have scores |s| + m, so rounding
-adds 3 |a| (E + gamma_10 (q m + 2)) since |s| e^s <= 1/e.
+*ELU*: exact <= 2 |a| e^{-q m} + 1.01 (1 + |a|) W0(1/e)/(beta - q - 2), and storing the values, sum_j w_j |u_j| <= 2.1
+|a|, adds 2.1 |a| u and for the power tokens, formed in float64, 4 |a| 2^-53 more; its exp tokens have scores |s| + m,
+so rounding adds 3 |a| (E + gamma_10 (q m + 2)) since |s| e^s <= 1/e.
 
 *Smooth tokens*: the line is cut into cells; on each, w_j <= 1/sum_l e^{min over the cell of score_l - score_j}, a
 difference of linear functions, so its minimum is at an end. Relative to the cell's leading token r the computed weights
@@ -62,13 +64,14 @@ LIPSCHITZ: dict[str, float] = {  # sup |phi'|, rounded up; those with a paramete
 
 @dataclass(frozen=True)
 class Unit:
-    """The three numbers above; `rounding` takes and gives arrays."""
+    """The numbers above; `rounding` takes and gives arrays."""
 
     exact: float
     rounding: Callable[[np.ndarray], np.ndarray]
     mixing: float
     jump: float = 0.0  # an extra of `exact` for units whose s can exceed `jump_at`
     jump_at: float = np.inf
+    offset: float = 0.0
 
     def exact_for(self, m: np.ndarray) -> np.ndarray:
         """`exact` for units with |s| <= m."""
@@ -91,12 +94,12 @@ def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str =
     else:
         exact = arithmetic.unit if activation.name == "mish" else 0.0  # ln 2 is stored rounded: |s| w (1 - w) u |ln 2|
     if activation.name != "softplus":
-        return Unit(exact * _SLIP, smooth, smooth.mixing)
+        return Unit(exact * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
     # torch returns s itself for beta s > threshold: a jump of log(1 + e^-threshold)/beta, met once by phi(s) and once
     # by phi at the s that was computed.
     beta, threshold = activation.parameters
     jump = 2.0 * float(np.exp(-min(threshold, 700.0))) / beta
-    return Unit(exact * _SLIP, smooth, smooth.mixing, jump * _SLIP, threshold / beta * (1 - 1e-12))
+    return Unit(exact * _SLIP, smooth, smooth.mixing, jump * _SLIP, threshold / beta * (1 - 1e-12), smooth.offset)
 
 
 def arithmetic_of(dtype: str, layout: str) -> Arithmetic:
@@ -164,10 +167,12 @@ def range_of(activation: Activation, low: np.ndarray, high: np.ndarray) -> tuple
             size = np.minimum(-below, 1.0) * abs(options["alpha"])
             ends = (np.minimum(low, 0.0) * 0 - size, above) if options["alpha"] >= 0 else (below * 0, above + size)
         case "softplus":
-            ends = np.maximum(low, 0.0), above + 0.6932 / options["beta"]
+            # Beyond its threshold torch returns s, which is negative where the threshold is.
+            ends = np.maximum(low, 0.0) if options["threshold"] >= 0 else below, above + 0.6932 / options["beta"]
         case name:
             ends = np.where(low >= 0, 0.5 * low, np.maximum(least[name], low)), above
-    slack = [1e-15 * np.abs(end) + 1e-300 for end in ends]
+    cancels = 1 + abs(options["offset"]) if activation.name == "hardsigmoid" else 0.0
+    slack = [1e-15 * (np.abs(end) + cancels) + 1e-300 for end in ends]
     return ends[0] - slack[0], ends[1] + slack[1]
 
 
@@ -191,13 +196,14 @@ def _gate(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> 
         return (gate + values) * _SLIP + _representable(m + shift, arithmetic)
 
     mixing = float(np.abs(table.slopes).max())
-    return Unit(float(exact), rounding, mixing)
+    return Unit(float(exact), rounding, mixing, offset=float(np.abs(table.offsets[table.slopes != 0]).max(initial=0.0)))
 
 
 def _elu(activation: Activation, arithmetic: Arithmetic) -> Unit:
     alpha, m0 = abs(activation.options["alpha"]), ELU_SHIFT[arithmetic.name]
     exact = 2 * alpha * float(np.exp(-ELU_POWERS * m0)) + 1.01 * (1 + alpha) * _W0[2] / (BETA - ELU_POWERS - 2)
     exact += 1.01 * (1 + alpha) * 6 * arithmetic.exp_error * _W0[2] / BETA
+    exact += alpha * (2.1 * arithmetic.unit + 4 * 2.0**-53)
     score = arithmetic.exp_error + arithmetic.gamma(10) * (ELU_POWERS * m0 + 2)
 
     def rounding(m: np.ndarray) -> np.ndarray:
@@ -212,7 +218,7 @@ class _Smooth:
     """Rounding of smooth tokens for |s| <= m: the running maximum over cells, looked up."""
 
     def __init__(self, content: bytes, tokens: int, arithmetic: Arithmetic) -> None:
-        self.edges, self.most, self.mixing = _cells(content, tokens, arithmetic)
+        self.edges, self.most, self.mixing, self.offset = _cells(content, tokens, arithmetic)
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         place = np.minimum(np.searchsorted(self.edges, m), len(self.edges) - 1)
@@ -221,29 +227,30 @@ class _Smooth:
 
 
 @lru_cache(maxsize=64)
-def _cells(content: bytes, tokens: int, arithmetic: Arithmetic) -> tuple[np.ndarray, np.ndarray, float]:
-    """Outer ends of the cells (0, h, 2h, .., growing), the bound for all |s| up to each, and sup sum w |v|."""
+def _cells(content: bytes, tokens: int, arithmetic: Arithmetic) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Outer ends of the cells (0, h, 2h, .., growing), the bound for all |s| up to each, `mixing` and `offset`."""
     k, b, v, u = np.frombuffer(content, dtype=np.float64).reshape(4, tokens)
     outer = _CORE / max(np.abs(k).max() / 16.0, 1e-3)  # keys of 16 at most vary little over a cell of 1/32
     ends = np.linspace(0.0, outer, _CELLS + 1)
     far = outer * 1.25 ** np.arange(1, 200)  # up to 1e19 times as far
     ends = np.concatenate([ends, far])
-    bounds, mixing = np.zeros(len(ends)), 0.0
+    bounds, mixing, offset = np.zeros(len(ends)), 0.0, 0.0
     for sign in (-1.0, 1.0):
         for start in range(0, len(ends) - 1, 256):
             near, away = sign * ends[start : start + 257][:-1], sign * ends[start + 1 : start + 257]
             size = len(away)
-            rounding, mixed = _on_cells(near[:size], away, k, b, v, u, arithmetic)
+            rounding, weights = _on_cells(near[:size], away, k, b, v, u, arithmetic)
             bounds[start + 1 : start + 1 + size] = np.maximum(bounds[start + 1 : start + 1 + size], rounding)
-            mixing = max(mixing, float(mixed.max()))
+            mixing = max(mixing, float((weights @ np.abs(v)).max()))
+            offset = max(offset, float((weights @ np.abs(u * (v != 0))).max()))
     bounds[0] = bounds[1]
-    return ends, np.maximum.accumulate(bounds) * _SLIP, mixing * _SLIP
+    return ends, np.maximum.accumulate(bounds) * _SLIP, mixing * _SLIP, offset * _SLIP
 
 
 def _on_cells(
     near: np.ndarray, away: np.ndarray, k: np.ndarray, b: np.ndarray, v: np.ndarray, u: np.ndarray, how: Arithmetic
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The formula of the docstring for cells between `near` and `away`, (c,) each."""
+    """The formula of the docstring for cells between `near` and `away`, (c,) each, and bounds of the weights (c, p)."""
     scores = [x[:, None] * k + b for x in (near, away)]  # (c, p) at both ends
     gaps = [s[:, None, :] - s[:, :, None] for s in scores]  # (c, j, l): score_l - score_j
     least = np.minimum(*gaps)
@@ -272,4 +279,4 @@ def _on_cells(
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
     found = (moved * off).sum(axis=1) * share + how.gamma(len(k) + 14) * 2 * weighted * share
     found += 64 * how.smallest * (1 + sizes.max(axis=1)) * len(k)
-    return np.where(good, found, np.inf), (weights * np.abs(v)).sum(axis=1)
+    return np.where(good, found, np.inf), weights

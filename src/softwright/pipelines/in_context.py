@@ -28,8 +28,9 @@ from softwright.build.in_context.nonnegative import nonnegative
 from softwright.build.in_context.reference import observe
 from softwright.build.plan import Plan
 from softwright.built import Built
+from softwright.certify.link_bound import link_certificate
 from softwright.certify.step_bound import gradient_certificate, group_certificate
-from softwright.errors import Faults
+from softwright.errors import Faults, InvalidInput
 
 _SQUARES: dict[str, Callable[[Constants], Blueprint]] = {
     "newton_schulz": newton_schulz,
@@ -235,9 +236,14 @@ def _positive(faults: Faults, name: str, value: Any) -> None:
 
 def _certificate(stack: AttentionStack, target: dict[str, Any]) -> tuple[Any, str]:
     solver, method = stack.settings["solver"], stack.settings["method"]
-    if solver == "gradient" and method in ("least_squares", "ridge"):
-        if stack.settings["scaling"]:
-            return None, "a step is proved for features as given; leave scaling off"
+    if solver == "gradient" and stack.settings["scaling"]:
+        return None, "a step is proved for features as given; leave scaling off"
+    if solver == "gradient" and method in _GENERALISED:
+        try:
+            return link_certificate(stack, target), ""
+        except InvalidInput as error:  # a range without a bound is no fault of the stack
+            return None, error.faults[0]
+    if solver == "gradient":
         return gradient_certificate(stack, target), ""
     if solver == "newton_schulz":
         return group_certificate(stack, target), ""

@@ -339,6 +339,8 @@ def _module(
         ranges.append(block.box if sides is None else sides)
         _check_source(block.network, run if run in _DTYPES else None, layout, ranges[-1], faults)
     faults.raise_if_any()
+    if any(sides is None for sides in ranges):  # one statement for all blocks: all inputs, without any range
+        ranges = [None] * len(ranges)
     parts, bounds, heads = [], [], []
     for block, sides in zip(blocks, ranges, strict=True):
         say(f"block {block.path or type(module).__name__}")
@@ -365,7 +367,7 @@ def _module(
     unproved = "" if math.isfinite(total.exact + total.rounding) else "a block has no range; give box=(low, high)"
     if real and not all(_unchanged(block.network, run) for block in blocks):
         unproved = f"{run} rounds the weights, which no bound on all inputs survives; give a box"
-    inputs = "all inputs, in real arithmetic" if real else "inputs that its LayerNorm can give"
+    inputs = "all inputs, in real arithmetic" if real else modules.NORMALISED
     statement = (
         "every replaced block is within the bound of the block it replaces, the latter in real arithmetic, "
         f"for {inputs if box is None else 'inputs in the box'}"

@@ -6,8 +6,10 @@ heads, so the layer's own code runs unchanged. Two of torch's shortcuts would go
 fused fast path reads linear1 and linear2 itself (`activation_relu_or_gelu = 0` keeps it away), and nested tensors
 lead to it.
 
-The input of such a block is the output of a LayerNorm: |x_i| <= sqrt(d) |gain_i| + |shift_i| whatever the module is
-given, so a bound of the block that includes rounding needs no box from the user.
+The input of such a block is the output of a LayerNorm: in real arithmetic |x_i| <= sqrt(d) |gain_i| + |shift_i|
+whatever the module is given, so a bound of the block that includes rounding needs no box from the user. A LayerNorm
+that runs can leave that range: where a row varies less than its own rounding (1e6 + 0.1 in float32) nothing but
+rounding is normalised. So the certificate names the range and does not say that inputs stay in it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ from softwright.targets.network import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.network_torch import KNOWN, activation_of, read_module
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+NORMALISED = (
+    "inputs with |x_i| <= 1.001 (sqrt(d) |gain_i| + |shift_i|) + 1e-6, where its LayerNorm puts them unless the rows "
+    "it is given are lost in rounding"
+)
 Sides = tuple[np.ndarray, np.ndarray]
 
 
@@ -105,7 +111,7 @@ def _dense(layer: nn.Linear, activation: Activation) -> DenseLayer:
 
 
 def normalised_box(norm: nn.Module) -> Sides | None:
-    """Where the outputs of a LayerNorm over its last axis lie; a thousandth more than the theorem for its rounding."""
+    """Where the outputs of a LayerNorm over its last axis lie, and a thousandth more: NORMALISED."""
     if not isinstance(norm, nn.LayerNorm) or len(norm.normalized_shape) != 1:
         return None
     d = norm.normalized_shape[0]
