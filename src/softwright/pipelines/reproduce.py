@@ -255,7 +255,7 @@ def _memory(clock: _Clock) -> tuple[Rows, dict[str, str]]:
                 "seconds": round(time.monotonic() - started, 3),
             }
         )
-    return rows, {"recalled": ", ".join(f"{row['accuracy']:.4g} of {row['sequences']}" for row in rows)}
+    return rows, {"recalled": ", ".join(f"{row['accuracy']:.2%} of {row['sequences']}" for row in rows)}
 
 
 _EXPERIMENTS: dict[str, Callable[[_Clock], tuple[Rows, dict[str, str]]]] = {
