@@ -67,6 +67,7 @@ def in_context_command(
             names, x, y = _read(data, target, inputs)
             points = x if queries is None else _read_rows(queries, names)
             from softwright.pipelines.in_context import in_context
+            from softwright.pipelines.threads import one_thread
 
             say("building the stack")
             built = in_context(
@@ -74,8 +75,9 @@ def in_context_command(
                 intercept=intercept, dtype=dtype,
             )  # fmt: skip
             say(f"{built.network.depth} layers of attention")
-            answers = built(x=x, y=y, queries=points)
-            coefficients, constant = built.network.fitted(x, y)
+            with one_thread():
+                answers = built(x=x, y=y, queries=points)
+                coefficients, constant = built.network.fitted(x, y)
             peer = _scikit_learn(built, x, y)
             if output is not None:
                 built.save(output)

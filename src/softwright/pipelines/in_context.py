@@ -31,6 +31,7 @@ from softwright.built import Built
 from softwright.certify.link_bound import link_certificate
 from softwright.certify.step_bound import gradient_certificate, group_certificate
 from softwright.errors import Faults, InvalidInput
+from softwright.pipelines.threads import one_thread
 
 _SQUARES: dict[str, Callable[[Constants], Blueprint]] = {
     "newton_schulz": newton_schulz,
@@ -151,7 +152,8 @@ def in_context(
     certificate, unproved = None, "not asked for"
     if certify:
         certificate, unproved = _certificate(stack, target)
-    observed = observe(stack) if sample else None
+    with one_thread():
+        observed = observe(stack) if sample else None
     return Built(stack, _plan(stack, constants, time.monotonic() - started), target, observed, certificate, unproved)
 
 

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
 from softwright.errors import Faults
 from softwright.pipelines.library_sequences import library_sequences
+from softwright.pipelines.threads import one_thread
 from softwright.pipelines.trained import RELU_SEQUENCES, train_clip, train_sequences
 from softwright.report import reproduce_figure
 from softwright.theorems import Construction, find_theorem
@@ -84,15 +84,10 @@ def reproduce(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     done = []
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)  # many small problems: one thread is faster than a pool
-        with threadpool_limits(limits=1):
-            for name in names or _EXPERIMENTS:
-                say(name)
-                done.append(_run(name, folder, trained, say))
-    finally:
-        torch.set_num_threads(threads)
+    with one_thread():
+        for name in names or _EXPERIMENTS:
+            say(name)
+            done.append(_run(name, folder, trained, say))
     return done
 
 
