@@ -40,8 +40,8 @@ from scipy.interpolate import AAA, RBFInterpolator
 from scipy.stats import qmc
 
 import softwright as sw
-from softwright.build.cells import cell_head
-from softwright.build.problem import Problem
+from softwright.approximation.problem import Problem
+from softwright.approximation.strategies.cells import cell_head
 
 FRESH_SEED = 31_415_926
 SHARE_OF_CHEBYSHEV = 0.75

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from softwright.certify.ball_expression import ball_below, evaluate, precision
-from softwright.certify.head_moments import ExactHead
-from softwright.targets.derivative import differentiate
-from softwright.targets.expression import Expression
+from softwright.proof.arithmetic.ball_expression import ball_below, evaluate, precision
+from softwright.proof.models.head_moments import ExactHead
+from softwright.targets.formula.derivative import differentiate
+from softwright.targets.formula.expression import Expression
 
 BITS = 200  # 60 decimal digits
 STEPS = 30

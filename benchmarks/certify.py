@@ -26,14 +26,14 @@ from torch import Tensor
 
 from softwright.attention.head import Axis, Head
 from softwright.attention.network import AttentionNetwork
-from softwright.certify.checker import verify
-from softwright.certify.exact_network import exact_heads
-from softwright.certify.head_moments import ExactHead
-from softwright.certify.prover import certify
-from softwright.certify.question import Certification, pose
+from softwright.checker.verify import verify
 from softwright.domain import Box
 from softwright.fileformat import write_model
-from softwright.targets.expression import Expression
+from softwright.proof.models.exact_heads import exact_heads
+from softwright.proof.models.head_moments import ExactHead
+from softwright.proof.prover import certify
+from softwright.proof.question import Certification, pose
+from softwright.targets.formula.expression import Expression
 
 FRANKE = (
     "0.75*exp(-((9*x-2)**2 + (9*y-2)**2)/4) + 0.75*exp(-(9*x+1)**2/49 - (9*y+1)/10)"

@@ -22,9 +22,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import Lasso, LinearRegression, Ridge
 
 import softwright as sw
-from softwright.attention.multihead import to_multihead
 from softwright.attention.stack import AttentionStack, StackLayer, apply_layer
-from softwright.build.in_context.reference import random_design, reference
+from softwright.methods.multihead import to_multihead
+from softwright.methods.reference import random_design, reference
 
 FAILED: list[str] = []
 
@@ -260,7 +260,7 @@ def step_bound(quick: bool) -> None:
 
 def _link_step_error(stack: AttentionStack, x: np.ndarray, y: np.ndarray, w: np.ndarray, share: np.ndarray) -> float:
     """The same for a link and a step layer of a generalised linear model; `share` of |(w, b)| goes to b."""
-    from softwright.attention.prompts import read_prompt
+    from softwright.methods.prompts import read_prompt
 
     c, d = stack.settings, stack.features
     inside = 1 - 1e-6  # rounded to float32 the norms are kept
@@ -296,7 +296,7 @@ def _step_error(
     stack: AttentionStack, layer: StackLayer, x: np.ndarray, y: np.ndarray, w: np.ndarray, eta: float
 ) -> float:
     """The largest error of a coefficient after the layer, from a stream that holds w; exact sums in long double."""
-    from softwright.attention.prompts import read_prompt
+    from softwright.methods.prompts import read_prompt
 
     prompt = read_prompt(x, y, None, None, stack.settings, stack.dtype, False)
     stream = stack.embed(prompt)

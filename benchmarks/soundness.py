@@ -37,19 +37,19 @@ from ball_ascent import BallError
 from flint import arb
 from scipy.special import lambertw
 
+from softwright.approximation.verb import approximate
 from softwright.attention.head import Head
 from softwright.attention.network import AttentionNetwork
-from softwright.certify.ball_expression import evaluate, precision
-from softwright.certify.certificate import decode_tree, encode_tree, sum_rounded_up
-from softwright.certify.checker import verify
-from softwright.certify.exact_network import exact_heads, float_values
-from softwright.certify.head_moments import ExactHead
-from softwright.certify.probe import worst_points
-from softwright.certify.prover import certify
+from softwright.checker.verify import verify
 from softwright.domain import Box
 from softwright.fileformat import read_model, weights_sha256, write_model
-from softwright.pipelines.approximate import approximate
-from softwright.targets.expression import Expression
+from softwright.proof.arithmetic.ball_expression import evaluate, precision
+from softwright.proof.models.exact_heads import exact_heads, float_values
+from softwright.proof.models.head_moments import ExactHead
+from softwright.proof.prover import certify
+from softwright.proof.search.probe import worst_points
+from softwright.result.certificate import decode_tree, encode_tree, sum_rounded_up
+from softwright.targets.formula.expression import Expression
 
 TARGETS = {
     1: ["sin(3*x)", "abs(x - 0.2)", "exp(-x**2)*cos(2*x)", "sqrt(x + 4)", "where(x < 0.5, x**2, 0.25 + (x - 0.5))"],

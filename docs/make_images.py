@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import softwright as sw
+from softwright.approximation.problem import Problem
+from softwright.approximation.strategies.cells import cell_head
+from softwright.approximation.strategies.pieces import gate_head
 from softwright.attention import Axis, Head
-from softwright.build.cells import cell_head
-from softwright.build.pieces import gate_head
-from softwright.build.problem import Problem
-from softwright.build.transpile.networks import table_for
-from softwright.report.figures import BLUE, GREEN, ORANGE, RED, STYLE
-from softwright.report.in_context_figure import plot_methods
-from softwright.report.transpile_figure import draw_head
-from softwright.targets.activation import Activation
+from softwright.methods.figure import plot_methods
+from softwright.report.style import BLUE, GREEN, ORANGE, RED, STYLE
+from softwright.targets.mlp.activations import Activation
+from softwright.transpiler.figure import draw_head
+from softwright.transpiler.heads import table_for
 
 IMAGES = Path(__file__).resolve().parent / "images"
 COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#8A7A00")

@@ -1,38 +1,49 @@
-"""The layer rule of the design: a module may import from its left, never from its right.
+"""The rooms of the house and what each may import: the table below, and CONTRIBUTING.md shows the same.
 
-    errors, domain, fileformat < targets < attention < build, theorems < certify
-        < export, report < built < pipelines < cli
-
-`attention` is the shared vocabulary that everyone may import. Imports are read from the source with `ast`, those inside
-functions too; only imports for type checkers, which load nothing, are left out.
+Imports are read from the source with `ast`, those inside functions too; only imports for type checkers, which load
+nothing, are left out. A room may always import itself; `proof` has floors of its own.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import softwright
+
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "softwright"
-LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "domain", "fileformat"),
-    ("targets",),
-    ("attention",),
-    ("build", "theorems"),
-    ("certify",),
-    ("export", "report"),
-    ("built",),
-    ("pipelines",),
-    ("sklearn",),
-    ("cli", "__main__"),
-)
-RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-SHARED = "attention"
-CHECKER_MAY_IMPORT = {"fileformat", "errors"}
+LEAVES = "version errors domain precision threads"
+SHARED = f"{LEAVES} fileformat result targets attention proof report"
+ALLOWED: dict[str, str] = {
+    **dict.fromkeys(LEAVES.split(), LEAVES),
+    "fileformat": "errors",
+    "checker": "fileformat errors",
+    "result": f"{LEAVES} fileformat",
+    "targets": f"{LEAVES} fileformat",
+    "attention": f"{LEAVES} targets result.constructed",
+    "proof": f"{LEAVES} targets attention result",
+    "report": f"{LEAVES} result",
+    "approximation": SHARED,
+    "memory": SHARED,
+    "transpiler": SHARED,
+    "methods": SHARED,
+    "theorems": f"{SHARED} approximation memory transpiler methods",
+    "experiments": f"{SHARED} approximation memory transpiler methods theorems",
+    "export": f"{LEAVES} result attention memory.network transpiler.network theorems.tools.network",
+    "sklearn": f"{LEAVES} result attention approximation methods",
+    "cli": f"{SHARED} checker approximation memory transpiler methods theorems experiments export",
+    "__main__": "cli",
+}
+FLOORS_OF_PROOF = ("arithmetic", "models", "search", "closed", "question", "prover")
 PLOTTING = {"matplotlib", "plotly", "seaborn", "bokeh", "altair", "pyplot"}
 LONGEST = 450
+MOST_FILES = 25
+MOST_CROSSINGS = 200
 
 MODULES = sorted(SOURCE.rglob("*.py"))
 
@@ -41,7 +52,7 @@ def _name(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-def _layer(path: Path) -> str:
+def _room(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
@@ -95,16 +106,28 @@ def _own(path: Path) -> Iterator[tuple[int, str]]:
             yield line, ".".join(parts[1:])
 
 
-def _layer_faults(path: Path) -> list[str]:
-    own = _layer(path)
+def _allowed(own: str, name: str) -> bool:
+    """Whether the room `own` may import `name`: its own things, and what its row of the table names."""
+    return any(name == entry or name.startswith(f"{entry}.") for entry in (own, *ALLOWED[own].split()))
+
+
+def _floor(parts: tuple[str, ...] | list[str]) -> int | None:
+    """The floor of a module of `proof`, counted from below."""
+    if len(parts) > 1 and parts[0] == "proof" and parts[1] in FLOORS_OF_PROOF:
+        return FLOORS_OF_PROOF.index(parts[1])
+    return None
+
+
+def _faults(path: Path) -> list[str]:
+    own = _room(path)
+    floor = _floor(path.relative_to(SOURCE).with_suffix("").parts)
     faults = []
     for line, name in _own(path):
-        imported = name.split(".")[0]
-        where = f"{_name(path)}:{line}"
-        if imported not in RANK:
-            faults.append(f"{where} imports softwright.{name}, which belongs to no layer; import from its home module")
-        elif imported != SHARED and RANK[imported] > RANK[own]:
-            faults.append(f"{where} ({own}) imports softwright.{name}, which lies to its right")
+        imported = _floor(name.split("."))
+        if not _allowed(own, name):
+            faults.append(f"{_name(path)}:{line} ({own}) imports softwright.{name}, which its room may not")
+        elif floor is not None and imported is not None and imported > floor:
+            faults.append(f"{_name(path)}:{line} imports softwright.{name}, which lies on a higher floor of proof")
     return faults
 
 
@@ -113,30 +136,49 @@ def test_there_is_something_to_check() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_every_module_has_a_layer_and_imports_from_its_left(path: Path) -> None:
+def test_every_module_imports_only_what_its_room_may(path: Path) -> None:
     if path == SOURCE / "__init__.py":
         # The public face names everything; it must only not load anything before a name is used.
-        assert list(_own(path)) == []
+        assert [name for _, name in _own(path) if not name.startswith("version")] == []
         return
-    assert _layer(path) in RANK, f"{_name(path)} belongs to no layer: give it one in LAYERS"
-    assert _layer_faults(path) == []
+    assert _room(path) in ALLOWED, f"{_name(path)} is in no room: give it one in ALLOWED"
+    assert _faults(path) == []
 
 
-def _checker_modules() -> list[Path]:
-    return sorted((SOURCE / "certify").glob("checker*.py"))
+def test_the_table_has_no_room_that_is_gone() -> None:
+    assert {_room(path) for path in MODULES} - {"__init__"} == set(ALLOWED)
 
 
-@pytest.mark.parametrize("path", _checker_modules(), ids=_name)
-def test_the_checker_stands_alone(path: Path) -> None:
-    # What is proved is proved again by independent code, which shares the file format with the rest and nothing else.
-    siblings = {f"certify.{module.stem}" for module in _checker_modules()}
-    foreign = [
-        (line, name)
-        for line, name in _own(path)
-        if name.split(".")[0] not in CHECKER_MAY_IMPORT and ".".join(name.split(".")[:2]) not in siblings
-    ]
-    assert foreign == []
+@pytest.mark.parametrize("path", sorted((SOURCE / "checker").rglob("*.py")), ids=_name)
+def test_the_checker_needs_no_torch(path: Path) -> None:
     assert not [name for _, name in _imports(path) if name.split(".")[0] == "torch"]
+
+
+def test_contributing_shows_the_same_table() -> None:
+    shown = (SOURCE.parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|$", shown, flags=re.MULTILINE))
+    stated = {room: " ".join(row.split()) for room, row in ALLOWED.items() if room not in LEAVES.split()}
+    assert {room: rows.get(room, "").replace("`", "") for room in stated} == stated
+
+
+def test_no_room_bears_the_name_of_a_public_function() -> None:
+    rooms = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES}
+    assert not rooms & set(softwright.__all__)  # importing such a room would replace the function
+
+
+def test_no_folder_holds_more_files_than_a_reader_can_survey() -> None:
+    sizes = Counter(path.parent for path in [*MODULES, *SOURCE.parent.parent.joinpath("tests").rglob("*.py")])
+    assert {str(folder): size for folder, size in sizes.items() if size > MOST_FILES} == {}
+
+
+def test_imports_that_cross_a_room_stay_few() -> None:
+    crossing = [
+        (_name(path), name)
+        for path in MODULES
+        for name in {name.rpartition(".")[0] or name for _, name in _own(path)}
+        if path.parent != SOURCE and name.split(".")[0] != _room(path) and (SOURCE / name.split(".")[0]).is_dir()
+    ]
+    assert len(crossing) <= MOST_CROSSINGS
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
@@ -145,25 +187,31 @@ def test_modules_are_short_enough_to_read(path: Path) -> None:
     assert lines <= LONGEST, f"{_name(path)} has {lines} lines: one algorithm a file, at most {LONGEST}"
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if _layer(p) not in ("report", "cli")], ids=_name)
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if _room(p) not in ("report", "cli") and p.stem not in ("figure", "details")], ids=_name
+)
 def test_numeric_modules_import_no_plotting_library(path: Path) -> None:
     assert [name for _, name in _imports(path) if PLOTTING & set(name.split("."))] == []
 
 
 def test_the_rule_is_really_read_from_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The test of the test: imports inside functions, relative imports and import_module are all seen.
-    (tmp_path / "build").mkdir()
-    bad = tmp_path / "build" / "bad.py"
+    (tmp_path / "targets").mkdir()
+    bad = tmp_path / "targets" / "bad.py"
     bad.write_text(
         "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n    from softwright.cli import main\n"
-        "def f():\n    from softwright.certify import prover\n"
-        "from ..pipelines import approximate\n"
+        "def f():\n    from softwright.proof import prover\n"
+        "from ..approximation import verb\n"
         "from importlib import import_module\n"
         "import_module('softwright.cli')\n"
         "from softwright import Box\n"
-        "from softwright.attention import Head\n"
+        "from softwright.targets import Table\n"
+        "from softwright.errors import Faults\n"
     )
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)
-    faults = _layer_faults(bad)
-    assert [fault.split(" ")[0] for fault in faults] == [f"build/bad.py:{line}" for line in (5, 6, 8, 9)]
+    assert [fault.split(" ")[0] for fault in _faults(bad)] == [f"targets/bad.py:{line}" for line in (5, 6, 8, 9)]
+    (tmp_path / "proof" / "arithmetic").mkdir(parents=True)
+    low = tmp_path / "proof" / "arithmetic" / "low.py"
+    low.write_text("from softwright.proof.models.formula import models\n")
+    assert len(_faults(low)) == 1

@@ -9,28 +9,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from softwright.approximation.verb import approximate
     from softwright.attention import AttentionNetwork, Head
-    from softwright.built import Built, load
-    from softwright.certify.certificate import Certificate
-    from softwright.certify.checker import verify
+    from softwright.checker.verify import verify
     from softwright.domain import Box
     from softwright.errors import FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
-    from softwright.pipelines.approximate import approximate
-    from softwright.pipelines.in_context import in_context
-    from softwright.pipelines.memorize import memorize
-    from softwright.pipelines.memory_shards import load_shards, save_shards
-    from softwright.pipelines.memory_updates import add_sequences, relabel_sequences, remove_sequences
-    from softwright.pipelines.theorem import theorem
-    from softwright.pipelines.transpile import save_mlp, transpile
+    from softwright.memory.changes import add_sequences, relabel_sequences, remove_sequences
+    from softwright.memory.shards import load_shards, save_shards
+    from softwright.memory.verb import memorize
+    from softwright.methods.verb import in_context
+    from softwright.result.built import Built, load
+    from softwright.result.certificate import Certificate
     from softwright.targets import Expression, Function, Table
+    from softwright.theorems.verb import theorem
+    from softwright.transpiler.verb import save_mlp, transpile
 
 __version__ = "0.1.0"
 
 _HOME = {
     "AttentionNetwork": "softwright.attention",
     "Box": "softwright.domain",
-    "Built": "softwright.built",
-    "Certificate": "softwright.certify.certificate",
+    "Built": "softwright.result.built",
+    "Certificate": "softwright.result.certificate",
     "Expression": "softwright.targets",
     "FileFormatError": "softwright.errors",
     "Function": "softwright.targets",
@@ -39,19 +39,19 @@ _HOME = {
     "SoftwrightError": "softwright.errors",
     "Table": "softwright.targets",
     "ToleranceNotReached": "softwright.errors",
-    "add_sequences": "softwright.pipelines.memory_updates",
-    "approximate": "softwright.pipelines.approximate",
-    "in_context": "softwright.pipelines.in_context",
-    "load": "softwright.built",
-    "load_shards": "softwright.pipelines.memory_shards",
-    "memorize": "softwright.pipelines.memorize",
-    "relabel_sequences": "softwright.pipelines.memory_updates",
-    "remove_sequences": "softwright.pipelines.memory_updates",
-    "save_mlp": "softwright.pipelines.transpile",
-    "save_shards": "softwright.pipelines.memory_shards",
-    "theorem": "softwright.pipelines.theorem",
-    "transpile": "softwright.pipelines.transpile",
-    "verify": "softwright.certify.checker",
+    "add_sequences": "softwright.memory.changes",
+    "approximate": "softwright.approximation.verb",
+    "in_context": "softwright.methods.verb",
+    "load": "softwright.result.built",
+    "load_shards": "softwright.memory.shards",
+    "memorize": "softwright.memory.verb",
+    "relabel_sequences": "softwright.memory.changes",
+    "remove_sequences": "softwright.memory.changes",
+    "save_mlp": "softwright.transpiler.verb",
+    "save_shards": "softwright.memory.shards",
+    "theorem": "softwright.theorems.verb",
+    "transpile": "softwright.transpiler.verb",
+    "verify": "softwright.checker.verify",
 }
 
 __all__ = [

@@ -26,7 +26,7 @@ except ImportError as error:  # the estimators are subclasses of scikit-learn's,
         "softwright.sklearn", ["scikit-learn is missing; install it with: pip install 'softwright[sklearn]'"]
     ) from error
 
-from softwright.pipelines.in_context import in_context
+from softwright.methods.verb import in_context
 
 
 @lru_cache(maxsize=32)

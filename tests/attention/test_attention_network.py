@@ -7,11 +7,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from random_heads import grid_of, heads, rounding_slack, scattered_head, unit_points
 
 from softwright.attention import AttentionNetwork, Axis, Head, SelfAttentionNetwork, SumOfLinear, evaluate
 from softwright.domain import Box
 from softwright.errors import InvalidInput
+from tests.attention.random_heads import grid_of, heads, rounding_slack, scattered_head, unit_points
 
 
 def unit_box(dim: int) -> Box:
@@ -88,7 +88,7 @@ def test_large_batches_are_cut_into_chunks(plane: AttentionNetwork, monkeypatch:
     x = torch.tensor(plane.box.sample(300))
     whole = {engine: plane(x, engine=engine) for engine in ("sdpa", "factorised")}
     monkeypatch.setattr("softwright.attention.layer._CHUNK_ELEMENTS", 100)
-    monkeypatch.setattr("softwright.attention.engines.factorised._CHUNK_ELEMENTS", 100)
+    monkeypatch.setattr("softwright.attention.factorised._CHUNK_ELEMENTS", 100)
     for engine, y in whole.items():
         assert torch.allclose(plane(x, engine=engine), y, rtol=0, atol=1e-13)
 

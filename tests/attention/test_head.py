@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_heads import grid_of, heads, rounding_slack, unit_points
 
 from softwright.attention import Axis, Head, evaluate
 from softwright.errors import InvalidInput
+from tests.attention.random_heads import grid_of, heads, rounding_slack, unit_points
 
 
 def formula(head: Head, t: np.ndarray) -> np.ndarray:

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.attention.multihead import to_multihead
 from softwright.attention.stack import AttentionStack, StackLayer
-from softwright.build.in_context.reference import random_design
-from softwright.pipelines.in_context import SOLVERS
+from softwright.methods.multihead import to_multihead
+from softwright.methods.reference import random_design
+from softwright.methods.verb import SOLVERS
 
 SMALL = {
     "fista": {"steps": 60},
@@ -31,7 +31,7 @@ def _built(method: str, solver: str, **extra: object) -> sw.Built:
 
 def _by_hand(stack: AttentionStack, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """The formula of the module's docstring in NumPy, head by head."""
-    from softwright.attention.prompts import read_prompt
+    from softwright.methods.prompts import read_prompt
 
     prompt = read_prompt(x, y, queries, None, stack.settings, stack.dtype, True)
     stream = {name: tokens[0].numpy() for name, tokens in stack.embed(prompt).items()}

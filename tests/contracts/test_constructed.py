@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright import built as built_module
 from softwright.attention import Constructed, digest_of
 from softwright.fileformat import read_model, write_model
+from softwright.result import built as built_module
 
 _RNG = np.random.default_rng(3)
 _X, _Y = _RNG.normal(size=(30, 2)), _RNG.normal(size=30)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import softwright as sw
-from softwright.build.problem import Fit
-from softwright.report import figures
-from softwright.report.figures import plot_built
+from softwright.approximation import figure as figures
+from softwright.approximation.figure import plot_built
+from softwright.approximation.problem import Fit
 
 LINE = sw.Box(x=(-1, 1))
 PLANE = sw.Box(x=(-1, 1), y=(-1, 1))
@@ -85,9 +85,9 @@ def test_no_global_state() -> None:
 
 
 def test_large_grids_leave_the_dots_out() -> None:
+    from softwright.approximation.plan import make_plan
     from softwright.attention import AttentionNetwork, Axis, Head
-    from softwright.build.plan import make_plan
-    from softwright.built import Built
+    from softwright.result.built import Built
 
     axis = Axis(np.linspace(-40, 40, 45), np.linspace(-1, 1, 45) ** 2)
     head = Head.on_grid([axis, axis], np.zeros((45 * 45, 1)))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from softwright.attention import AttentionNetwork, Head
-from softwright.certify.certificate import Certificate, Part, sum_rounded_up
 from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.report.proof_figure import proof_figure
+from softwright.result.certificate import Certificate, Part, sum_rounded_up
 from softwright.targets import Expression
 
 pytest.importorskip("matplotlib")

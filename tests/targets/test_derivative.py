@@ -9,12 +9,11 @@ from hypothesis import given, settings
 
 from softwright.errors import InvalidInput
 from softwright.targets import Expression, parse
-from softwright.targets.derivative import differentiate
-from softwright.targets.formatting import format_node
-from softwright.targets.nodes import Node, Operation
-from softwright.targets.tape import Tape
-
-from .trees import trees
+from softwright.targets.formula.derivative import differentiate
+from softwright.targets.formula.formatting import format_node
+from softwright.targets.formula.nodes import Node, Operation
+from softwright.targets.formula.tape import Tape
+from tests.targets.trees import trees
 
 POINT = torch.tensor([[0.7, 0.4], [1.3, -0.6], [-0.35, 0.8]], dtype=torch.float64)
 

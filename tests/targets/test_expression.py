@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.targets import Expression, parse
-from softwright.targets.affine import is_affine, is_piecewise_affine
-from softwright.targets.nodes import Node
-from softwright.targets.tape import Tape
-
-from .trees import UnknownValueError, reference, trees
+from softwright.targets.formula.affine import is_affine, is_piecewise_affine
+from softwright.targets.formula.nodes import Node
+from softwright.targets.formula.tape import Tape
+from tests.targets.trees import UnknownValueError, reference, trees
 
 POINTS = np.random.default_rng(0).uniform(-2, 2, (50, 2))
 

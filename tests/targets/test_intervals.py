@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwright.targets import Expression
-from softwright.targets.interval_functions import RULES
-from softwright.targets.intervals import Interval, literal
-from softwright.targets.nodes import OPERATIONS, Constant, Node
-
-from .trees import UnknownValueError, number, reference, trees
+from softwright.targets.formula.interval_functions import RULES
+from softwright.targets.formula.intervals import Interval, literal
+from softwright.targets.formula.nodes import OPERATIONS, Constant, Node
+from tests.targets.trees import UnknownValueError, number, reference, trees
 
 ends = st.one_of(
     st.floats(-3, 3),

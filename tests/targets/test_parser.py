@@ -9,11 +9,10 @@ from hypothesis import given, settings
 
 from softwright.errors import InvalidInput
 from softwright.targets import parse
-from softwright.targets.nodes import Node, Number, Operation, Variable
-from softwright.targets.parser import FUNCTIONS, format_node
-from softwright.targets.tape import Tape
-
-from .trees import trees
+from softwright.targets.formula.nodes import Node, Number, Operation, Variable
+from softwright.targets.formula.parser import FUNCTIONS, format_node
+from softwright.targets.formula.tape import Tape
+from tests.targets.trees import trees
 
 X, Y = Variable("x"), Variable("y")
 ONE, TWO = Number(1.0, "1"), Number(2.0, "2")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from flint import arb
 from hypothesis import strategies as st
 
-from softwright.targets.nodes import Constant, Node, Number, Operation, Variable
+from softwright.targets.formula.nodes import Constant, Node, Number, Operation, Variable
 
 UNARY = [
     "neg",

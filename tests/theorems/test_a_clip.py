@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from theorem_checks import change, check, is_caught
 
 from softwright.errors import InvalidInput
 from softwright.theorems import find_theorem
-from softwright.theorems.interpolation import Points, evaluate_line
+from softwright.theorems.tools.interpolation import Points, evaluate_line
+from tests.theorems.theorem_checks import change, check, is_caught
 
 A1, A2 = find_theorem("A1"), find_theorem("A2")
 _ENDS = st.tuples(st.floats(-50, 50), st.floats(0.01, 60)).map(lambda pair: (pair[0], pair[0] + pair[1]))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from theorem_checks import change, check, is_caught
 
 from softwright.domain import Box
 from softwright.errors import InvalidInput
@@ -14,7 +13,8 @@ from softwright.targets import Expression
 from softwright.theorems import find_theorem
 from softwright.theorems.attention_then_softmax import size_and_slope
 from softwright.theorems.gradient_descent import descend
-from softwright.theorems.hidden_layer import hidden_layer_of
+from softwright.theorems.tools.hidden_layer import hidden_layer_of
+from tests.theorems.theorem_checks import change, check, is_caught
 
 A3, A4, A5, A6 = (find_theorem(label) for label in ("A3", "A4", "A5", "A6"))
 _EPS0 = st.sampled_from([0.5, 1e-2, 1e-6])

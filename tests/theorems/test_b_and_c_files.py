@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 import softwright as sw
 from softwright.attention import Constructed
-from softwright.certify.closed_certificate import EXACT_ARITHMETIC
 from softwright.cli import app
-from softwright.pipelines.theorem import row, sweep_rows
+from softwright.result.closed_form import EXACT_ARITHMETIC
 from softwright.theorems import find_theorem
+from softwright.theorems.verb import row, sweep_rows
 
 SIZES = {
     "B1": {"pieces": 4},

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from theorem_checks import change, check, is_caught
 
-from softwright.certify.theorem_integral import enclose_lp_error, head_ranges
 from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.targets import Expression
 from softwright.theorems import find_theorem
-from softwright.theorems.lp_integral import Singularity, enclose_norm
+from softwright.theorems.cell_error import enclose_lp_error, head_ranges
+from softwright.theorems.tools.lp_integral import Singularity, enclose_norm
+from tests.theorems.theorem_checks import change, check, is_caught
 
 B3, B4 = find_theorem("B3"), find_theorem("B4")
 

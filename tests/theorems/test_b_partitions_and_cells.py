@@ -7,14 +7,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from theorem_checks import change, check, is_caught
 
 from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.theorems import find_theorem
-from softwright.theorems.cell_attention import cross_attention, other_sequence, self_attention
-from softwright.theorems.modulus import Modulus
-from softwright.theorems.network import Attention, CrossAttention, Tokens
+from softwright.theorems.tools.cell_attention import cross_attention, other_sequence, self_attention
+from softwright.theorems.tools.modulus import Modulus
+from softwright.theorems.tools.network import Attention, CrossAttention, Tokens
+from tests.theorems.theorem_checks import change, check, is_caught
 
 B1, B2, B4 = (find_theorem(label) for label in ("B1", "B2", "B4"))
 FORMULAS = ["sin(3*x)*exp(-y**2)", "abs(x) + max(x, y)", "sqrt(x + 1)", "x*y - z", "tanh(5*x), x**2"]

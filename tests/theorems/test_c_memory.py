@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from theorem_checks import change, check, is_caught
 
 from softwright.errors import Faults, InvalidInput
 from softwright.theorems import find_theorem
-from softwright.theorems.exact_network import exact_forward
 from softwright.theorems.memorisation import exact_recall, free_parameters, random_labels, theorem_parameters
-from softwright.theorems.network import Attention, FeedForward, Linear, TheoremNetwork
 from softwright.theorems.permutation_equivariant import equivariant, grid_contexts, lattice_head
-from softwright.theorems.rank_one import rank_one, vocabulary_of
+from softwright.theorems.tools.ball_network import exact_forward
+from softwright.theorems.tools.network import Attention, FeedForward, Linear, TheoremNetwork
+from softwright.theorems.tools.rank_one import rank_one, vocabulary_of
+from tests.theorems.theorem_checks import change, check, is_caught
 
 C4, C5, C6 = (find_theorem(label) for label in ("C4", "C5", "C6"))
 BOTH = pytest.mark.parametrize("theorem", [C4, C6], ids=["C4", "C6"])

@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 import softwright as sw
 from softwright.attention import Constructed
-from softwright.certify.closed_certificate import EXACT_ARITHMETIC
 from softwright.cli import app
 from softwright.errors import InvalidInput
-from softwright.pipelines.library_sequences import library_sequences
-from softwright.pipelines.reproduce import reproduce
-from softwright.pipelines.theorem import row, sweep_rows
+from softwright.experiments.library_sequences import library_sequences
+from softwright.experiments.verb import reproduce
+from softwright.result.closed_form import EXACT_ARITHMETIC
 from softwright.theorems import LABELS, Option, Theorem, find_theorem
-from softwright.theorems.construction import up
-from softwright.theorems.network import Attention, FeedForward, Linear, Softmax, TheoremNetwork, Tokens
+from softwright.theorems.tools.construction import up
+from softwright.theorems.tools.network import Attention, FeedForward, Linear, Softmax, TheoremNetwork, Tokens
+from softwright.theorems.verb import row, sweep_rows
 
 SMALL = {"A1": {"points": 9, "tokens": 4, "dim": 2}, "A2": {"tokens": 5, "heads": 2, "dim": 2}}
 
@@ -194,7 +194,7 @@ def test_reproduce_writes_numbers_and_figures(tmp_path: Path) -> None:
 
 
 def test_reproduce_trains_with_the_published_settings() -> None:
-    from softwright.pipelines import trained
+    from softwright.experiments import trained
 
     assert (trained.EPOCHS, trained.LEARNING_RATE, trained.HIDDEN, trained.BATCH) == (50, 1e-3, 32, 32)
     rng = np.random.default_rng(0)

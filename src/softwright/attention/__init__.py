@@ -1,10 +1,10 @@
 """Formula (0) as data (`Head`), as torch modules (`AttentionNetwork`) and in its explicit self-attention form."""
 
-from softwright.attention.constructed import Constructed, digest_of, load_tensors, tensors_of
 from softwright.attention.head import Axis, Head, evaluate
 from softwright.attention.layer import AttentionLayer, SoftmaxHead
 from softwright.attention.network import DTYPES, ENGINES, AttentionNetwork
 from softwright.attention.self_attention import SelfAttention, SelfAttentionNetwork, SumOfLinear
+from softwright.result.constructed import Constructed, digest_of, load_tensors, tensors_of
 
 __all__ = [
     "DTYPES",

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softwright.attention.constructed import load_tensors
-from softwright.attention.engines.factorised import factorised_head
+from softwright.attention.factorised import factorised_head
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
+from softwright.result.constructed import load_tensors
 
 DTYPES: dict[str, torch.dtype] = {"float64": torch.float64, "float32": torch.float32}
 ENGINES = ("sdpa", "factorised")

@@ -26,10 +26,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from softwright.attention.constructed import load_tensors
-from softwright.attention.guards import Guard
-from softwright.attention.prompts import Prompt, read_prompt
 from softwright.errors import Faults, InvalidInput
+from softwright.methods.guards import Guard
+from softwright.methods.prompts import Prompt, read_prompt
+from softwright.result.constructed import load_tensors
 
 SOURCES = ("data", "query", "fixed")
 Stream = dict[str, Tensor]  # segment -> (batch, tokens, width)
@@ -69,7 +69,7 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """Everything that makes a stack: what the builders of `softwright.build.in_context` return.
+    """Everything that makes a stack: what the builders of `softwright.methods` return.
 
     `read` (D,) is the prediction as a functional of a query token. `coefficient` names a segment and a functional (D,)
     that reads the coefficients of the scaled features at it; the scales are the slot `tau` of the unit tokens. `tail`

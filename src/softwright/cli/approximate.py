@@ -16,7 +16,7 @@ from softwright.cli.screen import print_facts, spinner, warn
 from softwright.errors import Faults, FileFormatError, InvalidInput, ToleranceNotReached
 
 if TYPE_CHECKING:
-    from softwright.built import Built
+    from softwright.result.built import Built
     from softwright.targets import Table
 
 
@@ -124,7 +124,7 @@ def _build(
     target = None if table is None else _load_table(table, inputs, outputs, faults)
     faults.raise_if_any()
 
-    from softwright.pipelines.approximate import approximate
+    from softwright.approximation.verb import approximate
 
     say("checking the input")
     if target is None:

@@ -16,7 +16,7 @@ from softwright.errors import Faults, FileFormatError, InvalidInput
 if TYPE_CHECKING:
     import numpy as np
 
-    from softwright.built import Built
+    from softwright.result.built import Built
 
 _BATCH = 20_000  # rows in memory at a time
 _LISTED = 5

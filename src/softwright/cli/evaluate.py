@@ -14,7 +14,7 @@ from softwright.cli.screen import shown_warnings, spinner, warn
 from softwright.errors import Faults, InvalidInput
 
 if TYPE_CHECKING:
-    from softwright.built import Built
+    from softwright.result.built import Built
 
 _OTHER_COMMANDS = {"memory": "softwright recall", "in_context": "softwright in-context"}
 
@@ -49,7 +49,7 @@ def evaluate_command(
             faults.add(f"{other!r} is not NAME=VALUE; write for example x=0.3")
         faults.raise_if_any()
         with spinner("loading", quiet=as_json) as say, shown_warnings():
-            from softwright.built import load
+            from softwright.result.built import load
 
             built = load(file)
             if built.kind != "approximation":

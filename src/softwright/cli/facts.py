@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from softwright.built import Built
+    from softwright.result.built import Built
 
 _CERTIFICATE_ENTRIES = (
     "norm",

@@ -16,7 +16,7 @@ from softwright.errors import Faults, FileFormatError, InvalidInput
 if TYPE_CHECKING:
     import numpy as np
 
-    from softwright.built import Built
+    from softwright.result.built import Built
 
 _SHOWN = 40  # coefficients printed before the rest is left to --json
 
@@ -66,8 +66,8 @@ def in_context_command(
         with spinner("loading", quiet=as_json) as say:
             names, x, y = _read(data, target, inputs)
             points = x if queries is None else _read_rows(queries, names)
-            from softwright.pipelines.in_context import in_context
-            from softwright.pipelines.threads import one_thread
+            from softwright.methods.verb import in_context
+            from softwright.threads import one_thread
 
             say("building the stack")
             built = in_context(

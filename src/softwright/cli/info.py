@@ -20,8 +20,8 @@ def info_command(
     """Show target, domain, plan, size and error of a stored network."""
     with exit_codes(as_json):
         with spinner("loading", quiet=as_json), shown_warnings():
-            from softwright.built import load
             from softwright.fileformat import read_model
+            from softwright.result.built import load
 
             digest = read_model(file).weights_sha256
             built = load(file)

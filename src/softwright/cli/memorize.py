@@ -59,7 +59,7 @@ def memorize_command(
         with _reading_bar(quiet=as_json) as step:
             texts, labels = read_rows(data, [text, label], step)
         with spinner("loading", quiet=as_json) as say:
-            from softwright.pipelines.memorize import memorize
+            from softwright.memory.verb import memorize
 
             built = memorize(
                 [str(one) for one in texts],
@@ -77,7 +77,7 @@ def memorize_command(
                 if shards is None:
                     built.save(output)
                 else:
-                    from softwright.pipelines.memory_shards import save_shards
+                    from softwright.memory.shards import save_shards
 
                     save_shards(built, output, rows=shards)
             if plot is not None:

@@ -81,10 +81,10 @@ def _asked(texts: list[str]) -> list[str]:
 
 
 def _memory(file: Path) -> Any:
-    from softwright.built import load
+    from softwright.result.built import load
 
     if file.is_dir():
-        from softwright.pipelines.memory_shards import load_shards
+        from softwright.memory.shards import load_shards
 
         return load_shards(file).network
     built = load(file)

@@ -35,7 +35,7 @@ def reproduce_command(
     with exit_codes(as_json):
         if find_spec("matplotlib") is None:
             raise InvalidInput("reproduce", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-        from softwright.pipelines.reproduce import PUBLISHED, reproduce
+        from softwright.experiments.verb import PUBLISHED, reproduce
 
         with spinner("starting", quiet=as_json) as say:
             done = reproduce(names or None, folder, trained=trained, progress=say)

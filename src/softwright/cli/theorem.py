@@ -14,8 +14,8 @@ from softwright.cli.screen import print_facts, spinner
 from softwright.errors import Faults, FileFormatError, InvalidInput
 
 if TYPE_CHECKING:
-    from softwright.built import Built
-    from softwright.pipelines.theorem import Row
+    from softwright.result.built import Built
+    from softwright.theorems.verb import Row
 
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["-h", "--help"]}
 
@@ -49,7 +49,7 @@ def theorem_command(
                 raise FileFormatError(f"{path}: the folder {path.parent} does not exist; create it first")
         if plot is not None and find_spec("matplotlib") is None:
             raise InvalidInput("--plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-        from softwright.pipelines.theorem import row, sweep_rows, theorem
+        from softwright.theorems.verb import row, sweep_rows, theorem
 
         builder = theorem(label)
         if sizes_help:

@@ -14,7 +14,7 @@ from softwright.cli.screen import print_facts, spinner, warn
 from softwright.errors import FileFormatError, InvalidInput, ToleranceNotReached
 
 if TYPE_CHECKING:
-    from softwright.built import Built
+    from softwright.result.built import Built
 
 
 def transpile_command(
@@ -54,7 +54,7 @@ def transpile_command(
             raise InvalidInput("--plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
         sides = None if box is None else _sides(box)
         with spinner("loading", quiet=as_json) as say:
-            from softwright.pipelines.transpile import transpile
+            from softwright.transpiler.verb import transpile
 
             try:
                 built = transpile(file, sides, tol=tol, dtype=dtype, layout=layout, progress=say)

@@ -21,7 +21,7 @@ def verify_command(
     """Re-prove the certificate in a file; VERIFIED, or what fails and where."""
     with exit_codes(as_json):
         with spinner("reading the certificate", quiet=as_json) as say:
-            from softwright.certify.checker import verify
+            from softwright.checker.verify import verify
             from softwright.fileformat import read_model
 
             read_model(file)  # a file that cannot be read is a file error, not a failed proof

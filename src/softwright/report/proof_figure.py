@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.certify.certificate import Certificate, leaf_boxes
 from softwright.errors import InvalidInput
-from softwright.report.figures import STYLE
+from softwright.report.style import STYLE
+from softwright.result.certificate import Certificate, leaf_boxes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from softwright.built import Built
+    from softwright.result.built import Built
 
 ERROR, LIMIT, EDGE = "#0072B2", "#D55E00", "#444444"
 _PANELS = 4  # parts shown of an additive proof

@@ -7,7 +7,7 @@ from typing import Any
 
 from softwright.domain import Box
 from softwright.errors import InvalidInput
-from softwright.targets.expression import Expression
+from softwright.targets.formula.expression import Expression
 from softwright.targets.function import Function
 from softwright.targets.table import Table
 from softwright.targets.target import Target

@@ -6,7 +6,7 @@ Max-Affine Partition, and Universal Approximation", C "Are Transformers with One
 Weight Matrices Universal Approximators?".
 """
 
-from softwright.theorems.construction import Construction
-from softwright.theorems.theorem import LABELS, Option, Theorem, find_theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.theorem import LABELS, Option, Theorem, find_theorem
 
 __all__ = ["LABELS", "Construction", "Option", "Theorem", "find_theorem"]

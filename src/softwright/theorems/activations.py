@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from softwright.errors import Faults
-from softwright.theorems.construction import Construction
-from softwright.theorems.interpolation import Points, check_eps0, check_scores, evaluate_line, telling_places
-from softwright.theorems.network import Attention, Stage, TheoremNetwork, Tokens
-from softwright.theorems.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores, evaluate_line, telling_places
+from softwright.theorems.tools.network import Attention, Stage, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 _SAFE = 1.0 + 1e-12  # rounds the few float64 operations of a recursion upwards
 

@@ -30,10 +30,10 @@ from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.targets import Expression
 from softwright.theorems.activations import Clip, activation_layer
-from softwright.theorems.construction import Construction
-from softwright.theorems.interpolation import Points, check_eps0, check_scores
-from softwright.theorems.network import Linear, Softmax, TheoremNetwork, Tokens
-from softwright.theorems.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores
+from softwright.theorems.tools.network import Linear, Softmax, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 _SAFE = 1.0 + 1e-12
 _MOST_CENTRES = 1024

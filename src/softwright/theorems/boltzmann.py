@@ -33,11 +33,11 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
-from softwright.theorems.balls import Ball, above, digits, precision
-from softwright.theorems.construction import Construction
-from softwright.theorems.exact_network import exact_forward
-from softwright.theorems.network import Attention, TheoremNetwork, Tokens
-from softwright.theorems.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.ball_network import exact_forward
+from softwright.theorems.tools.balls import Ball, above, digits, precision
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 
 MOST_SETS = 20_000
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from softwright.theorems.construction import Construction
 from softwright.theorems.memorisation import OPTIONS, build_memory
-from softwright.theorems.theorem import PAPER_C, Theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.theorem import PAPER_C, Theorem
 
 
 def _construct(**sizes: Any) -> Construction:

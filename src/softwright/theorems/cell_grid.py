@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from softwright.approximation.choose import choose
+from softwright.approximation.formula import Formula
+from softwright.approximation.problem import Budget, OutOfBudget, Problem
 from softwright.attention import AttentionNetwork, Axis, Head
-from softwright.build.choose import choose
-from softwright.build.formula import Formula
-from softwright.build.problem import Budget, OutOfBudget, Problem
 from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets import Expression
-from softwright.theorems.balls import above, precision
-from softwright.theorems.cell_attention import (
+from softwright.theorems.tools.balls import above, precision
+from softwright.theorems.tools.cell_attention import (
     Cells,
     box_points,
     check_beta,
@@ -38,9 +38,9 @@ from softwright.theorems.cell_attention import (
     self_attention,
     telling_points,
 )
-from softwright.theorems.construction import Construction, Rows
-from softwright.theorems.modulus import Modulus, formula_on_box
-from softwright.theorems.theorem import PAPER_B, Option, Theorem
+from softwright.theorems.tools.construction import Construction, Rows
+from softwright.theorems.tools.modulus import Modulus, formula_on_box
+from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
 
 
 def beta_for(cells: int, variables: int, size: float, eps0: float) -> float:

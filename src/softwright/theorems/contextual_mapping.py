@@ -18,11 +18,11 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults, InvalidInput
-from softwright.theorems.balls import Ball, above, digits, precision
-from softwright.theorems.construction import Construction
-from softwright.theorems.exact_network import exact_forward
-from softwright.theorems.network import TheoremNetwork
-from softwright.theorems.rank_one import (
+from softwright.theorems.tools.ball_network import exact_forward
+from softwright.theorems.tools.balls import Ball, above, digits, precision
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.network import TheoremNetwork
+from softwright.theorems.tools.rank_one import (
     SCALES,
     RankOne,
     check_data_sizes,
@@ -31,7 +31,7 @@ from softwright.theorems.rank_one import (
     rank_one,
     vocabulary_of,
 )
-from softwright.theorems.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 
 Context = tuple[frozenset[int], int]  # the tokens seen, and the token that looks
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from softwright.errors import Faults
-from softwright.theorems.cell_attention import cross_attention
 from softwright.theorems.cell_grid import grid_construction
-from softwright.theorems.construction import Construction
 from softwright.theorems.integrable import lp_construction
-from softwright.theorems.theorem import PAPER_B, Option, Theorem
+from softwright.theorems.tools.cell_attention import cross_attention
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
 
 _NORMS = {"sup": 0, "L1": 1, "L2": 2, "L4": 4}
 

@@ -34,10 +34,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.errors import Faults
-from softwright.theorems.construction import Construction
-from softwright.theorems.interpolation import Points, check_eps0, check_scores
-from softwright.theorems.network import Attention, Stage, TheoremNetwork, Tokens
-from softwright.theorems.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores
+from softwright.theorems.tools.network import Attention, Stage, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 _SAFE = 1.0 + 1e-12
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 import numpy as np
 
 from softwright.errors import Faults
-from softwright.theorems.construction import Construction
-from softwright.theorems.network import Attention, TheoremNetwork
-from softwright.theorems.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.network import Attention, TheoremNetwork
+from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 
 FIRST, SECOND = (1, 2, 5, 6), (1, 3, 4, 6)
 QUERY = 0  # the position of the token 1 in both

@@ -38,7 +38,8 @@ from scipy.ndimage import maximum_filter, minimum_filter
 from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets import Expression
-from softwright.theorems.cell_attention import (
+from softwright.theorems.cell_grid import cells_of
+from softwright.theorems.tools.cell_attention import (
     Cells,
     box_points,
     check_beta,
@@ -49,11 +50,10 @@ from softwright.theorems.cell_attention import (
     self_attention,
     telling_points,
 )
-from softwright.theorems.cell_grid import cells_of
-from softwright.theorems.construction import Construction
-from softwright.theorems.lp_integral import Enclosed, Singularity, enclose_norm
-from softwright.theorems.modulus import formula_on_box
-from softwright.theorems.theorem import PAPER_B, Option, Theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.lp_integral import Enclosed, Singularity, enclose_norm
+from softwright.theorems.tools.modulus import formula_on_box
+from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
 
 EXPONENTS = (1, 2, 4)
 _UP = 1.0 + 1e-12

@@ -26,8 +26,8 @@ from softwright.attention import AttentionNetwork
 from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets import Expression
-from softwright.theorems.construction import Construction, Rows
-from softwright.theorems.interpolation import (
+from softwright.theorems.tools.construction import Construction, Rows
+from softwright.theorems.tools.interpolation import (
     EXP_ASSUMPTION,
     MOST_SCORE_ERROR,
     Points,
@@ -39,8 +39,8 @@ from softwright.theorems.interpolation import (
     line_head,
     telling_places,
 )
-from softwright.theorems.network import Attention, TheoremNetwork, Tokens
-from softwright.theorems.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 RADIUS = 5.0  # the paper draws its data uniformly from [-5, 5]
 LIMIT = 100.0  # entries of inputs for which the rounding of float64 is bounded

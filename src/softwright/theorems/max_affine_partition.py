@@ -29,10 +29,10 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
-from softwright.theorems.balls import above, precision
-from softwright.theorems.cell_attention import Cells, check_beta, check_eps0, self_attention
-from softwright.theorems.construction import Construction
-from softwright.theorems.theorem import PAPER_B, Option, Theorem
+from softwright.theorems.tools.balls import above, precision
+from softwright.theorems.tools.cell_attention import Cells, check_beta, check_eps0, self_attention
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
 
 _REACH = 2.0  # rounding is bounded for inputs up to this size
 

@@ -30,11 +30,11 @@ import torch
 from flint import arb
 
 from softwright.errors import Faults
-from softwright.theorems.balls import Ball, above, precision
-from softwright.theorems.construction import Construction
 from softwright.theorems.contextual_mapping import Context, contexts, exact_ids
-from softwright.theorems.network import Attention, FeedForward, TheoremNetwork
-from softwright.theorems.rank_one import (
+from softwright.theorems.tools.balls import Ball, above, precision
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.network import Attention, FeedForward, TheoremNetwork
+from softwright.theorems.tools.rank_one import (
     SCALES,
     RankOne,
     check_data_sizes,
@@ -43,7 +43,7 @@ from softwright.theorems.rank_one import (
     rank_one,
     vocabulary_of,
 )
-from softwright.theorems.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 
 _U = 2.0**-53
 _DIRECTIONS = 64

@@ -32,17 +32,6 @@ from softwright.attention import AttentionNetwork, Head
 from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets import Expression
-from softwright.theorems.construction import Construction, up
-from softwright.theorems.interpolation import (
-    EXP_ASSUMPTION,
-    MOST_SCORE_ERROR,
-    Points,
-    U,
-    check_eps0,
-    check_range,
-    check_scores,
-    evaluate_line,
-)
 from softwright.theorems.interpolation_head import (
     check_shape,
     clip_samples,
@@ -52,8 +41,19 @@ from softwright.theorems.interpolation_head import (
     statement_of,
     weights_and_offsets,
 )
-from softwright.theorems.network import Attention, TheoremNetwork, Tokens
-from softwright.theorems.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.construction import Construction, up
+from softwright.theorems.tools.interpolation import (
+    EXP_ASSUMPTION,
+    MOST_SCORE_ERROR,
+    Points,
+    U,
+    check_eps0,
+    check_range,
+    check_scores,
+    evaluate_line,
+)
+from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 LEAK = 6.0  # beta = log(LEAK/eps0)/D
 FIXED_ROWS = 7  # 1, j, j^2, inner, j inner, first, last

@@ -36,12 +36,12 @@ import numpy as np
 from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets import Expression
-from softwright.theorems.construction import Construction
 from softwright.theorems.memorisation import id_rounding, spread_direction
-from softwright.theorems.modulus import Modulus
-from softwright.theorems.network import FeedForward, TheoremNetwork
-from softwright.theorems.rank_one import SCALES, RankOne, Vocabulary, rank_one
-from softwright.theorems.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.modulus import Modulus
+from softwright.theorems.tools.network import FeedForward, TheoremNetwork
+from softwright.theorems.tools.rank_one import SCALES, RankOne, Vocabulary, rank_one
+from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 
 _GRAIN = 2.0**-24  # thresholds and sampled inputs are multiples of it
 _SHIFT = 8  # the codes start at 8 V steps from 0, so that the scores of all queries are about evenly spread

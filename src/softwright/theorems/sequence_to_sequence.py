@@ -25,9 +25,6 @@ import numpy as np
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.targets import Expression
-from softwright.theorems.construction import Construction
-from softwright.theorems.hidden_layer import HiddenLayer, hidden_layer_of
-from softwright.theorems.interpolation import check_eps0, check_scores
 from softwright.theorems.multi_head import (
     FIXED_ROWS,
     clip_heads,
@@ -36,8 +33,11 @@ from softwright.theorems.multi_head import (
     multi_head_bound,
     token_rows,
 )
-from softwright.theorems.network import Attention, TheoremNetwork, Tokens
-from softwright.theorems.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.hidden_layer import HiddenLayer, hidden_layer_of
+from softwright.theorems.tools.interpolation import check_eps0, check_scores
+from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 _MOST_UNITS = 160  # the second linear map holds N^3 numbers
 _SAFE = 1.0 + 1e-12

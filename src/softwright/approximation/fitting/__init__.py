@@ -1,0 +1,1 @@
+"""What the strategies share: families of heads, searches for keys, least squares."""

@@ -1,0 +1,224 @@
+"""The smallest axis of tokens that resolves given functions of one coordinate.
+
+This is the engine under `spectral`, `affine`, `tensor` and `ridge`: a set of functions of t in [-1, 1] (one column
+each: the outputs of a 1-D target, or slices of a target in several variables) is to be met by one softmax along t
+with free values. Two searches: keys in closed form (`search_uniform`), and keys optimised by variable projection
+(`search_optimised`), which needs fewer tokens and more work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softwright.approximation.fitting.families import (
+    bernstein_axis,
+    chebyshev_points,
+    equidistributed_centres,
+    graded_axis,
+    rule,
+    uniform_axis,
+    uniform_candidates,
+)
+from softwright.approximation.fitting.least_squares import design, lawson_solve, regularisation, ridge_solve
+from softwright.approximation.fitting.variable_projection import optimise_axis
+from softwright.attention.head import Axis
+
+Columns = Callable[[np.ndarray], np.ndarray]  # t (n,) -> (n, q)
+
+
+@dataclass(frozen=True)
+class AxisFit:
+    """An axis, whether its values are affine, its values (p, q) and the sup error on the check points."""
+
+    axis: Axis
+    affine: bool
+    values: np.ndarray
+    error: float
+
+    @property
+    def tokens(self) -> int:
+        return self.axis.tokens
+
+
+class AxisProblem:
+    """Functions of one coordinate, to be met within `tolerance` with values of size up to about `value_cap`.
+
+    `columns` must be scaled so that one tolerance fits all. Samples are cached by size: the target may be expensive.
+    """
+
+    def __init__(
+        self, columns: Columns, tolerance: float, value_cap: float, tick: Callable[[], None] = lambda: None
+    ) -> None:
+        """`tick` is called before every piece of work; it may raise when the time is up."""
+        self.columns, self.tolerance, self.value_cap, self.tick = columns, tolerance, value_cap, tick
+        self._cache: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
+
+    @property
+    def strength(self) -> float:
+        return regularisation(self.tolerance, self.value_cap)
+
+    def samples(self, unknowns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Fit points, their columns, check points, their columns: dense enough for that many unknowns."""
+        size = 1 << max(4, int(np.ceil(np.log2(unknowns + 1))))
+        if size not in self._cache:
+            fit = chebyshev_points(4 * size + 60)
+            check = np.unique(np.concatenate([np.linspace(-1, 1, 14 * size + 201), chebyshev_points(3 * size + 90)]))
+            self._cache[size] = (fit, self.columns(fit), check, self.columns(check))
+        return self._cache[size]
+
+    def fit(self, axis: Axis, affine: bool, sup: bool = False) -> AxisFit:
+        """Values for the axis by least squares; with `sup`, reweighted towards the sup norm when that can rescue it."""
+        self.tick()
+        t, F, check, wanted = self.samples(axis.tokens * (1 + affine))
+        A = design(axis, t, affine)
+        C = design(axis, check, affine)
+        values = ridge_solve(A, F, self.strength)
+        error = float(np.abs(C @ values - wanted).max())
+        if sup and self.tolerance < error <= 2.5 * self.tolerance:
+            better, _ = lawson_solve(A, F, self.strength, 0.97 * self.tolerance)
+            improved = float(np.abs(C @ better - wanted).max())
+            if improved < error:
+                values, error = better, improved
+        return AxisFit(axis, affine, values, error)
+
+
+def _smallest(attempt: Callable[[int], AxisFit], tolerance: float, most: int) -> AxisFit:
+    """Grow the token count by a quarter until `attempt` meets the tolerance, then bisect; the best failure
+    otherwise."""
+    tried: dict[int, AxisFit] = {}
+
+    def good(tokens: int) -> bool:
+        if tokens not in tried:
+            tried[tokens] = attempt(tokens)
+        return tried[tokens].error <= tolerance
+
+    tokens, failed = 1, 0
+    while not good(tokens):
+        if tokens >= most or _hopeless(tried, tolerance, most):
+            return min(tried.values(), key=lambda fit: fit.error)
+        failed, tokens = tokens, min(most, max(tokens + 1, int(tokens * 1.25)))
+    passed = tokens
+    while passed - failed > 1:
+        middle = (passed + failed) // 2
+        if good(middle):
+            passed = middle
+        else:
+            failed = middle
+    return tried[passed]
+
+
+def _hopeless(tried: dict[int, AxisFit], tolerance: float, most: int) -> bool:
+    """Algebraic convergence (a hidden singularity): the observed rate, kept up, would not get there."""
+    history = sorted((tokens, fit.error) for tokens, fit in tried.items())
+    if len(history) < 5 or history[-1][0] < 80:
+        return False
+    (n0, e0), (n1, e1) = history[-4], history[-1]
+    rate = np.log(max(e1, 1e-300) / e0) / np.log(n1 / n0)
+    return bool(rate > -3 and e1 * (most / n1) ** rate > tolerance)
+
+
+def fit_uniform(problem: AxisProblem, tokens: int, affine: bool) -> AxisFit:
+    """The best of the closed-form keys with that many tokens (Bernstein biases are tried when they are few)."""
+    candidates = uniform_candidates(tokens, problem.tolerance, affine)
+    if 2 <= tokens <= 8:
+        candidates += [bernstein_axis(tokens, steepness) for steepness in (0.3, 0.6, 1.0, 2.0)]
+    best = problem.fit(candidates[0], affine)
+    for axis in candidates[1:]:
+        if best.error <= problem.tolerance or (tokens > 60 and best.error > 30 * problem.tolerance):
+            break
+        fit = problem.fit(axis, affine)
+        best = fit if fit.error < best.error else best
+    return best
+
+
+def search_uniform(problem: AxisProblem, affine: bool, most: int = 400) -> AxisFit:
+    """Fewest tokens with keys in closed form: a uniform grid at finite temperature."""
+    return _smallest(lambda tokens: fit_uniform(problem, tokens, affine), problem.tolerance, most)
+
+
+def _compressed(F: np.ndarray, tolerance: float, most: int = 8) -> np.ndarray:
+    """The few combinations of the columns that matter: left singular vectors times singular values."""
+    if F.shape[1] <= 3:
+        return F
+    U, s, _ = np.linalg.svd(F / np.sqrt(F.shape[1]), full_matrices=False)
+    rank = int(np.clip((s > 0.1 * tolerance * np.sqrt(len(F))).sum(), 1, most))
+    return U[:, :rank] * s[:rank]
+
+
+def _starts(problem: AxisProblem, tokens: int, affine: bool, check: np.ndarray, wanted: np.ndarray) -> list[Axis]:
+    """Starting points for variable projection: soft grids, Bernstein, and centres where the target varies."""
+    r, m = rule(problem.tolerance, affine)
+    starts: list[Axis] = []
+    for ratio, margin in ((r, 0.0), (r, -0.5), (r, max(0, m - 1)), (1.3 * r, 1.0)):
+        if tokens - 1 - 2 * margin >= 1:
+            starts.append(uniform_axis(tokens, ratio, margin))
+    starts += [bernstein_axis(tokens, steepness) for steepness in (1.0, 4.0)]
+    slope = np.gradient(wanted, check, axis=0)
+    bend = np.gradient(slope, check, axis=0)
+    for density in (np.sqrt((slope**2).mean(axis=1)), (bend**2).mean(axis=1) ** 0.25):
+        centres = equidistributed_centres(check, density, tokens)
+        if tokens > 1 and np.diff(centres).min() > 1e-9:
+            starts.append(graded_axis(centres, 1.0))
+    for sign in (1, -1):  # graded towards one end
+        centres = np.sort(sign * (1 - 2 * np.exp(np.linspace(0, np.log(1e-3), tokens))))
+        if tokens > 1:
+            starts.append(graded_axis(centres, 1.2))
+    return starts
+
+
+def search_optimised(
+    problem: AxisProblem,
+    affine: bool,
+    below: int,
+    value_limit: float,
+    most_tokens: int = 40,
+    smallest: int = 2,
+    iterations: int = 40,
+    most_starts: int = 10,
+) -> AxisFit | None:
+    """Fewer than `below` tokens, and at most `most_tokens`, with keys optimised by variable projection; None if not
+    found.
+
+    `value_limit` rejects solutions whose values are too large for the dtype asked for.
+    """
+    if below <= smallest:
+        return None
+    t, F, check, wanted = problem.samples(min(64, below * (1 + affine)))
+    F = _compressed(F, problem.tolerance)
+    best: AxisFit | None = None
+
+    def attempt(tokens: int) -> AxisFit | None:
+        for start in _starts(problem, tokens, affine, check, wanted)[:most_starts]:
+            axis = optimise_axis(
+                start,
+                t,
+                F,
+                affine=affine,
+                strength=2 * problem.strength,
+                goal=0.15 * problem.tolerance,
+                iterations=iterations,
+            )
+            fit = problem.fit(axis, affine, sup=True)
+            if fit.error <= problem.tolerance and np.abs(fit.values).max() <= value_limit:
+                return fit
+        return None
+
+    # Small counts cost little and often suffice (a logistic curve is two tokens), so grow from below, then bisect.
+    failed, passed, guess = smallest - 1, min(below, most_tokens + 1), smallest
+    while guess < passed:
+        best = attempt(guess)
+        if best is not None:
+            passed = guess
+        else:
+            failed, guess = guess, max(guess + 1, int(1.35 * guess))
+    while passed - failed > 1:  # also when growth ran into `below`: the counts in between are untried
+        middle = (passed + failed) // 2
+        fit = attempt(middle)
+        if fit is not None:
+            best, passed = fit, middle
+        else:
+            failed = middle
+    return best

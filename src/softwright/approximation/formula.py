@@ -1,0 +1,69 @@
+"""A formula read for its structure: additive terms, and kink functions in the unit frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softwright.approximation.problem import Scalar, Values
+from softwright.domain import Box
+from softwright.targets import Expression
+from softwright.targets.formula.nodes import Node, Operation
+
+
+def additive_terms(node: Node, sign: int = 1) -> list[tuple[int, Node]]:
+    """The terms of a sum with their signs: a - (b + c) gives +a, -b, -c."""
+    if isinstance(node, Operation):
+        if node.name == "neg":
+            return additive_terms(node.arguments[0], -sign)
+        if node.name in ("add", "sub"):
+            left, right = node.arguments
+            return additive_terms(left, sign) + additive_terms(right, sign if node.name == "add" else -sign)
+    return [(sign, node)]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An expression on a box, asked in the unit frame."""
+
+    expression: Expression
+    box: Box
+
+    @property
+    def values(self) -> Values:
+        return lambda t: self.expression(self.box.from_unit(t))
+
+    @property
+    def kinks(self) -> tuple[Scalar, ...]:
+        """Functions whose zero sets hold every break of smoothness."""
+        return tuple(
+            (lambda t, kink=kink: kink.expression(self.box.from_unit(t))[:, 0]) for kink in self.expression.kinks()
+        )
+
+    def split(self) -> tuple[Formula | None, list[Formula]]:
+        """The smooth terms of a one-output formula as one formula (or None), and each term with a kink on its own."""
+        smooth: list[Node] = []
+        rough: list[Formula] = []
+        for sign, node in additive_terms(self.expression.nodes[0]):
+            term = Expression.from_nodes([node if sign > 0 else Operation("neg", (node,))], self.expression.names)
+            if _has_active_kink(Formula(term, self.box)):
+                rough.append(Formula(term, self.box))
+            else:
+                smooth.append(term.nodes[0])
+        if not smooth:
+            return None, rough
+        total = smooth[0]
+        for node in smooth[1:]:
+            total = Operation("add", (total, node))
+        return Formula(Expression.from_nodes([total], self.expression.names), self.box), rough
+
+
+def _has_active_kink(formula: Formula) -> bool:
+    """Whether some kink function can be zero on the box; abs(x + 3) on [-1, 1] has none."""
+    lower, upper = formula.box.lower[None], formula.box.upper[None]
+    for kink in formula.expression.kinks():
+        low, high, _ = kink.expression.enclose(lower, upper)
+        if np.any(low <= 0) and np.any(high >= 0):
+            return True
+    return False

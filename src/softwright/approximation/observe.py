@@ -1,0 +1,96 @@
+"""The independent check: the network that will run, against the target, at points that no builder has seen.
+
+Error hides where builders do not look: a gate of width 1/beta sits between sample points, a corner of the box is missed
+by random points. So the check takes random points, faces and corners, points at the scale of every crossing of the two
+leading scores, and then climbs from the worst points found. The result is a sample (`observed_error`), never a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from softwright.approximation.problem import probe_points
+from softwright.attention import AttentionNetwork, Head
+from softwright.domain import Box
+from softwright.result.observed import Observed
+
+_MOST_PAIRS = 60_000_000  # queries times tokens spent on one check
+
+
+def crossing_points(head: Head, count: int, seed: int) -> np.ndarray:
+    """Unit-frame points at the scale of the gates: where the two leading scores are equal, and beside it."""
+    offsets = np.concatenate([-np.geomspace(0.01, 60, 16), [0.0], np.geomspace(0.01, 60, 16)])
+    if head.dim == 1:
+        order = np.argsort(head.keys[:, 0], kind="stable")
+        keys, biases = head.keys[order, 0], head.biases[order]
+        steps = np.diff(keys)
+        good = np.flatnonzero(steps > 0)[:4000]
+        places = -np.diff(biases)[good] / steps[good]
+        inside = np.abs(places) <= 1
+        points = places[inside, None] + offsets / steps[good][inside, None]
+        return np.clip(points.reshape(-1, 1), -1, 1)
+    if head.tokens < 2:
+        return np.zeros((0, head.dim))
+    points = np.random.default_rng(seed).uniform(-1, 1, (max(20, count // len(offsets)), head.dim))
+    scores = points @ head.keys.T + head.biases
+    leaders = np.argpartition(scores, -2, axis=1)[:, -2:]  # (q, 2)
+    rows = np.arange(len(points))
+    gap = scores[rows, leaders[:, 1]] - scores[rows, leaders[:, 0]]
+    direction = head.keys[leaders[:, 1]] - head.keys[leaders[:, 0]]  # (q, d)
+    square = (direction**2).sum(axis=1)
+    good = square > 0
+    points, gap, direction, square = points[good], gap[good], direction[good], square[good]
+    on_wall = points - (gap / square)[:, None] * direction
+    near = (
+        on_wall[:, None] + (offsets[None, :, None] / square[:, None, None]) * direction[:, None]
+    )  # scores differ by offsets
+    near = near.reshape(-1, head.dim)
+    return near[np.all(np.abs(near) <= 1, axis=1)]
+
+
+def check_points(heads: Sequence[Head], box: Box, count: int, seed: int) -> np.ndarray:
+    """Points of the box (n, d) for one check of heads in the unit frame."""
+    parts = [probe_points(box.dim, count, seed)]
+    if box.dim == 1:
+        parts.append(np.linspace(-1, 1, count)[:, None])
+    parts += [crossing_points(head, max(400, count // 4), seed) for head in heads]
+    return box.from_unit(np.concatenate(parts))
+
+
+def observe(
+    network: AttentionNetwork, target: Callable[[np.ndarray], np.ndarray], *, count: int = 20_000, seed: int = 977
+) -> Observed:
+    """The largest error seen; points are rounded to the network's dtype first, so that both sides see the same
+    input."""
+    box = network.box
+    origin = box.to_unit(network.center.double().numpy())
+    heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in network.heads()]
+    count = int(max(2000, min(count, _MOST_PAIRS // network.tokens)))
+    precision = np.float32 if network.dtype.itemsize == 4 else np.float64
+
+    def inside(points: np.ndarray) -> np.ndarray:
+        cast = points.astype(precision).astype(np.float64)
+        return cast[box.contains(cast)]  # rounding to float32 may step over the edge
+
+    def error_at(points: np.ndarray) -> np.ndarray:
+        return np.abs(network.evaluate(points) - target(points)).max(axis=1)
+
+    points = inside(check_points(heads, box, count, seed))
+    errors = error_at(points)
+    total = len(points)
+    rng = np.random.default_rng(seed)
+    worst = np.argsort(-errors)[:40]
+    best, best_errors = points[worst].copy(), errors[worst].copy()
+    step = 0.05 * box.halfwidth
+    for _ in range(14):  # climb from the worst points with shrinking random steps
+        trial = np.clip(best + step * rng.normal(size=best.shape), box.lower, box.upper)
+        trial = np.clip(trial.astype(precision).astype(np.float64), box.lower, box.upper)
+        trial_errors = error_at(trial)
+        better = trial_errors > best_errors
+        best[better], best_errors[better] = trial[better], trial_errors[better]
+        total += len(trial)
+        step = 0.7 * step
+    top = int(best_errors.argmax())
+    return Observed(float(best_errors[top]), tuple(best[top].tolist()), total)

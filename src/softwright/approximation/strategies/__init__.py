@@ -1,0 +1,1 @@
+"""The strategies of `approximate`, one file per strategy."""

@@ -1,0 +1,254 @@
+"""Two and more variables: tokens on a product grid, values by a Kronecker least-squares solve.
+
+Over a product of axes the softmax factorises into one softmax an axis, so the design matrix is a Kronecker product
+and m^d tokens never form a dense matrix. Along axis i the tokens must resolve every slice t_i -> f(..., t_i, ...);
+slices come from one sample of f on a Chebyshev grid, unfolded along the axis. At most one axis carries affine values,
+which keeps the product structure.
+
+Token counts: for every axis the smallest axis that meets a share of the tolerance is found (keys in closed form, then
+optimised by variable projection), the values are solved for, and the whole is checked on a grid that no fit has seen;
+a miss tightens the shares, a comfortable pass loosens them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
+from softwright.approximation.fitting.edges import merged, zeros_of
+from softwright.approximation.fitting.families import chebyshev_points, rule, uniform_axis
+from softwright.approximation.fitting.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
+from softwright.approximation.problem import Fit, OutOfBudget, Problem, Scalar, probe_points, scaling_of
+from softwright.approximation.strategies.pieces import gate_head
+from softwright.attention.head import Axis, Head
+
+_MOST_SAMPLES = 4_000_000
+_MOST_OPTIMISED = {1: 40, 2: 28, 3: 14}  # tokens an axis beyond which optimising keys takes longer than it is worth
+_CHECK_NODES = {1: 4001, 2: 257, 3: 61, 4: 23, 5: 13, 6: 9}
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A candidate: one axis fit per coordinate, the values tensor (p_1, ..., p_d, m) and its sup error (scaled)."""
+
+    axes: tuple[AxisFit, ...]
+    values: np.ndarray
+    error: float
+
+    @property
+    def tokens(self) -> int:
+        return int(np.prod([axis.tokens for axis in self.axes]))
+
+
+class _Slices:
+    """Slices of the scaled target along each axis, through random points and corners, cached by the axis problem."""
+
+    def __init__(self, problem: Problem, count: int = 80, seed: int = 0) -> None:
+        self.problem = problem
+        points = probe_points(problem.dim, 4000, seed)
+        self.scaling = scaling_of(problem.function(points))
+        self.through = probe_points(problem.dim, count, seed + 1)
+
+    def scaled(self, points: np.ndarray) -> np.ndarray:
+        return (self.problem.function(points) - self.scaling.middle) / self.scaling.scale
+
+    def along(self, axis: int, t: np.ndarray) -> np.ndarray:
+        """(len(t), slices * outputs): the target along one axis through the fixed points."""
+        points = np.repeat(self.through[None], len(t), axis=0)  # (n, slices, d)
+        points[:, :, axis] = t[:, None]
+        return self.scaled(points.reshape(-1, self.problem.dim)).reshape(len(t), -1)
+
+    def on_grid(self, nodes: list[np.ndarray]) -> np.ndarray:
+        mesh = np.meshgrid(*nodes, indexing="ij")
+        points = np.stack([grid.ravel() for grid in mesh], axis=1)
+        return self.scaled(points).reshape(*[len(n) for n in nodes], self.problem.outputs)
+
+
+class _Search:
+    def __init__(self, problem: Problem, optimise: bool, affine: bool, cap: float, most_axis: int) -> None:
+        self.problem, self.optimise, self.affine, self.most_axis = problem, optimise, affine, most_axis
+        self.slices = _Slices(problem)
+        self.relative = min(0.9 * problem.tolerance / self.slices.scaling.scale, 0.5)
+        self.cap = cap
+        d = problem.dim
+        self.check_nodes = [_check_nodes(d, i) for i in range(d)]
+        self.wanted = self.slices.on_grid(self.check_nodes)
+        self.aligned = [_aligned_kinks(problem, i) for i in range(d)]
+        self.column_cache: dict[tuple[int, bytes], np.ndarray] = {}
+
+    def columns(self, axis: int, t: np.ndarray) -> np.ndarray:
+        key = (axis, t.tobytes())
+        if key not in self.column_cache:
+            self.column_cache[key] = self.slices.along(axis, t)
+        return self.column_cache[key]
+
+    def axis_fits(self, share: float, cap: float) -> tuple[list[AxisFit], list[AxisFit]]:
+        """For every axis, the smallest with constant values and (where allowed) with affine values."""
+        d = self.problem.dim
+        fits: tuple[list[AxisFit], list[AxisFit]] = ([], [])
+        for i in range(d):
+            setting = AxisProblem(lambda t, i=i: self.columns(i, t), share, cap, self.problem.budget.check)
+            for affine, found in zip((False, True), fits, strict=True):
+                if affine and not self.affine:
+                    continue
+                gated = self.gated_axis(setting, i) if affine else None
+                fit = gated or search_uniform(setting, affine, self.most_axis)
+                if self.optimise and fit.tokens > 2 and fit.error <= share:
+                    fewer = search_optimised(
+                        setting,
+                        affine,
+                        fit.tokens,
+                        10 * cap,
+                        most_tokens=_MOST_OPTIMISED.get(d, 8),
+                        smallest=max(2, fit.tokens // 4),
+                        iterations=25,
+                        most_starts=8 if d == 2 else 6,
+                    )
+                    fit = fewer or fit
+                found.append(fit)
+        return fits
+
+    def gated_axis(self, setting: AxisProblem, axis: int) -> AxisFit | None:
+        """Hard gates at kinks that stand at the same place in every slice along the axis, if these suffice."""
+        if not self.aligned[axis]:
+            return None
+        knots = np.array(self.aligned[axis])
+        steepness = np.full(len(knots), 4.0 / setting.tolerance)
+        head = gate_head(knots, np.zeros((len(knots) + 1, 1)), np.zeros((len(knots) + 1, 1)), steepness)
+        fit = setting.fit(Axis(head.keys[:, 0], head.biases), True)
+        return fit if fit.error <= setting.tolerance else None
+
+    def solve(self, axes: tuple[AxisFit, ...]) -> _Grid | None:
+        for oversampling in (2.5, 1.6, 1.2):
+            nodes = []
+            for axis in axes:
+                unknowns = axis.tokens * (1 + axis.affine)
+                nodes.append(chebyshev_points(int(np.ceil(oversampling * unknowns)) + (4 if unknowns > 1 else 0)))
+            if np.prod([float(len(n)) for n in nodes]) * self.problem.outputs <= _MOST_SAMPLES:
+                break
+        else:
+            return None
+        matrices = [design(axis.axis, n, axis.affine) for axis, n in zip(axes, nodes, strict=True)]
+        values = kron_ridge_solve(matrices, self.slices.on_grid(nodes), regularisation(self.relative, self.cap))
+        seen = kron_evaluate(
+            [design(axis.axis, n, axis.affine) for axis, n in zip(axes, self.check_nodes, strict=True)], values
+        )
+        return _Grid(axes, values, float(np.abs(seen - self.wanted).max()))
+
+    def coarse(self) -> _Grid | None:
+        """Something to show whatever happens: a plain grid of moderate size."""
+        size = {2: 24, 3: 10, 4: 6}.get(self.problem.dim, 3)
+        axis = uniform_axis(size, rule(self.relative, False)[0], 0.0)
+        if size**self.problem.dim > self.problem.budget.max_tokens:
+            return None
+        return self.solve((AxisFit(axis, False, np.zeros((size, 1)), np.inf),) * self.problem.dim)
+
+    def run(self) -> _Grid | None:
+        """The smallest grid that passes, else the most accurate one found before the attempts or the time ran out."""
+        d = self.problem.dim
+        share, cap = self.relative / (1.5 * d), max(2.0, self.cap ** (1 / d))
+        best = self.coarse()
+        passed: _Grid | None = None
+        for attempt in range(6):
+            self.problem.budget.say(f"grid, attempt {attempt + 1}")
+            try:
+                constant, affine = self.axis_fits(share, cap)
+            except OutOfBudget:
+                break
+            axes = _fewest(constant, affine)
+            tokens = float(np.prod([float(axis.tokens) for axis in axes]))
+            grid = self.solve(axes) if tokens <= self.problem.budget.max_tokens else None
+            if grid is None:
+                break
+            if best is None or grid.error < best.error:
+                best = grid
+            if grid.error <= self.relative:
+                if passed is None or grid.tokens < passed.tokens:
+                    passed = grid
+                if grid.error > 0.35 * self.relative or attempt >= 2:
+                    break
+                share *= 1.6  # a comfortable pass: fewer tokens may do
+            elif passed is not None or any(axis.error > share for axis in axes):
+                break  # the last pass stands; or an axis cannot be resolved (a kink), and tightening will not help
+            else:
+                # The miss says how much to tighten; the cap shrinks too when values near it amplify the axis errors.
+                share *= float(np.clip(0.7 * self.relative / grid.error, 0.1, 0.6))
+                cap = max(2.0, 0.6 * cap)
+        return passed or best
+
+
+def _aligned_kinks(problem: Problem, axis: int) -> list[float]:
+    """Kinks at the same place in all of several slices along the axis (|t_1| e^{t_2} has one at t_1 = 0)."""
+    if not problem.kinks:
+        return []
+    common: list[float] | None = None
+    for through in probe_points(problem.dim, 6, seed=71)[:4]:
+        found: list[float] = []
+        for kink in problem.kinks:
+
+            def along(t: np.ndarray, kink: Scalar = kink, through: np.ndarray = through) -> np.ndarray:
+                points = np.repeat(through[None], len(t), axis=0)
+                points[:, axis] = t
+                return kink(points)
+
+            found += zeros_of(along, samples=401)
+        common = found if common is None else [x for x in common if any(abs(x - y) < 1e-9 for y in found)]
+    return merged(common or [])
+
+
+def _check_nodes(dim: int, axis: int) -> np.ndarray:
+    """Check points along an axis: uniform with the ends, at an irrational offset from any fit's points, plus the
+    ends' sides."""
+    count = _CHECK_NODES.get(dim, 7)
+    inner = np.linspace(-1, 1, count)
+    shifted = inner[:-1] + (np.sqrt(2) - 1 + 0.05 * axis) * (inner[1] - inner[0]) * 0.5
+    return np.unique(np.concatenate([[-1.0, 1.0, -0.999, 0.999], shifted]))
+
+
+def _fewest(constant: list[AxisFit], affine: list[AxisFit]) -> tuple[AxisFit, ...]:
+    """Make the one axis affine that saves most."""
+    axes = list(constant)
+    if affine:
+        savings = [c.tokens / a.tokens for c, a in zip(constant, affine, strict=True)]
+        i = int(np.argmax(savings))
+        if savings[i] > 1:
+            axes[i] = affine[i]
+    return tuple(axes)
+
+
+def grid_head(axes: tuple[AxisFit, ...], values: np.ndarray, scale: float, middle: np.ndarray) -> Head:
+    """The head of a grid candidate: split the affine axis into values and slopes, undo the scaling."""
+    d, m = len(axes), values.shape[-1]
+    slopes: np.ndarray | None = None
+    for i, axis in enumerate(axes):
+        if axis.affine:
+            split = np.moveaxis(values, i, 0)
+            steep = np.moveaxis(split[axis.tokens :], 0, i).reshape(-1, m)
+            values = np.moveaxis(split[: axis.tokens], 0, i)
+            slopes = np.zeros((len(steep), m, d))
+            slopes[:, :, i] = steep * scale
+            break
+    flat = np.ascontiguousarray(values).reshape(-1, m) * scale + middle
+    return Head.on_grid([axis.axis for axis in axes], flat, slopes).centred()
+
+
+def fit_grid(problem: Problem, *, optimise: bool = True, affine: bool = True, cap: float | None = None) -> Fit | None:
+    """One grid head for a smooth target of several variables; None if the samples or tokens would not fit the
+    budget."""
+    most_axis = {1: 400, 2: 120, 3: 60, 4: 30, 5: 16}.get(problem.dim, 12)
+    points = probe_points(problem.dim, 4000, 0)
+    scale = scaling_of(problem.function(points)).scale
+    search = _Search(problem, optimise, affine, cap or problem.value_cap(scale), most_axis)
+    grid = search.run()
+    if grid is None:
+        return None
+    scaling = search.slices.scaling
+    head = grid_head(grid.axes, grid.values, scaling.scale, scaling.middle)
+    shape = " x ".join(str(axis.tokens) for axis in grid.axes)
+    kind = "affine along one axis" if any(axis.affine for axis in grid.axes) else "constant values"
+    keys = "keys optimised by variable projection" if optimise else "keys in closed form"
+    return Fit(
+        [head], grid.error * scaling.scale, "grid", (f"a smooth target: a {shape} grid of tokens, {kind}, {keys}",)
+    )

@@ -1,0 +1,113 @@
+"""Tokens at scattered centres: for tables, and for moderate dimension when nothing better is known.
+
+Centres are picked from the points so that they cover them evenly (farthest-point order); every centre c has the score
+of a Gaussian of common width s, (c / s^2).t - |c|^2 / (2 s^2), and the values, constant or affine, solve one
+least-squares problem. The width is a multiple of the typical distance between neighbouring centres; a few multiples
+are tried on points held out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from softwright.approximation.fitting.least_squares import ridge_solve
+from softwright.approximation.problem import Fit, Problem, probe_points, scaling_of
+from softwright.attention.head import Head
+
+_WIDTHS = (0.7, 1.0, 1.5, 2.2, 3.2)
+_MOST_UNKNOWNS = 1600
+
+
+def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
+    """Indices of `count` points, each farthest from those before it: an even cover in a fixed order."""
+    chosen = [int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))]
+    distance = ((points - points[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < min(count, len(points)):
+        index = int(distance.argmax())
+        if distance[index] == 0:
+            break
+        chosen.append(index)
+        distance = np.minimum(distance, ((points - points[index]) ** 2).sum(axis=1))
+    return np.array(chosen)
+
+
+def _head(centres: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+    keys = centres / width**2
+    return keys, -0.5 * (centres**2).sum(axis=1) / width**2
+
+
+def _design(keys: np.ndarray, biases: np.ndarray, points: np.ndarray, affine: bool) -> np.ndarray:
+    weights = Head(keys, biases, np.zeros((len(keys), 1))).weights(points)
+    if not affine:
+        return weights
+    return np.hstack([weights, *[weights * points[:, i : i + 1] for i in range(points.shape[1])]])
+
+
+def fit_points(
+    points: np.ndarray,
+    values: np.ndarray,
+    problem: Problem,
+    *,
+    strategy: str = "scattered",
+    check: np.ndarray | None = None,
+) -> Fit:
+    """Fewest scattered tokens that meet the tolerance at the given points (n, d), values (n, m).
+
+    With `check`, points held out: the error counts the problem's function there as well.
+    """
+    d = points.shape[1]
+    scaling = scaling_of(values)
+    F = (values - scaling.middle) / scaling.scale
+    relative = min(0.9 * problem.tolerance / scaling.scale, 0.5)
+    strength = 0.3 * relative / problem.value_cap(scaling.scale)
+    wanted = None if check is None else (problem.function(check) - scaling.middle) / scaling.scale
+    best: Fit | None = None
+    tokens = 2
+    order = farthest_points(points, min(len(points), _MOST_UNKNOWNS))
+    while True:
+        if best is not None and problem.budget.exhausted:
+            break
+        problem.budget.say(f"{tokens} scattered tokens")
+        for affine in (True, False):
+            if tokens * (1 + d * affine) > min(len(points), _MOST_UNKNOWNS):
+                continue
+            centres = points[order[:tokens]]
+            spacing = _spacing(centres)
+            for multiple in _WIDTHS:
+                keys, biases = _head(centres, multiple * spacing)
+                A = _design(keys, biases, points, affine)
+                v = ridge_solve(A, F, strength)
+                error = float(np.abs(A @ v - F).max())
+                if check is not None and wanted is not None:
+                    error = max(error, float(np.abs(_design(keys, biases, check, affine) @ v - wanted).max()))
+                if best is None or error * scaling.scale < best.error:
+                    N = len(centres)
+                    slopes = None
+                    if affine:
+                        slopes = np.stack([v[N * (i + 1) : N * (i + 2)] for i in range(d)], axis=2) * scaling.scale
+                    head = Head(keys, biases, v[:N] * scaling.scale + scaling.middle, slopes)
+                    kind = "affine" if affine else "constant"
+                    reason = f"{N} tokens at scattered centres, {kind} values, width {multiple:g} spacings"
+                    best = Fit([head.centred()], error * scaling.scale, strategy, (reason,))
+                if best.error <= relative * scaling.scale:
+                    return best
+        limit = min(len(order), problem.budget.max_tokens, _MOST_UNKNOWNS)
+        if tokens >= limit:
+            break
+        tokens = min(limit, int(np.ceil(1.6 * tokens)))
+    if best is None:
+        raise RuntimeError("at least one token was tried")
+    return best
+
+
+def _spacing(centres: np.ndarray) -> float:
+    if len(centres) < 2:
+        return 1.0
+    return float(np.median(KDTree(centres).query(centres, k=2)[0][:, 1]))
+
+
+def fit_scattered(problem: Problem, samples: int = 4000) -> Fit:
+    """Scattered tokens for a function that can be asked anywhere."""
+    points = probe_points(problem.dim, samples, seed=31)
+    return fit_points(points, problem.function(points), problem, check=probe_points(problem.dim, samples, seed=32))

@@ -1,0 +1,84 @@
+"""Tables: values at given points, met at those points.
+
+A regular grid keeps its product structure: along every axis the smallest uniform (or optimised) axis of tokens that
+meets the unfolded data is found, and the values solve one Kronecker least-squares problem on the grid itself.
+Scattered points take scattered tokens. Both measure the error at the table's points; between them the head is smooth
+and nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
+from softwright.approximation.fitting.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
+from softwright.approximation.problem import Fit, Problem, affine_fit, scaling_of
+from softwright.approximation.strategies.grid import grid_head
+from softwright.approximation.strategies.scattered import fit_points
+from softwright.domain import Box
+from softwright.targets import Table
+
+
+class _AxisData(AxisProblem):
+    """An axis problem that knows its functions only at the table's own coordinates."""
+
+    def __init__(self, t: np.ndarray, columns: np.ndarray, tolerance: float, value_cap: float) -> None:
+        super().__init__(lambda s: columns, tolerance, value_cap)
+        self.t, self.data = t, columns
+
+    def samples(self, unknowns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return self.t, self.data, self.t, self.data
+
+
+def _axis_fit(t: np.ndarray, columns: np.ndarray, tolerance: float, cap: float) -> AxisFit:
+    if len(t) == 1:
+        return search_uniform(_AxisData(t, columns, np.inf, cap), False, 1)
+    setting = _AxisData(t, columns, tolerance, cap)
+    fit = search_uniform(setting, False, min(len(t), 200))
+    fewer = search_optimised(setting, False, fit.tokens, 10 * cap, most_tokens=min(16, len(t) // 3), iterations=25)
+    return fewer or fit
+
+
+def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
+    """Heads that meet the table at its points."""
+    points, values = box.to_unit(table.points), table.values
+    trivial = affine_fit(problem, points, values)
+    if trivial is not None:
+        return trivial
+    if table.axes is None or len(table.axes) > 4:
+        return fit_points(points, values, problem)
+    scaling = scaling_of(values)
+    d, m = len(table.axes), values.shape[1]
+    nodes = [(axis - c) / h for axis, c, h in zip(table.axes, box.center, box.halfwidth, strict=True)]
+    order = np.lexsort(table.points.T[::-1])  # rows in C order of the axes, whatever order the table came in
+    F = ((values[order] - scaling.middle) / scaling.scale).reshape(*[len(n) for n in nodes], m)
+    relative = min(0.9 * problem.tolerance / scaling.scale, 0.5)
+    cap = problem.value_cap(scaling.scale)
+    share, best = relative / (1.5 * d if d > 1 else 1.0), None
+    for _ in range(5):
+        problem.budget.check()
+        problem.budget.say("fitting the table axis by axis")
+        axes = tuple(
+            _axis_fit(nodes[i], np.moveaxis(F, i, 0).reshape(len(nodes[i]), -1), share, max(2.0, cap ** (1 / d)))
+            for i in range(d)
+        )
+        matrices = [design(axis.axis, n, axis.affine) for axis, n in zip(axes, nodes, strict=True)]
+        solved = kron_ridge_solve(matrices, F, regularisation(relative, cap))
+        error = float(np.abs(kron_evaluate(matrices, solved) - F).max())
+        if best is None or error < best[0]:
+            best = (error, axes, solved)
+        if error <= relative:
+            break
+        share *= float(np.clip(0.6 * relative / error, 0.02, 0.5))
+    if best is None:
+        raise RuntimeError("at least one grid was tried")
+    error, axes, solved = best
+    shape = " x ".join(str(axis.tokens) for axis in axes)
+    source = " x ".join(str(len(n)) for n in nodes)
+    reason = f"a table on a {source} grid: a {shape} grid of tokens, met at the table's points"
+    fit = Fit([grid_head(axes, solved, scaling.scale, scaling.middle)], error * scaling.scale, "spectral", (reason,))
+    return (
+        fit
+        if fit.error <= problem.tolerance
+        else min((fit, fit_points(points, values, problem)), key=lambda f: f.error)
+    )

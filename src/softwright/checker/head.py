@@ -1,0 +1,296 @@
+"""A softmax head on a box in ball arithmetic: Taylor model and rounding bound.
+
+Model. On t = c + r s, |s_i| <= 1, a head is N/D with N = sum_j u_j(s) W_j e^{y_j(s)}, D = sum_j W_j e^{y_j(s)},
+W_j = e^{score at c}, y_j = (k_j - kbar).(r s), u_j = v_j + G_j t - vbar(s); the key kbar and the affine vbar are free.
+The Taylor coefficients are moments of k_j - kbar: one product of ball matrices for many boxes, with the keys taken from
+a fixed middle, then times the series of e^{-(kbar - middle).(r s)}, which moves them to kbar and cancels in N/D. With
+rho_j = |k_j - kbar|.r and tail(x) = sum_{k>p} x^k/k! <= min(e^x, x^(p+1)/(p+1)! (p+2)/(p+2-x)) the polynomials miss
+
+    e_D = sum W_j tail(rho_j),    e_N = sum W_j (|u_j| tail(rho_j) + |linear part of u_j| rho_j^p/p!),
+
+and the quotient Q of the polynomials as power series obeys, with D(s) >= D_0 e^{-|D|_1/D_0} = D_min by Jensen,
+
+    |N/D - Q| <= (e_N + e_D |Q| + sum_{k+l>p} |Q|_k |D|_l) / D_min.
+
+Tokens whose weight stays tiny against another's on a whole region are left out there; with T a bound of the sum of
+their softmax weights this moves g by at most T (max|v| + |g|).
+
+Rounding (u unit roundoff, gamma_n = n u/(1 - n u); any order of summation, fused or not). t is rounded twice, a score
+is a sum of d + 1 products, the largest score is subtracted, exp errs by EXP_ULPS, blocks of keys are joined by
+rescaling:
+
+    theta_j = gamma_{d+1}(|k_j||t| + |b_j|) + (2u + u^2)|k_j - kbar||t| + u (s_max - s_j) + exps,   eps = e^theta - 1,
+    |fl(g) - g| <= [sum w eps |v - g| + sum w (1 + eps) dv]/(1 - tau) + gamma_n (sum w (1 + eps)|v|/(1 - tau) + |g|)
+
+and smaller terms, with tau = sum w eps and w <= omega = W e^rho/D_min. (What t's rounding does to all scores alike
+cancels: hence k_j - kbar.) dv is the rounding of affine values; n counts the kept tokens and the rescalings: rounding
+to nearest errs by no more than the smaller of two addends, so terms of negligible total weight L cost at most
+8 L (max|v| + |g|) and are not counted. The axis-by-axis engine computes the head whose biases are sums over the axes,
+by d small softmaxes: its own theta and n.
+Assumed of the run: IEEE arithmetic, rounded to nearest (subnormal numbers may be flushed), EXP_ULPS and KEY_BLOCK.
+
+Coefficients are balls. Quantities that only bound errors are sums, products and quotients of non-negative numbers,
+computed in float64 and then passed through `above`, which covers 2^20 roundings of each, and underflows (parameters are
+below 1e100). Assumed for them: IEEE arithmetic, and that NumPy's exp, expm1 and power are right to 2^-32.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, arb_poly, ctx
+
+from softwright.checker.parser import require
+from softwright.checker.taylor import (
+    NOTHING,
+    ONE,
+    ZERO,
+    Model,
+    Parts,
+    Space,
+    dot,
+    norms,
+    plus,
+    total,
+    truncated,
+)
+
+UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
+SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126}
+EXP_ULPS = {"float64": 4, "float32": 32}  # torch's kernels are specified to 1 and, in float32 attention, 20
+KEY_BLOCK = 128  # keys between two rescalings; torch's fused CPU attention takes 512
+LARGEST_EXPONENT = 600.0  # e^600 is a float64; a box with a larger one is not proved and will be bisected
+
+
+def exact(x: Any) -> arb:
+    return arb(float(x))
+
+
+def above(x: Any) -> Any:
+    """An upper bound of non-negative exact values from their float64 results."""
+    return x * (1.0 + 2.0**-30) + 1e-200
+
+
+def ceiling(x: arb) -> float:
+    return math.nextafter(float(abs(x).upper()), math.inf)
+
+
+class Head:
+    """One head on the variables `columns`, in real arithmetic; `sizes` are its axes if it is run axis by axis."""
+
+    def __init__(self, data: dict[str, np.ndarray], sizes: list[int] | None, columns: list[int], dtype: str) -> None:
+        keys, biases, self.values = (data[name].astype(float) for name in ("keys", "biases", "values"))
+        slopes = data["slopes"].astype(float) if "slopes" in data else np.zeros((*self.values.shape, keys.shape[1]))
+        others = [i for i in range(keys.shape[1]) if i not in columns]
+        require(not keys[:, others].any() and not slopes[:, :, others].any(), "a part leaves out a variable it needs")
+        self.sizes, self.dtype, self.affine = sizes, dtype, "slopes" in data
+        self.bias, self.bias_size = [exact(b) for b in biases], np.abs(biases)
+        if sizes is not None:  # the bias is the sum over the axes of differences to the grid's corner
+            lines = [tuple(slice(None) if j == i else 0 for j in range(len(sizes))) for i in range(len(sizes))]
+            grid, grid_keys = biases.reshape(sizes), keys.reshape(*sizes, -1)
+            for i, line in enumerate(lines):
+                along = grid_keys[line][:, i].reshape([-1 if j == i else 1 for j in range(len(sizes))])
+                require(np.array_equal(grid_keys[..., i], np.broadcast_to(along, sizes)), "a grid head is not a grid")
+            steps = list(product(*[[exact(b) - self.bias[0] for b in grid[line]] for line in lines]))
+            self.bias = [total(step) for step in steps]
+            self.bias_size = np.array([ceiling(total(map(abs, step))) for step in steps])
+        self.keys, self.float_bias = np.ascontiguousarray(keys[:, columns]), np.array([float(b) for b in self.bias])
+        self.sloped = [n for n, i in enumerate(columns) if slopes[:, :, i].any()]
+        self.slopes = np.ascontiguousarray(slopes[:, :, [columns[n] for n in self.sloped]])  # (N, m, sloped)
+        self.middle = [exact(x) for x in (self.keys.max(axis=0) + self.keys.min(axis=0)) / 2]
+        factors = np.concatenate([self.values, self.slopes.reshape(len(keys), -1)], axis=1)  # (N, m + m * sloped)
+        self.factors = [[exact(x) for x in column] for column in factors.T]
+        self.exact_keys = [[exact(k) for k in column] for column in self.keys.T]
+        self.extent = self.largest = 0.0
+        self.rows: tuple[int, list[list[arb]]] = (0, [])
+
+    def measure(self, reach: np.ndarray) -> None:
+        """Bounds of |k||t| + |b| and of |v| + |G||t| for |t| <= reach, and at least of |k| and |G|: for underflows."""
+        reach = np.maximum(reach, 1.0)
+        self.extent = float(above(np.max(np.abs(self.keys) @ reach + 2 * self.bias_size + np.abs(self.float_bias))))
+        self.largest = float(above(np.max(np.abs(self.values) + np.abs(self.slopes) @ reach[self.sloped])))
+
+    def monomials(self, space: Space) -> list[list[arb]]:
+        """(k_j - middle)^alpha/alpha! for every token, at the precision of the moment."""
+        if self.rows[0] != ctx.prec:
+            columns = [[k - m for k in keys] for keys, m in zip(self.exact_keys, self.middle, strict=True)]
+            self.rows = (ctx.prec, [space.powers(kappa, True) for kappa in zip(*columns, strict=True)])
+        return self.rows[1]
+
+
+class View:
+    """The tokens of a head that matter on a region; `dropped` bounds the sum of the softmax weights of the others."""
+
+    def __init__(self, head: Head, index: np.ndarray, dropped: float) -> None:
+        self.head, self.index, self.dropped = head, index, dropped
+        self.keys, self.values, self.slopes = head.keys[index], head.values[index], head.slopes[index]
+
+    def narrowed(self, c: list[arb], r: list[arb], smallest: float) -> View:
+        """Leave out tokens whose weight stays below `smallest` on the box c +- r. Floats propose, balls prove."""
+        head, at, reach = self.head, np.array(list(map(float, c))), np.array(list(map(float, r)))
+        bias = head.float_bias[self.index]
+        best = int(np.argmax(self.keys @ at + bias))
+        away = self.keys - self.keys[best]
+        far = away @ at + np.abs(away) @ reach + bias - bias[best] < math.log(smallest)
+        if 4 * np.count_nonzero(far) < len(far):  # large batches of boxes with the same tokens are worth more
+            return self
+        dropped, top = self.dropped, int(self.index[best])
+        for j in self.index[far].tolist():  # w_j <= e^{s_j - s_top}, whatever the other tokens do
+            step = [keys[j] - keys[top] for keys in head.exact_keys]
+            gap = head.bias[j] - head.bias[top] + dot(step, c) + dot(map(abs, step), r)
+            dropped += ceiling(gap.exp())
+        return View(head, self.index[~far], float(above(dropped)))
+
+    def on_boxes(
+        self, space: Space, boxes: list[tuple[list[arb], list[arb]]], allowed: float
+    ) -> Iterator[tuple[list[Model], list[float], list[float]]]:
+        """For each box (c, r): models of the outputs, bounds of their rounding errors and of their moduli.
+
+        `allowed` is the rounding error that is claimed; it only decides which tokens are worth counting.
+        """
+        head, tokens = self.head, self.index.tolist()
+        score = arb_mat([*([keys[j] for j in tokens] for keys in head.exact_keys), [head.bias[j] for j in tokens]])
+        factors = [[column[j] for j in tokens] for column in head.factors]
+        shifted, stack = [], []
+        for row in (arb_mat([[*c, ONE] for c, _ in boxes]) * score).tolist():
+            top = exact(max(map(float, row)))
+            z = [s - top for s in row]
+            W = [x.exp() for x in z]
+            shifted.append(np.array(list(map(float, z))))
+            stack += [W, *(list(map(operator.mul, W, factor)) for factor in factors)]
+        rows, count = head.monomials(space), 1 + len(factors)
+        moments = (arb_mat(stack) * arb_mat([rows[j] for j in tokens])).tolist()
+        for b, (c, r) in enumerate(boxes):
+            scale, own = space.powers(r), moments[b * count : (b + 1) * count]
+            drift = [float(own[0][n] / own[0][0]) for n in space.first]  # near the softmax mean of k - middle
+            kbar = np.array([float(m) + x for m, x in zip(head.middle, drift, strict=True)])
+            tilt, step = [arb_poly([1])], [(m - exact(k)) * x for m, k, x in zip(head.middle, kbar, r, strict=True)]
+            slant = space.linear(ZERO, step)[1]
+            for k in range(1, space.degree + 1):
+                tilt.append(tilt[-1] * slant * (ONE / k))
+            series = [space.multiply(tilt, space.polynomial(list(map(operator.mul, row, scale)))) for row in own]
+            yield self._quotient(space, c=c, r=r, z=shifted[b], series=series, kbar=kbar, allowed=allowed)
+
+    def _quotient(
+        self,
+        space: Space,
+        *,
+        c: list[arb],
+        r: list[arb],
+        z: np.ndarray,
+        series: list[Parts],
+        kbar: np.ndarray,
+        allowed: float,
+    ) -> tuple[list[Model], list[float], list[float]]:
+        head, p, m = self.head, space.degree, self.values.shape[1]
+        radius, reach = (
+            np.array(list(map(ceiling, r))),
+            np.array([ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)]),
+        )
+        kappa = np.abs(self.keys - kbar)
+        rho = (kappa @ radius) * (1 + 2.0**-48)
+        slack = np.abs(z) * 2.0**-50
+        exponent = np.nextafter(z + slack + rho, np.inf)
+        weight = np.exp(z + slack)
+        raised = np.where(
+            exponent < LARGEST_EXPONENT, np.exp(np.minimum(exponent, LARGEST_EXPONENT)), np.inf
+        )  # W e^rho
+        small = np.minimum(rho, p / 2)
+        last = small**p / math.factorial(p)
+        tails = np.where(rho < p / 2, weight * last * small * (p + 2) / ((p + 1) * (p + 2 - small)), raised)
+        last = np.where(rho < p / 2, weight * last, raised)
+        D, inverse = series[0], ONE / series[0][0][0]
+        D_norms = norms(D)
+        D_min = D[0][0] * (-D_norms[1] * inverse).exp()
+        e_D = arb(float(above(tails.sum())))
+        models, run = [], []
+        for o in range(m):
+            N, at = series[1 + o], 1 + m + o * len(head.sloped)
+            rise, base, doubt = [ZERO] * space.dim, self.values[:, o], np.abs(self.values[:, o])
+            for G, slopes, i in zip(series[at : at + len(head.sloped)], self.slopes[:, o].T, head.sloped, strict=True):
+                N = plus(N, space.multiply(space.linear(c[i], [r[i] if i == k else ZERO for k in range(space.dim)]), G))
+                rise[i] = exact(G[0][0] * r[i] * inverse)
+                base, doubt = base + slopes * float(c[i]), doubt + np.abs(slopes * float(c[i]))
+            constant = exact(N[0][0] * inverse)
+            vbar = space.linear(constant, rise)
+            N = list(map(operator.sub, N, space.multiply(vbar, D)))
+            lean = np.zeros(len(z))  # bound of the modulus of the part of u_j that is linear in s
+            for slopes, i in zip(self.slopes[:, o].T, head.sloped, strict=True):
+                term = slopes * float(r[i])
+                lean += np.abs(term - float(rise[i])) + 2.0**-50 * (np.abs(term) + abs(float(rise[i])))
+            deviation = np.abs(base - float(constant)) + lean + 2.0**-48 * (doubt + abs(float(constant)))
+            e_N = arb(float(above(tails @ deviation + last @ lean)))
+            Q: Parts = []
+            for k in range(p + 1):
+                Q.append((N[k] - sum((D[j] * Q[k - j] for j in range(1, k + 1)), NOTHING)) * inverse)
+            Q_norms = norms(Q)
+            error = (e_N + e_D * total(Q_norms) + truncated(Q_norms, D_norms)) / D_min
+            offset = total(Q_norms) + error  # |g - vbar|
+            size = offset + total(norms(vbar))
+            far = arb(self.dropped) * (arb(head.largest) + size)
+            models.append(Model(space, plus(Q, vbar), error + far))
+            run.append((deviation, ceiling(offset + far), ceiling(size + far)))
+        omega = raised * ceiling(ONE / D_min)
+        gaps = max(float(exponent.max()), 0.0) + rho - (z - slack)
+        errors = self._rounding(reach=reach, omega=omega, gaps=gaps, kappa=kappa, kbar=kbar, run=run, allowed=allowed)
+        return models, errors, [size for _, _, size in run]
+
+    def _rounding(
+        self,
+        *,
+        reach: np.ndarray,
+        omega: np.ndarray,
+        gaps: np.ndarray,
+        kappa: np.ndarray,
+        kbar: np.ndarray,
+        run: list[tuple[np.ndarray, float, float]],
+        allowed: float,
+    ) -> list[float]:
+        """|fl(g) - g| of each output: w <= omega, s_max - s <= gaps, |t| <= reach; run: |v - vbar|, |g - vbar|, |g|."""
+        head, d, N = self.head, len(reach), len(self.head.bias)
+        u, tiny, sizes = UNIT[head.dtype], SMALLEST_NORMAL[head.dtype], head.sizes
+        twice, ulps = 2 * u + u * u, 2 * EXP_ULPS[head.dtype] * u
+
+        def gamma(n: int) -> float:
+            return n * u / (1 - n * u)
+
+        rescalings = 0 if sizes else (N - 1) // KEY_BLOCK
+        exps = (len(sizes) if sizes else rescalings + 1) * ulps / (1 - ulps) + rescalings * gamma(1)
+        per_score = gamma(2 if sizes else d + 1) * (1 + twice)
+        worst = (
+            per_score * head.extent + twice * (head.extent + np.abs(kbar) @ reach) + 2 * tiny * (d + 1 + head.extent)
+        )
+        # Tokens of negligible weight: `lost` bounds what the run network may give to them all.
+        order = np.argsort(omega)
+        inflated = np.exp(min(3 * worst + exps + 4 * u * head.extent, LARGEST_EXPONENT))
+        running = above((self.dropped + np.concatenate([[0.0], np.cumsum(omega[order])])) * inflated)
+        first = max(int(np.searchsorted(running[:-1], allowed / (8192 * (1 + head.largest)), side="right")) - 1, 0)
+        lost, kept = float(running[first]), order[first:]
+        w, size = omega[kept], np.abs(self.keys[kept]) @ reach + head.bias_size[self.index[kept]]
+        theta = per_score * size + twice * (kappa[kept] @ reach) + u * (gaps[kept] + 2 * worst) + exps
+        eps = np.expm1(above(theta + 2 * tiny * (d + 1 + head.extent)))
+        tau = float(above(lost + w @ eps))
+        no_overflow = N * head.largest < 2.0**120 and worst < LARGEST_EXPONENT / 8  # so scores stay below 2^120, too
+        if not (tau < 0.5 and lost < 0.004 and N * u < 0.1 and no_overflow):
+            return [math.inf] * len(run)
+        grown = w * (1 + eps) / (1 - tau)
+        results = []
+        for o, (deviation, offset, modulus) in enumerate(run):
+            spread = (w * eps) @ (deviation[kept] + offset) / (1 - tau)
+            lift = np.abs(self.slopes[kept, o]) @ reach[head.sloped]
+            values = grown @ (np.abs(self.values[kept, o]) + lift * (1 + twice))
+            wrong = gamma(d + 1) * values + twice * (grown @ lift) if head.affine else 0.0
+            g = modulus + spread + wrong
+            if sizes:  # each axis sums its exponentials, divides, and contracts; slopes are added at the end
+                sums = gamma(sum(2 * n + 2 for n in sizes) + len(head.sloped) + 1) * (values + wrong)
+            else:
+                n = gamma(len(kept) + rescalings)
+                sums = n * (values + wrong + g) / (1 - n) * (1 + twice) + twice * g
+            negligible = 8 * lost * (head.largest + g) + 8 * N * (rescalings + 1) * tiny * (head.largest + 1)
+            results.append(float(above(spread + wrong + sums + negligible)))
+        return results

@@ -1,0 +1,217 @@
+"""The checker's own proof that a memory recalls: from the tensors in the file alone, with code of its own.
+
+A file holds no sequences, so what can be proved from it is this: *every input whose id, in real arithmetic, is that of
+a key up to the key's own rounding recalls the label of that key, in both engines.* That the keys are the ids of the
+stored sequences is the builder's word.
+
+1. No two keys are closer than the stated gap g: keys are put into square cells of side g by two coordinates, and all
+   pairs in the same or touching cells are compared in full.
+2. The rounding of an id, by the formula in the docstring of build.memory_error, written again here in ball arithmetic.
+3. The margin of the scores, hence the weights of other keys (or the ramps of the relus), by that of memory_margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from softwright.checker.parser import require
+from softwright.fileformat import ModelFile
+
+PAIRS_AT_ONCE, MOST_PAIRS = 2_000_000, 200_000_000
+LARGER, SMALLER = arb(1) + arb(2) ** -40, arb(1) - arb(2) ** -40
+Tensors = dict[str, np.ndarray]
+
+
+def reprove_memory(file: ModelFile) -> str:
+    """Redo the proof of a memory; returns what was proved."""
+    said, tensors = file.sections["certificate"], file.tensors
+    single = file.sections["model"]["dtype"] == "float32"
+    keys = tensors["readout.keys"].astype(np.float64)
+    values = tensors["readout.values"].astype(np.float64)
+    require(all(np.isfinite(t).all() for t in tensors.values() if t.dtype.kind == "f"), "a weight is not finite")
+    gap = float(tensors["gap"].reshape(())[()])
+    unit, tiny = (arb(2) ** -24, arb(2) ** -120) if single else (arb(2) ** -53, arb(2) ** -900)
+    check_structure(tensors, file.sections["model"]["reading"]["mode"])
+    largest = arb(float(np.sqrt((keys**2).sum(axis=1).max(initial=0.0)))) * LARGER
+    own = id_error(tensors, arb(2) ** -53, arb(2) ** -900)
+    run = id_error(tensors, unit, tiny)
+    key = own + (largest * unit + tiny if single else arb(0))
+    radii = [float(x) for x in tensors["radii"]]
+    require(own + key <= radii[0] and run + key <= radii[1], "a search radius is below what rounding can move")
+    radius = arb.max(own + key, run + key)
+    require(gap > 2 * radius, f"the gap {gap:.3g} is not above twice the radius {float(radius):.3g}")
+    check_gap(keys, gap)
+    size = arb(float(np.abs(values).max(initial=0.0)))
+    if file.sections["model"]["readout"] == "attention":
+        exact, rounding = lookup(tensors, keys, arb(gap), radius, largest, size, unit, tiny, single)
+    else:
+        exact, rounding = ramps(tensors, keys, radius, largest, unit)
+    labels = float(said["quantities"]["label_rounding"])
+    require(labels >= 0, "the rounding of the labels is negative")
+    rounding += arb(labels)
+    require(exact <= said["exact_part"], f"exact part: {float(exact):.3g} against {said['exact_part']:.3g}")
+    require(rounding <= said["rounding_part"], f"rounding: {float(rounding):.3g} against {said['rounding_part']:.3g}")
+    if file.sections["model"]["labels"] == "classes":
+        require(bool((values == np.rint(values)).all()) and said["bound"] < 0.5, "a class is not recalled exactly")
+    return (
+        f"{len(keys)} ids, no two closer than {gap:.4g}, moved by rounding at most {float(radius):.3g} from their "
+        f"keys: each recalls its label within {said['bound']:.3g}; that the keys are the ids of the sequences "
+        "stored is the builder's word"
+    )
+
+
+def check_structure(tensors: Tensors, mode: str) -> None:
+    """W_Q must select the constant, W_O copy, and W_K, W_V read nothing but code and place; codes within reach. The
+    pruned engine takes for granted that W_K reads log weights as they are and that ids of sequences do not read them.
+    """
+    codes, places = tensors["head.codes"], tensors["head.place_codes"]
+    e, s = codes.shape[1], tensors["head.W_V"].shape[0]
+    d = e + 2 + s
+    select, copy = np.zeros((1, d)), np.zeros((d, s))
+    select[0, e + 1], copy[e + 2 :] = 1.0, np.eye(s)
+    require(np.array_equal(tensors["head.W_Q"], select), "W_Q does more than read the constant")
+    require(np.array_equal(tensors["head.W_O"], copy), "W_O does more than copy")
+    require(not tensors["head.W_K"][:, e + 1 :].any() and not tensors["head.W_V"][:, e:].any(), "W_K or W_V reads more")
+    require(tensors["head.W_K"][0, e] == 1, "W_K scales the log weights")
+    require(mode != "sequence" or not tensors["head.W_I"][:, e].any(), "the id of a sequence reads a log weight")
+    if len(codes):
+        bound = np.abs(codes).max(axis=0).astype(np.float64)
+        bound = bound * np.abs(places).max(axis=0) if len(places) else bound
+        require((bound <= tensors["head.reach"].astype(np.float64) * (1.0 + 1e-15)).all(), "a code exceeds the reach")
+
+
+def gamma(count: int, unit: arb) -> arb:
+    require(count * unit < 0.25, "sums too long for their precision")
+    return count * unit / (1 - count * unit)
+
+
+def total(numbers: Any) -> arb:
+    result = arb(0)
+    for number in numbers:
+        result += number
+    return result
+
+
+def exp_error(unit: arb) -> arb:
+    """4 ulp of float64's exp, 32 of float32's."""
+    return 64 * unit if unit > arb(2) ** -40 else 8 * unit
+
+
+def id_error(tensors: Tensors, unit: arb, tiny: arb) -> arb:
+    """Bound of |computed id - exact id|_2; the name of each step is that of the table in build.memory_error."""
+    e = tensors["head.codes"].shape[1]
+    reach = [arb(float(x)) for x in tensors["head.reach"]]
+    sigmas = [*tensors["head.log_weights"].tolist(), float(tensors["head.sentinel"].reshape(())[()])]
+    sigma = arb(max(map(abs, sigmas)))
+    w_k, w_v, w_i = ([[abs(x) for x in row] for row in tensors[f"head.W_{x}"].tolist()] for x in "KVI")
+    terms = len(sigmas)
+    size = total(arb(a) * b for a, b in zip(w_k[0], [*reach, sigma], strict=False))
+    require(size < 600, "the scores are beyond what exp can take without a shift")
+    score = gamma(sum(x > 0 for x in w_k[0]), unit) * size
+    theta = (1 + exp_error(unit)) * (2 * score + 2 * unit * size * (1 + 4 * unit)).exp() - 1
+    require(theta < 0.25, "scores too large for their precision")
+    weight = (1 + theta) * (1 + unit) / ((1 - theta) * (1 - gamma(terms, unit)))
+    value = 1 + gamma(max(sum(x > 0 for x in row[:e]) for row in w_v), unit)
+    factor = weight * value * (1 + gamma(terms + 1, unit)) - 1
+    bounds = [total(arb(a) * b for a, b in zip(row, reach, strict=False)) for row in w_v]  # B_i
+    moved = [factor * b for b in bounds]
+    entries = gamma(max(sum(x > 0 for x in row) for row in w_i), unit)
+    stream = [*reach, sigma, arb(1), *[b + m for b, m in zip(bounds, moved, strict=True)]]
+    squares = arb(0)
+    for row in w_i:
+        passed = total(arb(a) * m for a, m in zip(row[e + 2 :], moved, strict=True)) * (1 + entries)
+        squares += (passed + entries * total(arb(a) * b for a, b in zip(row, stream, strict=True)) + tiny) ** 2
+    return squares.sqrt()
+
+
+def lookup(
+    tensors: Tensors,
+    keys: np.ndarray,
+    gap: arb,
+    radius: arb,
+    largest: arb,
+    size: arb,
+    unit: arb,
+    tiny: arb,
+    single: bool,
+) -> tuple[arb, arb]:
+    """(error in real arithmetic, error of running) of the softmax over the keys."""
+    count, dimensions = keys.shape
+    if count < 2:
+        return arb(0), arb(0)
+    beta = float(tensors["readout.beta"].reshape(())[()])
+    mantissa, power = np.frexp(beta)
+    require(mantissa == 0.5 and power % 2 == 1, "beta is not a power of four")
+    half = (0.5 * largest**2 * (gamma(dimensions + 2, arb(2) ** -53) + unit * LARGER) + tiny) * LARGER
+    computed = 0.5 * (keys**2).sum(axis=1)
+    off = np.abs(computed - tensors["readout.halves"].astype(np.float64)) + (dimensions + 2) * 2.0**-53 * computed
+    require(arb(float(off.max())) <= half, "a stored half square is wrong")
+    products = largest * (largest + radius) + largest**2 / 2 + half
+    error = gamma(dimensions + 1, unit) * products + half + tiny
+    margin = gap * (gap - 2 * radius) / 2 - 2 * error
+    require(margin > 0, "rounding of the scores exceeds their margin")
+    require(arb(beta) * products < arb(2) ** (100 if single else 1000), "beta is so large that scores overflow")
+    other = (-arb(beta) * margin).exp()
+    smallest = arb(2) ** (-149 if single else -1074)
+    weight = (-arb(beta) * margin * (1 - 2 * unit)).exp() * (1 + exp_error(unit)) + 4 * smallest
+    require(count * weight < unit / 2, "the weights of other keys do not vanish")
+    return 2 * size * (count - 1) * other, 2 * size * weight * count * count
+
+
+def ramps(tensors: Tensors, keys: np.ndarray, radius: arb, largest: arb, unit: arb) -> tuple[arb, arb]:
+    """Every ramp is below 0 at the key before it and above 1 at the key after it, with room for all errors."""
+    line, reach = keys[:, 0], float((largest + radius) * LARGER)
+    slopes, offsets = (tensors[f"readout.{name}"].astype(np.float64) for name in ("slopes", "offsets"))
+    away = float(radius * LARGER)
+    error = 8.0 * float(unit) * (np.abs(slopes) * reach + np.abs(offsets))
+    require((slopes > 0).all() and (np.diff(line) > 0).all(), "keys or ramps do not ascend")
+    require((slopes * (line[:-1] + away) + offsets <= -error).all(), "a ramp begins before its key")
+    require((slopes * (line[1:] - away) + offsets >= 1.0 + error).all(), "a ramp ends after the next key")
+    return arb(0), arb(0)
+
+
+def check_gap(keys: np.ndarray, gap: float) -> None:
+    """No two keys are closer than `gap`."""
+    if len(keys) < 2:
+        return
+    axes = np.argsort(-np.ptp(keys, axis=0), kind="stable")[:2]
+    seen = 0
+    for left, right in close_pairs(keys[:, axes], gap):
+        seen += len(left)
+        require(seen <= MOST_PAIRS, "too many keys lie close together to compare all pairs")
+        squares = np.zeros(len(left))
+        for axis in range(keys.shape[1]):
+            squares += (keys[left, axis] - keys[right, axis]) ** 2
+        # A sum of at most 33 squares errs by less than 40 * 2^-53 of itself.
+        require(np.sqrt(squares.min(initial=np.inf)) * (1.0 - 1e-14) >= gap, f"two keys are closer than {gap:.6g}")
+
+
+def close_pairs(points: np.ndarray, gap: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Every pair of points (N, 1 or 2) that can be closer than `gap`, once, in chunks: same or touching cells."""
+    span = float(np.ptp(points, axis=0).max())
+    side = max(gap * (1.0 + 1e-6), span / 1e8)  # with at most 1e8 cells a side, rounding cannot skip a cell
+    cells = np.floor((points - points.min(axis=0)) / side).astype(np.int64)
+    first, second = cells[:, 0], cells[:, 1] if points.shape[1] == 2 else np.zeros(len(points), dtype=np.int64)
+    code = (first << 32) + second + 1
+    order = np.argsort(code, kind="stable")
+    code = code[order]
+    for offset in (0, 1, (1 << 32) - 1, 1 << 32, (1 << 32) + 1):
+        # In the own cell, only the points that come later in the order.
+        start = np.arange(1, len(code) + 1) if offset == 0 else np.searchsorted(code, code + offset, side="left")
+        stop = np.searchsorted(code, code + offset, side="right")
+        counts = np.maximum(stop - start, 0)
+        ends = np.cumsum(counts)
+        at = 0
+        while at < len(counts):
+            before = ends[at - 1] if at else 0
+            upto = max(at + 1, int(np.searchsorted(ends, before + PAIRS_AT_ONCE, side="right")))
+            some = counts[at:upto]
+            left = np.repeat(np.arange(at, upto), some)
+            within = np.arange(len(left)) - np.repeat(np.cumsum(some) - some, some)
+            if len(left):
+                yield order[left], order[start[left] + within]
+            at = upto

@@ -1,0 +1,317 @@
+"""Taylor models of a formula in ball arithmetic.
+
+A Taylor model of degree p over the cube |s_i| <= 1 is a polynomial of degree p, with balls for coefficients, plus a
+bound `error` for everything else. |a|_k is the sum of the moduli of the coefficients of degree k and bounds that part.
+
+    product      truncated; lost: sum_{k+l>p} |a|_k |b|_l, and |a| e_b + |b| e_a + e_a e_b
+    f(a)         sum_{k<=p} c_k (a - a_0)^k, truncated, c_k the Taylor coefficients of f at a_0; A = |a - a_0| + e_a:
+                 the rest is at most A^(p+1) |f^(p+1)|/(p+1)! over a_0 +- A (Lagrange); what the powers lose is the part
+                 beyond degree p of the majorant sum_k |c_k| (|a|_1 z + |a|_2 z^2 + ..)^k at z = 1, with e_a added to A
+    |a|          a or -a where the sign is certain; else, over a range [l, h], it lies in la a + mu +- mu with
+                 la = (h + l)/(h - l) and mu = -l h/(h - l)
+    min, max     (a + b -+ |a - b|)/2;   where: one branch if the condition is certain, else the hull of both
+    sqrt, asin, acos, real powers at an end of their domain: the interval between the values at the ends of the range
+
+Polynomials are lists of homogeneous parts. A part of degree k is one arb_poly: s_0 is set to 1 (its power follows from
+k) and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_polys, in C.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any
+
+from flint import arb, arb_mat, arb_poly, arb_series, fmpq
+
+from softwright.checker.parser import UndefinedError, rational_value, require
+
+ZERO, ONE, NOTHING = arb(0), arb(1), arb_poly()
+Parts = list[arb_poly]
+
+
+def total(numbers: Iterable[arb]) -> arb:
+    return sum(numbers, ZERO)
+
+
+def dot(a: Iterable[arb], b: Iterable[arb]) -> arb:
+    return sum(map(operator.mul, a, b), ZERO)
+
+
+class Space:
+    """Polynomials of total degree <= `degree` in `dim` variables."""
+
+    def __init__(self, dim: int, degree: int) -> None:
+        self.dim, self.degree = dim, degree
+        self.strides = [0] + [(degree + 1) ** i for i in range(dim - 1)]
+        every = [powers for powers in product(range(degree + 1), repeat=dim) if sum(powers) <= degree]
+        every.sort(key=lambda powers: (sum(powers), self.place(powers)))
+        self.monomials = every
+        self.places = [[self.place(powers) for powers in every if sum(powers) == k] for k in range(degree + 1)]
+        at = {powers: n for n, powers in enumerate(every)}
+        self.recipe: list[
+            tuple[int, int, int]
+        ] = []  # monomial n > 0 = an earlier one times s_axis, which then has power k
+        for powers in every[1:]:
+            axis = next(i for i, k in enumerate(powers) if k)
+            before = tuple(k - (i == axis) for i, k in enumerate(powers))
+            self.recipe.append((at[before], axis, powers[axis]))
+        self.first = [at[tuple(int(i == k) for k in range(dim))] for i in range(dim)]  # where s_0, s_1, .. stand
+        # Bernstein coefficients bound the polynomial up to degree `low`; in many variables higher degrees would cost
+        # more than they gain and are bounded by their moduli.
+        self.low = min(degree, {1: degree, 2: degree, 3: 6}.get(dim, 3))
+        self.low_count = sum(len(places) for places in self.places[: self.low + 1])
+        self.bernstein = self._bernstein_matrix(self.low)
+
+    def place(self, powers: tuple[int, ...]) -> int:
+        return sum(map(operator.mul, powers, self.strides))
+
+    def _bernstein_matrix(self, n: int) -> arb_mat:
+        """Rows: monomials. Columns: their Bernstein coefficients of degree n in each variable on [-1, 1]^dim.
+
+        s^k with s = 2 z - 1 has coefficients a_m of z^m; then b_i = sum_{m <= i} C(i, m)/C(n, m) a_m.
+        """
+        C = math.comb
+        one = [
+            [
+                sum((fmpq(C(i, m) * C(k, m) * 2**m * (-1) ** (k - m), C(n, m)) for m in range(min(i, k) + 1)), fmpq(0))
+                for i in range(n + 1)
+            ]
+            for k in range(n + 1)
+        ]
+        rows = []
+        for powers in self.monomials[: self.low_count]:
+            row = [fmpq(1)]
+            for k in powers:
+                row = [a * b for a in row for b in one[k]]
+            rows.append([arb(b) for b in row])
+        return arb_mat(rows)
+
+    def powers(self, point: Sequence[arb], over_factorials: bool = False) -> list[arb]:
+        """All monomials at a point, if asked divided by the factorials of their powers."""
+        values = [ONE]
+        for before, axis, k in self.recipe:
+            value = values[before] * point[axis]
+            values.append(value / k if over_factorials and k > 1 else value)
+        return values
+
+    def polynomial(self, coefficients: Sequence[arb]) -> Parts:
+        parts, start = [], 0
+        for places in self.places:
+            own = list(coefficients[start : start + len(places)])
+            start += len(places)
+            if self.dim > 2:
+                dense = [ZERO] * (places[-1] + 1)
+                for place, c in zip(places, own, strict=True):
+                    dense[place] = c
+                own = dense
+            parts.append(arb_poly(own))
+        return parts
+
+    def coefficients(self, parts: Parts) -> list[arb]:
+        return [part[place] for part, places in zip(parts, self.places, strict=True) for place in places]
+
+    def linear(self, constant: arb, slopes: Sequence[arb] = ()) -> Parts:
+        dense = [ZERO] * (self.strides[-1] + 1)
+        for stride, slope in zip(self.strides, slopes, strict=False):
+            dense[stride] = slope
+        return [arb_poly([constant]), arb_poly(dense)] + [NOTHING] * (self.degree - 1)
+
+    def multiply(self, a: Parts, b: Parts, degree: int | None = None) -> Parts:
+        """The product up to `degree` (all of it that a polynomial here can hold, if not given)."""
+        degree = self.degree if degree is None else degree
+        out = [NOTHING] * (self.degree + 1)
+        nonzero = [(j, part) for j, part in enumerate(b) if part.length()]
+        for i, left in enumerate(a[: degree + 1]):
+            if left.length():
+                for j, right in nonzero:
+                    if i + j > degree:
+                        break
+                    out[i + j] = out[i + j] + left * right
+        return out
+
+
+def plus(a: Parts, b: Parts) -> Parts:
+    return list(map(operator.add, a, b))
+
+
+def norms(parts: Parts) -> list[arb]:
+    return [total(map(abs, part.coeffs())) for part in parts]
+
+
+def truncated(a: list[arb], b: list[arb]) -> arb:
+    """What a product loses by truncation: the sum of a_k b_l over k + l > degree."""
+    return total(a[k] * total(b[len(b) - k :]) for k in range(1, len(a)) if not a[k].is_zero())
+
+
+class Model:
+    """A function of s: the polynomial `parts`, and an error of modulus at most `error`."""
+
+    __slots__ = ("error", "parts", "space")
+
+    def __init__(self, space: Space, parts: Parts, error: arb = ZERO) -> None:
+        self.space, self.parts, self.error = space, parts, error
+
+    @property
+    def fixed(self) -> bool:
+        return self.error.is_zero() and not any(part.length() for part in self.parts[1:])
+
+    def __add__(self, other: Model) -> Model:
+        return Model(self.space, plus(self.parts, other.parts), self.error + other.error)
+
+    def __sub__(self, other: Model) -> Model:
+        return Model(self.space, list(map(operator.sub, self.parts, other.parts)), self.error + other.error)
+
+    def scaled(self, factor: arb) -> Model:
+        return Model(self.space, [part * factor for part in self.parts], self.error * abs(factor))
+
+    def __mul__(self, other: Model) -> Model:
+        if self.fixed or other.fixed:
+            return other.scaled(self.parts[0][0]) if self.fixed else self.scaled(other.parts[0][0])
+        a, b = norms(self.parts), norms(other.parts)
+        lost = truncated(a, b) + total(a) * other.error + (total(b) + other.error) * self.error
+        return Model(self.space, self.space.multiply(self.parts, other.parts), lost)
+
+    def size(self) -> arb:
+        return total(norms(self.parts)) + self.error
+
+    def bounds(self) -> tuple[arb, arb]:
+        """An interval that holds all values; exact for b s + c s^2 in each variable, by moduli for the rest."""
+        low = high = self.parts[0][0]
+        rest = total(norms([NOTHING, *self.parts[1:]])) + self.error
+        for stride in self.space.strides:
+            b, c = self.parts[1][stride], self.parts[2][2 * stride]
+            low, high, rest = low + least(b, c), high - least(-b, -c), rest - abs(b) - abs(c)
+        rest = rest.upper().max(ZERO)  # a sum of moduli less some of them: never below 0
+        return (low - rest).lower(), (high + rest).upper()
+
+    def composed(self, function: Callable[[Any], Any], monotone: bool = False) -> Model:
+        """function(self); `function` takes numbers and power series."""
+        p, center = self.space.degree, self.parts[0][0]
+        if self.fixed:
+            return defined(Model(self.space, self.space.linear(function(center))))
+        moduli = norms([NOTHING, *self.parts[1:]])
+        width = total(moduli) + self.error
+        terms = taylor(function, center, p)
+        beyond = abs(taylor(function, center + arb(0, width), p + 1)[-1]) * width ** (p + 1)
+        if monotone and not (beyond.is_finite() and all(c.is_finite() for c in terms)):
+            low, high = map(function, self.bounds())
+            hull = low.union(high)
+            return defined(Model(self.space, self.space.linear(hull.mid()), hull.rad()))
+        inner: Parts = [NOTHING, *self.parts[1:]]
+        result: Parts = [NOTHING] * (p + 1)
+        for k in range(p, -1, -1):  # Horner; k more factors without constant term follow, so degree p - k is enough
+            result = self.space.multiply(result, inner, p - k)
+            result[0] = result[0] + terms[k]
+        kept = abs(terms[0])  # the majorant up to degree p; flint composes no series with an inner one that is 0
+        if not total(moduli).is_zero():
+            majorant = arb_series([abs(c) for c in terms], p + 1)(arb_series(moduli, p + 1))
+            kept = total(majorant[k] for k in range(p + 1))
+        lost = total(abs(c) * width**k for k, c in enumerate(terms)) - kept
+        return defined(Model(self.space, result, abs(lost) + beyond))
+
+    def absolute(self) -> Model:
+        low, high = self.bounds()
+        if low >= 0 or high <= 0:
+            return self if low >= 0 else self.scaled(-ONE)
+        mu = -low * high / (high - low)
+        chord = self.scaled((high + low) / (high - low))
+        return defined(Model(self.space, [chord.parts[0] + mu, *chord.parts[1:]], chord.error + abs(mu)))
+
+
+def taylor(function: Callable[[Any], Any], center: arb, degree: int) -> list[arb]:
+    """Taylor coefficients at a ball; not finite where the function may have none."""
+    try:
+        series = function(arb_series([center, 1], degree + 1))
+    except (ValueError, ZeroDivisionError):  # flint refuses 1/x where x may be 0
+        return [arb.nan()] * (degree + 1)
+    return [series[k] for k in range(degree + 1)]
+
+
+def defined(model: Model) -> Model:
+    if not (model.error.is_finite() and model.parts[0][0].is_finite()):
+        raise UndefinedError("the formula may be undefined there")
+    return model
+
+
+def least(b: arb, c: arb) -> arb:
+    """A lower bound of b s + c s^2 over |s| <= 1."""
+    if c > 0 and not abs(b) >= 2 * c:
+        return -b * b / (4 * c)
+    return (c if c > 0 or c <= 0 else -abs(c)) - abs(b)
+
+
+SERIES: dict[str, Callable[[Any], Any]] = {
+    **{
+        name: operator.methodcaller(name)
+        for name in ["sin", "cos", "tan", "asin", "acos", "atan", "exp", "log", "sqrt", "erf"]
+    },
+    "sinh": lambda x: (x.exp() - (-x).exp()) * (ONE / 2),
+    "cosh": lambda x: (x.exp() + (-x).exp()) * (ONE / 2),
+    "tanh": lambda x: 1 - 2 / ((x + x).exp() + 1),
+}
+
+
+def evaluate(node: Any, variables: list[Model]) -> Model:
+    """The formula on a box, in the models of its variables."""
+    kind, space = node[0], variables[0].space
+    if kind in ("number", "pi", "e"):
+        value = arb(node[1]) if kind == "number" else arb.pi() if kind == "pi" else arb.const_e()
+        return Model(space, space.linear(value))
+    if kind == "variable":
+        return variables[node[1]]
+    if kind in ("sum", "product"):
+        result = Model(space, space.linear(ZERO if kind == "sum" else ONE))
+        for sign, child in node[1]:
+            value = evaluate(child, variables)
+            if kind == "sum":
+                result = result + value if sign > 0 else result - value
+            else:
+                result = result * (value if sign > 0 else value.composed(lambda x: 1 / x))
+        return result
+    if kind == "where":
+        low, high = (evaluate(node[1], variables) - evaluate(node[2], variables)).bounds()
+        holds, fails = (low > 0, high <= 0) if node[3] else (low >= 0, high < 0)
+        if holds or fails:
+            return evaluate(node[4] if holds else node[5], variables)
+        one, other = (evaluate(child, variables) for child in node[4:])
+        middle = (one + other).scaled(ONE / 2)
+        return Model(space, middle.parts, middle.error + (one - other).size() / 2)
+    values = [evaluate(child, variables) for child in node[1:]]
+    if kind == "pow":
+        return power(values[0], values[1], node[2])
+    if kind in ("min", "max"):
+        result = values[0]
+        for other in values[1:]:
+            gap = (result - other).absolute()
+            result = (result + other + (gap if kind == "max" else gap.scaled(-ONE))).scaled(ONE / 2)
+        return result
+    if kind == "abs":
+        return values[0].absolute()
+    if kind == "sign":
+        low, high = values[0].bounds()
+        sure = ONE if low > 0 else -ONE if high < 0 else ZERO
+        return Model(space, space.linear(sure), ONE - abs(sure))
+    return values[0].composed(SERIES[kind], monotone=kind in ("sqrt", "asin", "acos"))
+
+
+def power(base: Model, exponent: Model, node: Any) -> Model:
+    known = rational_value(node)
+    if known is None:
+        return (base.composed(SERIES["log"]) * exponent).composed(SERIES["exp"])
+    if known.q == 1:
+        require(abs(known.p) <= 10_000, "an exponent is too large")
+        result = Model(base.space, base.space.linear(ONE))
+        for bit in bin(abs(int(known.p)))[2:]:
+            result = result * result * base if bit == "1" else result * result
+        return result if known >= 0 else result.composed(lambda x: 1 / x)
+    low, _ = base.bounds()
+    if not low >= 0:
+        raise UndefinedError("a real power may have a negative base there")
+
+    def real_power(x: Any) -> Any:
+        return ZERO if isinstance(x, arb) and x.is_zero() and known > 0 else (arb(known) * x.log()).exp()
+
+    return base.composed(real_power, monotone=known > 0)

@@ -1,0 +1,263 @@
+"""`reproduce`: the experiments of papers A and C, with weights computed instead of trained; a CSV and a figure each.
+
+    points      error against the number p of interpolation tokens, 60..120       A1   n = 50, d = 10, [a, b] = [-25,
+                25]
+    heads       error against the number H of heads, 1..16                        A2   n = 50, d = 10, [a, b] = [-25,
+                25]
+    range       error against |b - a|, 10..50                                     A1   p = 60
+    heatmap     attention weights for |b - a| = 0.5, 1.5, 3                       A1   p = 30, n = 29
+    sequence    a random relu network of 10 units, n = 20, d = 5, inputs in [0,1] A3   against the heads of layer 1
+    memory      token sequences of the standard library's source, rank-1 layer    paper C's experiment, recalled
+
+Data is uniform in [-5, 5] in the first four. `trained` adds models of the paper's shape, trained with the published
+settings (`trained.py`), to the same figures.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from softwright.errors import Faults
+from softwright.experiments import figure as reproduce_figure
+from softwright.experiments.library_sequences import library_sequences
+from softwright.experiments.trained import RELU_SEQUENCES, train_clip, train_sequences
+from softwright.theorems import Construction, find_theorem
+from softwright.theorems.interpolation_head import RADIUS
+from softwright.theorems.tools.network import Attention
+from softwright.threads import one_thread
+
+PUBLISHED = (
+    "trained runs use the published settings: Adam, 50 epochs, learning rate 1e-3, batches of 32, hidden width 32, "
+    "1,000 sequences (10,000 instead of 50,000 for the relu network), one seed"
+)
+_POINTS = (60, 75, 90, 105, 120)
+_HEADS = (1, 2, 4, 8, 16)
+_RANGES = (10.0, 20.0, 30.0, 40.0, 50.0)
+_MAPS = (0.5, 1.5, 3.0)
+_SEQUENCE_HEADS = (4, 8, 16, 32, 64, 128)
+_TRAINED_HEADS = 8  # of the two-layer model
+_STORED = (100, 300, 1000, 3000)
+_SEED = 1234
+Rows = list[dict[str, Any]]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment: where its numbers and its picture are, and how long each part took."""
+
+    name: str
+    csv: str
+    figure: str
+    seconds: float
+    trained_seconds: float
+    summary: dict[str, str] = field(default_factory=dict)
+
+    def rows(self) -> list[tuple[str, str]]:
+        times = f"{self.seconds:.1f} s constructed"
+        if self.trained_seconds:
+            times += f", {self.trained_seconds:.1f} s trained"
+        return [*self.summary.items(), ("time", times), ("numbers", self.csv), ("figure", self.figure)]
+
+
+def reproduce(
+    names: Sequence[str] | None = None,
+    folder: str | Path = "reproduced",
+    *,
+    trained: bool = False,
+    progress: Say | None = None,
+) -> list[Experiment]:
+    """Run the experiments of these names (all unless given) and write a CSV and a figure of each into the folder."""
+    say = progress or (lambda message: None)
+    faults = Faults("reproduce")
+    for name in names or ():
+        faults.check(name in _EXPERIMENTS, f"there is no experiment {name!r}; choose from {', '.join(_EXPERIMENTS)}")
+    faults.raise_if_any()
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    done = []
+    with one_thread():
+        for name in names or _EXPERIMENTS:
+            say(name)
+            done.append(_run(name, folder, trained, say))
+    return done
+
+
+def _run(name: str, folder: Path, trained: bool, say: Say) -> Experiment:
+    clock = _Clock(trained, say)
+    started = time.monotonic()
+    rows, summary = _EXPERIMENTS[name](clock)
+    table, picture = folder / f"{name}.csv", folder / f"{name}.png"
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    with table.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    reproduce_figure.draw(name, rows, picture)
+    seconds = time.monotonic() - started - clock.seconds
+    return Experiment(name, str(table), str(picture), seconds, clock.seconds, summary)
+
+
+class _Clock:
+    """Says whether to train, and keeps the time of training apart."""
+
+    def __init__(self, trained: bool, say: Say) -> None:
+        self.trained, self.say, self.seconds = trained, say, 0.0
+
+    def run(self, message: str, work: Callable[[], Any]) -> Any:
+        self.say(f"training: {message}")
+        started = time.monotonic()
+        result = work()
+        self.seconds += time.monotonic() - started
+        return result
+
+
+def _measured(made: Construction, seed: int = _SEED, count: int = 200) -> dict[str, float]:
+    """Mean square and largest error on random data of the experiment, and the largest seen at telling inputs too."""
+    rng = np.random.default_rng(seed)
+    d, n = made.network.inputs
+    inputs = rng.uniform(-RADIUS, RADIUS, (count, d, n)) if made.label != "A3" else rng.uniform(0, 1, (count, d, n))
+    gap = made.network.evaluate(inputs) - made.target(inputs)
+    return {
+        "mean_square": float((gap**2).mean()),
+        "largest": max(float(np.abs(gap).max()), made.observe(seed)[0]),
+        "bound": made.bound,
+    }
+
+
+def _clip_rows(clock: _Clock, label: str, name: str, values: Sequence[Any], sizes: Callable[[Any], dict]) -> Rows:
+    rows: Rows = []
+    rng = np.random.default_rng(_SEED)
+    w, t = rng.standard_normal((50, 10)), rng.standard_normal(50)
+    for value in values:
+        asked = {"tokens": 50, "dim": 10, "weights": w, "offsets": t, **sizes(value)}
+        row: dict[str, Any] = {name: value, **_measured(find_theorem(label).build(**asked))}
+        if clock.trained:
+            a, b = asked.get("a", -25.0), asked.get("b", 25.0)
+            points, heads = asked.get("points", 60), asked.get("heads", 1)
+            score = clock.run(
+                f"{name} {value}", lambda a=a, b=b, p=points, h=heads: train_clip(w, t, a, b, p, h, _SEED)
+            )
+            row |= {"trained_mean_square": score.mean_square, "trained_largest": score.largest}
+        rows.append(row)
+    return rows
+
+
+def _slope(rows: Rows, name: str) -> str:
+    x, y = np.log([row[name] for row in rows]), np.log([row["largest"] for row in rows])
+    return f"{np.polyfit(x, y, 1)[0]:.3f} (largest error against {name}, log-log)"
+
+
+def _trained_summary(rows: Rows) -> dict[str, str]:
+    if "trained_largest" not in rows[0]:
+        return {}
+    best = min(row["trained_largest"] for row in rows)
+    return {
+        "trained": f"largest error {best:.3g} at best, mean square {min(r['trained_mean_square'] for r in rows):.3g}"
+    }
+
+
+def _points(clock: _Clock) -> tuple[Rows, dict[str, str]]:
+    rows = _clip_rows(clock, "A1", "points", _POINTS, lambda p: {"points": p})
+    return rows, {"slope": _slope(rows, "points"), **_trained_summary(rows)}
+
+
+def _heads(clock: _Clock) -> tuple[Rows, dict[str, str]]:
+    rows = _clip_rows(clock, "A2", "heads", _HEADS, lambda h: {"heads": h})
+    return rows, {"slope": _slope(rows, "heads"), **_trained_summary(rows)}
+
+
+def _range(clock: _Clock) -> tuple[Rows, dict[str, str]]:
+    rows = _clip_rows(clock, "A1", "range", _RANGES, lambda r: {"points": 60, "a": -r / 2, "b": r / 2})
+    return rows, {"slope": _slope(rows, "range"), **_trained_summary(rows)}
+
+
+def _heatmap(clock: _Clock) -> tuple[Rows, dict[str, str]]:
+    n, p = 29, 30
+    rng = np.random.default_rng(_SEED)
+    w, t = rng.standard_normal((n, 10)), rng.standard_normal(n)
+    X = rng.uniform(-RADIUS, RADIUS, (10, n))
+    rows: Rows = []
+    nearest = []
+    for width in _MAPS:
+        sizes = {"points": p, "tokens": n, "dim": 10, "a": -width / 2, "b": width / 2, "weights": w, "offsets": t}
+        network = find_theorem("A1").build(**sizes).network
+        attention = network.stages[1]
+        if not isinstance(attention, Attention):
+            raise TypeError("the second stage of A1 attends")
+        maps = {"constructed": attention.weights(network.stages[0](torch.from_numpy(X)), 0)[:, :n].numpy()}
+        if clock.trained:
+            score = clock.run(f"|b-a| = {width}", lambda r=width: train_clip(w, t, -r / 2, r / 2, p, 1, _SEED))
+            with torch.inference_mode():
+                Z = score.model.all_tokens(torch.from_numpy(X.T[None]).float())
+                maps["trained"] = score.model.attention[0].weights(Z)[0, 0, :n].numpy().T
+        nearest.append(float(maps["constructed"].max(axis=0).min()))
+        for kind, weights in maps.items():
+            rows += [
+                {"range": width, "kind": kind, "key": key, "query": query, "weight": float(weights[key, query])}
+                for key in range(p)
+                for query in range(n)
+            ]
+    return rows, {"largest weight of a query": f"at least {min(nearest):.3f}"}
+
+
+def _sequence(clock: _Clock) -> tuple[Rows, dict[str, str]]:
+    rows: Rows = []
+    for heads in _SEQUENCE_HEADS:
+        made = find_theorem("A3").build(heads=heads, tokens=20, dim=5, hidden=10, seed=42)
+        rows.append({"heads": heads, **_measured(made, count=1000)})
+        if clock.trained and heads == _TRAINED_HEADS:
+            X = np.random.default_rng(_SEED).uniform(0, 1, (RELU_SEQUENCES, 5, 20))
+            x, y = (np.swapaxes(part, 1, 2) for part in (X, made.target(X)))
+            score = clock.run("two layers", lambda x=x, y=y: train_sequences(x, y, 30, _TRAINED_HEADS, _SEED))
+            rows[-1] |= {"trained_mean_square": score.mean_square, "trained_largest": score.largest}
+    summary = {"slope": _slope(rows, "heads")}
+    for row in rows:
+        if "trained_largest" in row:
+            summary["trained"] = (
+                f"largest error {row['trained_largest']:.3g}, mean square {row['trained_mean_square']:.3g} "
+                f"({_TRAINED_HEADS} heads); constructed {row['largest']:.3g} and {row['mean_square']:.3g}"
+            )
+    return rows, summary
+
+
+def _memory(clock: _Clock) -> tuple[Rows, dict[str, str]]:
+    from softwright.memory.verb import memorize
+    from softwright.theorems.memorisation import theorem_parameters
+
+    sequences, labels = library_sequences(max(_STORED), length=8)
+    rows: Rows = []
+    for count in _STORED:
+        started = time.monotonic()
+        built = memorize(sequences[:count], labels[:count], rank=1)
+        recalled = np.asarray(built(sequences[:count])) == np.asarray(labels[:count])
+        rows.append(
+            {
+                "sequences": count,
+                "length": 8,
+                "rank": 1,
+                "accuracy": float(recalled.mean()),
+                "parameters": built.plan.parameters,
+                "theorem_C4_parameters": theorem_parameters(1, 1, 8, count),
+                "seconds": round(time.monotonic() - started, 3),
+            }
+        )
+    return rows, {"recalled": ", ".join(f"{row['accuracy']:.2%} of {row['sequences']}" for row in rows)}
+
+
+_EXPERIMENTS: dict[str, Callable[[_Clock], tuple[Rows, dict[str, str]]]] = {
+    "points": _points,
+    "heads": _heads,
+    "range": _range,
+    "heatmap": _heatmap,
+    "sequence": _sequence,
+    "memory": _memory,
+}

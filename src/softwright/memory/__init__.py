@@ -1,0 +1,1 @@
+"""Labelled sequences become a memory."""

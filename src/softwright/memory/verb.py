@@ -1,0 +1,246 @@
+"""`memorize`: labelled sequences in, an attention network that recalls every one of them out, with the proved margin.
+
+check the input -> find equal items and conflicts -> codes, rank and scale (build.memory) -> prove the margin
+(certify.memory_margin) -> ask for everything that was stored
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from softwright.attention import DTYPES
+from softwright.errors import Faults, InvalidInput
+from softwright.memory.build import MOST_RANK, Request, Stored, store
+from softwright.memory.conflicts import Reading, first_equals, list_conflicts
+from softwright.memory.labels import KINDS, Labels, read_labels
+from softwright.memory.margin import certify_memory, paper_parameters
+from softwright.memory.network import MemoryNetwork
+from softwright.memory.sequences import Packed, pack
+from softwright.memory.tokenizer import Tokenizer, read_tokenizer
+from softwright.result.built import Built
+from softwright.result.observed import Observed
+from softwright.result.plan import Plan
+
+MODES = ("sequence", "token")
+READOUTS = ("attention", "feedforward")
+_DENSE_SCORES = 20_000_000  # scores spent on asking the dense engine
+_MOST_CLASSES = {"float64": 2**53, "float32": 2**24}
+
+
+def memorize(
+    sequences: Any,
+    labels: Any,
+    *,
+    positional: bool = True,
+    mode: str = "sequence",
+    causal: bool = False,
+    readout: str = "attention",
+    rank: int | None = None,
+    dtype: str = "float64",
+    label_kind: str | None = None,
+    tokenizer: Any = None,
+    reserve: int = 0,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Built:
+    """Store labelled sequences in one softmax attention layer and a readout; nothing is trained.
+
+    sequences    rows of integer tokens of any lengths, an integer array (N, n), vectors (N, n, d), or texts
+    labels       one a sequence (mode "sequence") or one a token, row by row (mode "token"): classes (any hashable
+                 things), or real numbers or vectors; "next" for the token that follows
+    positional   False reads sequences as multisets
+    causal       a token's context is what stands before it (mode "token")
+    readout      "attention": a second softmax head; "feedforward": the relu readout of paper C
+    rank         of W_V; the smallest that keeps ids apart unless given
+    label_kind   "classes" or "values" where the labels do not make it plain
+    reserve      how many items will be added later: ids are kept so far apart that this is likely to work
+    tokenizer    for texts: "whitespace" (default), "bytes", or a file of the package tokenizers
+    """
+    say = progress or (lambda message: None)
+    started = time.monotonic()
+    say("checking the input")
+    reading = Reading(positional=positional, mode=mode, causal=causal)
+    if not isinstance(reserve, int) or reserve < 0:
+        raise InvalidInput("memorize", [f"reserve = {reserve!r}; give the number of items that will be added"])
+    packed, found, encoder = _checked(sequences, labels, reading, readout, rank, dtype, label_kind, tokenizer)
+    say("looking for conflicts")
+    first = first_equals(packed, reading)
+    faults = Faults("memorize")
+    list_conflicts(packed, found, reading, first, faults)
+    faults.raise_if_any()
+    keep = np.flatnonzero(first == np.arange(len(first)))
+    request = Request(
+        packed=packed.rows(keep) if mode == "sequence" and len(keep) < len(packed) else packed,
+        labels=found.rows(keep) if len(keep) < len(first) else found,
+        reading=reading,
+        readout=readout,
+        dtype=DTYPES[dtype],
+        rank=rank,
+        reserve=reserve,
+        keep=keep if mode == "token" else None,
+        tokenizer=encoder,
+        seed=seed,
+        say=say,
+    )
+    stored = store(request)
+    repeated = [f"{len(first) - len(keep)} repeated item(s) are stored once"] if len(keep) < len(first) else []
+    say("proving the margin")
+    return finish(stored, request, len(packed), started, say, repeated)
+
+
+def finish(
+    stored: Stored,
+    request: Request,
+    rows: int,
+    started: float,
+    say: Callable[[str], None],
+    more_reasons: list[str],
+) -> Built:
+    """Certificate, plan and a question to the network about everything that was stored."""
+    network, labels = stored.network, request.labels
+    rounding = label_rounding(labels, network)
+    target = describe_target(network, rows)
+    certificate, unproved = certify_memory(network, target, rounding)
+    say("asking for what was stored")
+    observed = _observe(network, request)
+    plan = plan_of(network, [*stored.reasons, *more_reasons], time.monotonic() - started)
+    return Built(
+        network=network, plan=plan, target=target, observed=observed, certificate=certificate, unproved=unproved
+    )
+
+
+def label_rounding(labels: Labels, network: MemoryNetwork) -> float:
+    """Bound of what storing the labels in the network's dtype changes."""
+    precision = network.readout.values.numpy().dtype
+    off = np.abs(labels.values.astype(precision).astype(np.float64) - labels.values)
+    return float(off.max(initial=0.0)) * (1.0 + 1e-12)
+
+
+def describe_target(network: MemoryNetwork, rows: int) -> dict[str, Any]:
+    reading = network.reading
+    what = f"{rows} labelled sequences" if reading.mode == "sequence" else f"the tokens of {rows} sequences"
+    return {
+        "kind": "sequences",
+        "name": f"recall of {what}",
+        "items": network.stored,
+        "longest": network.head.longest,
+        "mode": reading.mode,
+        "positional": reading.positional,
+        "causal": reading.causal,
+        "labels": "values" if network.classes is None else "classes",
+    }
+
+
+def plan_of(network: MemoryNetwork, reasons: list[str], seconds: float) -> Plan:
+    head, count = network.head, network.stored
+    width = head.W_Q.shape[1]
+    first = {"layer": 1, "rank": network.rank, "width": width, "places": head.longest}
+    second = {"layer": 2, "readout": network.readout.name, "keys": count, "outputs": network.outputs}
+    spent = paper_parameters(network.rank, width, head.longest, count)
+    return Plan(
+        strategy=f"memory, {network.readout.name} readout",
+        tolerance=0.0,
+        heads=[first, second],
+        tokens=count,
+        parameters=network.parameter_count,
+        dtype=str(network.dtype).removeprefix("torch."),
+        seconds=seconds,
+        reasons=[*reasons, f"{network.parameter_count} parameters; corollary 1 of paper C, 4(s+d)+d(2nN+d): {spent}"],
+    )
+
+
+def _observe(network: MemoryNetwork, request: Request) -> Observed:
+    """Everything stored through the pruned engine, and as much as time allows through the dense one."""
+    values, packed = request.labels.values, request.packed
+    kept = request.keep if request.keep is not None else np.arange(len(values))
+    if network.reading.mode == "sequence":
+        rows = max(1, min(len(packed), _DENSE_SCORES // max(1, network.stored), 2000))
+    else:
+        rows = max(1, min(len(packed), _DENSE_SCORES // max(1, network.stored * packed.longest), 2000))
+    part = packed.rows(slice(0, rows))
+    few = kept[kept < (rows if network.reading.mode == "sequence" else int(part.lengths.sum()))]
+    if packed.longest**2 > _DENSE_SCORES:  # one literal layer alone would take minutes
+        part, few = packed.rows(slice(0, 0)), few[:0]
+    error = max(
+        _worst(network, packed, kept, values, "pruned"), _worst(network, part, few, values[: len(few)], "dense")
+    )
+    return Observed(error, (), len(values) + len(few))
+
+
+def _worst(network: MemoryNetwork, packed: Packed, kept: np.ndarray, values: np.ndarray, engine: str) -> float:
+    if not len(kept):
+        return 0.0
+    found = network.recalled_values(packed, engine)[kept]
+    return float(np.abs(found - values).max(initial=0.0))
+
+
+def _checked(
+    sequences: Any,
+    labels: Any,
+    reading: Reading,
+    readout: str,
+    rank: int | None,
+    dtype: str,
+    label_kind: str | None,
+    tokenizer: Any,
+) -> tuple[Packed, Labels, Tokenizer | None]:
+    """Everything that can be wrong with the input but conflicts, found before any work and reported together."""
+    faults = Faults("memorize")
+    faults.check(reading.mode in MODES, f"mode = {reading.mode!r}; choose from {', '.join(MODES)}")
+    faults.check(readout in READOUTS, f"readout = {readout!r}; choose from {', '.join(READOUTS)}")
+    faults.check(dtype in DTYPES, f"dtype = {dtype!r}; choose from {', '.join(DTYPES)}")
+    faults.check(label_kind in (None, *KINDS), f"label_kind = {label_kind!r}; choose from {', '.join(KINDS)}")
+    faults.check(
+        not reading.causal or reading.mode == "token",
+        "causal=True hides what comes later from each token; it needs mode='token'",
+    )
+    faults.check(
+        rank is None or (isinstance(rank, int) and not isinstance(rank, bool) and 1 <= rank <= MOST_RANK),
+        f"rank = {rank!r}; give a whole number from 1 to {MOST_RANK}, or leave it out",
+    )
+    encoder, sequences = encoded(sequences, tokenizer, faults)
+    packed = pack(sequences, faults) if sequences is not None else None
+    found: Labels | None = None
+    if packed is not None and faults.check(len(packed) > 0, "no sequences; give at least one"):
+        if reading.mode in MODES:
+            found = read_labels(labels, packed, reading.mode, label_kind, faults)
+        if found is not None:
+            faults.check(len(found.values) > 0, "no tokens to label; give at least one sequence that is not empty")
+        if found is not None and found.classes is not None and dtype in DTYPES:
+            most = _MOST_CLASSES[dtype]
+            faults.check(len(found.classes) <= most, f"{len(found.classes)} classes; {dtype} counts to {most}")
+        if packed.is_vectors and dtype == "float32":
+            packed = _as_float32(packed, faults)
+        if found is not None and found.classes is None and dtype == "float32":
+            faults.check(
+                float(np.abs(found.values).max(initial=0)) < 1e38, "labels exceed float32; use dtype='float64'"
+            )
+    faults.raise_if_any()
+    if packed is None or found is None:
+        raise RuntimeError("unreachable: missing sequences or labels are a fault")
+    return packed, found, encoder
+
+
+def encoded(sequences: Any, tokenizer: Any, faults: Faults) -> tuple[Tokenizer | None, Any]:
+    """Texts through the tokenizer, which learns their words first; anything else as it is."""
+    texts = isinstance(sequences, list | tuple) and len(sequences) > 0 and all(isinstance(x, str) for x in sequences)
+    if not texts:
+        faults.check(tokenizer is None, "a tokenizer is for texts; give a list of texts or leave it out")
+        return None, sequences
+    try:
+        encoder = read_tokenizer(tokenizer or "whitespace").learn(sequences)
+    except InvalidInput as error:
+        faults.found += error.faults
+        return None, None
+    return encoder, encoder.encode(sequences)
+
+
+def _as_float32(packed: Packed, faults: Faults) -> Packed:
+    with np.errstate(over="ignore"):
+        cast = packed.content.astype(np.float32).astype(np.float64)
+    faults.check(bool(np.isfinite(cast).all()), "vectors exceed float32; use dtype='float64'")
+    return Packed(cast, packed.lengths)

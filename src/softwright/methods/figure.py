@@ -1,0 +1,107 @@
+"""Figures of a stack that fits a model in context: the error by layer, and the answers beside the exact ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from softwright.attention.stack import AttentionStack
+from softwright.errors import InvalidInput
+from softwright.methods.reference import random_design, reference
+from softwright.report.style import BLUE, GREEN, GREY, ORANGE, RED, STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from softwright.result.built import Built
+
+_ROWS, _QUERIES, _SEED = 200, 40, 7
+
+
+def error_by_layer(
+    stack: AttentionStack, x: np.ndarray, y: np.ndarray, queries: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Layers passed, and the largest distance of the predictions to those of the exact solution after each."""
+    w, b = reference(x, y, stack.settings)
+    exact = queries @ w + b
+    if stack.settings["response"] and stack.settings["method"] == "logistic":
+        exact = 1 / (1 + np.exp(-exact))
+    elif stack.settings["response"] and stack.settings["method"] == "poisson":
+        exact = np.exp(exact)
+    with torch.no_grad():
+        states = stack.trace(torch.as_tensor(x), torch.as_tensor(y), torch.as_tensor(queries))
+    errors = np.array([float(np.abs(state.double().numpy() - exact).max()) for state in states])
+    return np.arange(len(errors)) + stack.head, errors
+
+
+def plot_in_context(built: Built, path: str | Path | None = None) -> Figure:
+    """Error by layer on a random design, and predictions against the exact solution; written to `path` if given."""
+    if find_spec("matplotlib") is None:
+        raise InvalidInput("plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    stack = built.network
+    x, y = random_design(stack.settings["method"], stack.features, _ROWS + _QUERIES, _SEED)
+    layers, errors = error_by_layer(stack, x[:_ROWS], y[:_ROWS], x[_ROWS:])
+    given = stack.evaluate(x=x[:_ROWS], y=y[:_ROWS], queries=x[_ROWS:], check=False)
+    w, b = reference(x[:_ROWS], y[:_ROWS], stack.settings)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(8.0, 3.4), layout="constrained", dpi=120)
+        left, right = figure.subplots(1, 2, width_ratios=(1.6, 1))
+        figure.suptitle(
+            f"{stack.settings['method']} by {stack.settings['solver']}, {stack.depth} layers of softmax attention",
+            x=0.01,
+            ha="left",
+            fontsize=10.5,
+        )
+        left.semilogy(
+            layers, np.maximum(errors, 1e-17), color=BLUE, lw=1.3, marker="o" if len(layers) < 80 else "", ms=3
+        )
+        left.axvspan(
+            0,
+            stack.head,
+            color=GREY,
+            alpha=0.12,
+            lw=0,
+            label="centring, scaling, first inverse" if stack.head > 1 else "centring",
+        )
+        left.set_xlabel("layers passed")
+        left.set_ylabel("largest error of a prediction")
+        left.set_title("distance to the exact solution")
+        left.legend(loc="upper right")
+        exact = x[_ROWS:] @ w + b
+        right.plot(exact, given if not stack.settings["response"] else exact, ".", color=ORANGE)
+        span = [float(exact.min()), float(exact.max())]
+        right.plot(span, span, color=GREY, lw=0.8)
+        right.set_xlabel("exact solution")
+        right.set_ylabel("stack")
+        right.set_title(f"{_QUERIES} queries, {_ROWS} observations")
+        if path is not None:
+            figure.savefig(path)
+    return figure
+
+
+def plot_methods(stacks: Sequence[tuple[str, AttentionStack]], path: str | Path) -> None:
+    """Error by layer of several stacks on their random designs, in one picture."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):
+        figure = Figure(figsize=(7.2, 3.8), layout="constrained", dpi=110)
+        axis = figure.subplots()
+        colours = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9", "#8A7A00")
+        for (name, stack), colour in zip(stacks, colours, strict=False):
+            x, y = random_design(stack.settings["method"], stack.features, _ROWS + _QUERIES, _SEED)
+            layers, errors = error_by_layer(stack, x[:_ROWS], y[:_ROWS], x[_ROWS:])
+            axis.semilogy(layers, np.maximum(errors, 1e-16), color=colour, lw=1.3, label=name)
+        axis.set_xlabel("layers passed")
+        axis.set_ylabel("largest error of a prediction")
+        axis.set_title(f"distance to the exact solution, {_ROWS} observations")
+        axis.legend()
+        figure.savefig(path)

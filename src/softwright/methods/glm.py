@@ -1,0 +1,233 @@
+"""Generalised linear models in context: logistic, Poisson and robust (log-cosh) regression.
+
+    minimise  1/n sum_j loss(s_j, y_j) + penalty/2 |w|^2,   s_j = w.x_j + b
+
+    logistic   log(1 + e^s) - y s           mean G = sigmoid(s)        weight a = sigmoid(s) sigmoid(-s), the curvature
+    poisson    e^s - y s                    mean G = e^s               weight a = e^s, the curvature
+    robust     c^2 log cosh((s - y)/c)      slope  G = c tanh((s-y)/c) weight a = tanh(r)/r, r = (s-y)/c
+
+Every token carries its own s_i = w.x_i, and z_i = M x_i with M near the inverse of the Hessian. The constant is the
+last coordinate of x. Iteratively reweighted least squares, two layers an iteration:
+
+    link    G_j by an exact two-token link, log a_j by soft cells (for Poisson it is s_j itself)
+    step    s_i <- s_i - [ mean_j (x_j.z_i)(G_j - y_j) + sum_p (g_p.z_i) s_p ]          Newton's step
+            z_i <- 2 z_i - [ mean_j a_j (x_j.z_i) z_j + sum_p (g_p.z_i) z_p ]           Newton and Schulz's, alongside
+
+Plain means, not covariances, come from counting tokens: one per observation, score m, value 0. A head with scores
+log a_j + s t_j on the observations then gives sum_j a_j e^{s t_j} v_j / (n e^m) up to a factor 1 + e^{-m} mean(a), and
+the output weight carries e^m: a mean over n that no weight of the stack depends on.
+
+M starts at the largest curvature there is (logistic 1/4, robust 1, Poisson at a rate above the mean count), so that it
+only grows later: too small an M makes short steps, too large a one diverges. Poisson halves its first four steps.
+
+For the robust loss Newton's own weight, 1/cosh^2(r), vanishes at outliers and diverges; tanh(r)/r majorises the loss,
+so that every step descends, and its fixed point is the same. As weights may rise while residuals fall, the first half
+of the steps keeps M at the curvature 1, which majorises too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from softwright.attention.stack import Blueprint, HeadWeights, LayerWeights
+from softwright.methods.bilinear import bilinear_heads
+from softwright.methods.guards import Guard
+from softwright.methods.links import (
+    cell_edges,
+    cell_scores,
+    exp_rows,
+    link_head,
+    link_tokens,
+    log_logistic_curvature,
+    log_tanh_ratio,
+    sigmoid_rows,
+    soft_cell_rows,
+    tanh_rows,
+)
+from softwright.methods.newton_schulz import Constants, inverse_depth
+from softwright.methods.slots import Frame, Pair, layer
+from softwright.methods.standardise import SCALED_MOST, prepare, scale_guards
+
+SINK = {"float64": 32.0, "float32": 14.0}  # m: e^-m is truncation, m times the unit roundoff is rounding
+_EXP_CEILING = {"float64": 48.0, "float32": 24.0}
+_RATES = (-12, 24)  # octaves of mean counts
+CURVATURE = {"logistic": 0.25, "robust": 1.0}
+STEPS = {"logistic": 19, "poisson": 16, "robust": 60}
+
+
+def _frame(constants: Constants, method: str) -> Frame:
+    d = constants.features + int(constants.intercept)
+    extra = {"z": d, "s": 1, "G": 1, "log_a": 1, "slope": 1, "bias": 1, "value": 1, "link": 1, "weights": 1, "rates": 1}
+    start = {"log_a": math.log(CURVATURE[method])} if method in CURVATURE else {}
+    frame = Frame(constants.features, constants.intercept, constants.intercept, extra, counting=True, start=start)
+    rows = {"logistic": sigmoid_rows(), "robust": tanh_rows(), "poisson": exp_rows(_EXP_CEILING[constants.dtype])}
+    frame.add_fixed("link", link_tokens(frame.slots, "link", rows[method]))
+    if method != "poisson":
+        log_a = log_logistic_curvature if method == "logistic" else log_tanh_ratio
+        frame.add_fixed("weights", link_tokens(frame.slots, "weights", soft_cell_rows(log_a)))
+    return frame
+
+
+def mean_heads(
+    frame: Frame,
+    constants: Constants,
+    Q: np.ndarray,
+    V: np.ndarray,
+    O: np.ndarray,  # noqa: E741
+    also: list[Pair],
+) -> list[HeadWeights]:
+    """mean_j a_j (x_j.q_i) v_j by counting tokens."""
+    s = frame.slots
+    sink = SINK[constants.dtype]
+    count = (s.vector(one=1.0), s.vector(count=sink))
+    return bilinear_heads(
+        Q, s.select("x"), V, O, reach=constants.score_bound, order=constants.order, angle=constants.angle,
+        also=[frame.only("data", "count"), frame.weighted, count, *also], factor=math.exp(sink),
+    )  # fmt: skip
+
+
+def _penalty_heads(
+    frame: Frame,
+    constants: Constants,
+    Q: np.ndarray,
+    V: np.ndarray,
+    O: np.ndarray,  # noqa: E741
+) -> list[HeadWeights]:
+    """sum_p (g_p.q_i) v_p over the unit tokens."""
+    if constants.penalty == 0:
+        return []
+    return bilinear_heads(
+        Q, frame.slots.select("g"), V, O, reach=constants.score_bound, order=constants.order, angle=constants.angle,
+        also=[frame.only("pen")], factor=float(constants.features),
+    )  # fmt: skip
+
+
+def _newton_heads(frame: Frame, constants: Constants, method: str) -> list[HeadWeights]:
+    s = frame.slots
+    log_a = s.vector(s=1.0) if method == "poisson" else s.vector(log_a=1.0)
+    z = s.select("z")
+    heads = mean_heads(frame, constants, z, z, -z.T, [(s.vector(one=1.0), log_a)])
+    return heads + _penalty_heads(frame, constants, z, z, -z.T)
+
+
+def _step_heads(frame: Frame, constants: Constants, method: str, Q: np.ndarray, eta: float) -> list[HeadWeights]:
+    s = frame.slots
+    slope = s.vector(G=constants.loss_scale) if method == "robust" else s.vector(G=1.0, y=-1.0)
+    heads = mean_heads(frame, constants, Q, slope, -eta * s.vector(s=1.0), [])
+    return heads + _penalty_heads(frame, constants, Q, s.vector(s=1.0), -eta * s.vector(s=1.0))
+
+
+def _link_layer(frame: Frame, constants: Constants, method: str, rows: tuple[str, ...], weights: bool) -> LayerWeights:
+    s = frame.slots
+    argument = s.vector(s=1.0)
+    if method == "robust":
+        argument = s.vector(s=1.0, y=-1.0) / constants.loss_scale
+    heads, keys, changes = [link_head(s, "link", argument, "G")], ["link"], [("G", "G", 0.0)]
+    if weights and method != "poisson":
+        heads.append(link_head(s, "weights", argument, "log_a"))
+        keys.append("weights")
+        changes.append(("log_a", "log_a", 0.0))
+    return layer("link", rows, keys, heads, s.residual(*changes))
+
+
+def _start(frame: Frame, constants: Constants, method: str, start: float) -> list[LayerWeights]:
+    """Preparation, and where s begins: 0, the mean of y (robust), or just above the log of the mean count (Poisson)."""
+    c, s = constants, frame.slots
+    targets: dict[str, tuple[str, ...]] = {"logistic": (), "robust": ("s",), "poisson": ("offset",)}
+    first = prepare(
+        frame, targets=targets[method] if c.intercept else (), scaling=c.scaling, angles=c.angles, centre_y=False,
+        curvature=CURVATURE.get(method, c.rate_bound), penalty=c.penalty, range_bound=c.range_bound,
+        feature_bound=c.feature_bound, start=start,
+    )  # fmt: skip
+    if method == "poisson" and c.intercept:
+        edges = cell_edges(*_RATES, 2)
+        slopes, offsets = cell_scores(edges)
+        rows = zip(slopes.tolist(), offsets.tolist(), np.log(edges[1:]).tolist(), strict=True)
+        frame.add_fixed("rates", link_tokens(s, "rates", list(rows)))
+        first.append(layer("start", ("data", "query"), ("rates",), [link_head(s, "rates", s.vector(offset=1.0), "s")]))
+    return first
+
+
+def reweighted(constants: Constants, method: str) -> Blueprint:
+    """IRLS with Newton and Schulz's iteration alongside."""
+    c = constants
+    frame = _frame(c, method)
+    s = frame.slots
+    coordinates = frame.coordinates
+    curvature = CURVATURE.get(method, c.rate_bound)
+    largest = coordinates * SCALED_MOST if c.scaling else coordinates * (curvature + c.penalty)
+    first = _start(frame, c, method, 1.9 / largest)
+    smallest = 1.0 / c.condition / (c.rate_bound if method == "poisson" else 1.0)
+    depth = inverse_depth(largest, smallest, 1e-3)  # Newton's method puts right what is left
+    rows = ("data", *frame.queries, *(("unit",) if c.penalty > 0 else ()))
+    keys = ("data", "count", *(("unit",) if c.penalty > 0 else ()))
+    doubled = s.residual(("z", "z", 2.0))
+    newton = _newton_heads(frame, c, method)
+    inverse = layer("newton-schulz", rows, keys, newton, doubled)
+    link = _link_layer(frame, c, method, ("data",), True)
+    count = c.steps or STEPS[method]
+    full = layer("step", rows, keys, newton + _step_heads(frame, c, method, s.select("z"), 1.0), doubled)
+    half = layer("step", rows, keys, newton + _step_heads(frame, c, method, s.select("z"), 0.5), doubled)
+    calm = layer("step", rows, keys, _step_heads(frame, c, method, s.select("z"), 1.0))
+    early = {"logistic": 0, "poisson": min(4, count), "robust": count // 2}[method]
+    careful = calm if method == "robust" else half
+    program = [*first, *[inverse] * depth, *[link, careful] * early, *[link, full] * (count - early)]
+    end = len(program)
+    guards = [
+        *(scale_guards(c.range_bound, c.feature_bound, curvature) if c.scaling else []),
+        Guard(
+            "scores", end, 2.0 * c.score_bound,
+            "a row or query has more leverage than the stack was built for, |x_i M x_j| is beyond score_bound; "
+            "raise score_bound or the penalty" + (": are the classes separable?" if method == "logistic" else ""),
+            "z", "x", ("data", "query"), ("data",),
+        ),
+        _settled(method, end, c),
+    ]  # fmt: skip
+    return _read(frame, c, method, program, guards, len(first) + depth)
+
+
+def _settled(method: str, end: int, constants: Constants) -> Guard:
+    reasons = {
+        "logistic": "the classes may be separable, which has no finite solution without a penalty; "
+        "raise penalty, steps or condition",
+        "poisson": "raise steps, rate_bound (the mean count) or condition",
+        "robust": "raise steps, condition or loss_scale",
+    }
+    limit = 1e-5 if constants.dtype == "float64" else 1e-2
+    remedy = f"the predictions still move in the last iteration: {reasons[method]}"
+    return Guard("settled", end, limit, remedy, "s", "s", ("data",), (), reach=2)
+
+
+def _read(
+    frame: Frame, c: Constants, method: str, program: list[LayerWeights], guards: list[Guard], head: int
+) -> Blueprint:
+    s = frame.slots
+    tail = 0
+    read = s.vector(s=1.0)
+    if c.response and method != "robust":
+        program = [*program, _link_layer(frame, c, method, ("query",), False)]
+        read, tail = s.vector(G=1.0), 1
+    return Blueprint(
+        s.places, frame.segments, program, read=read, coefficient=("basis", s.vector(s=1.0)), guards=guards,
+        head=head, tail=tail,
+    )  # fmt: skip
+
+
+def descent(constants: Constants, method: str) -> Blueprint:
+    """Plain gradient descent of the same loss, two layers a step (link, step), on features as they are given."""
+    c = constants
+    frame = _frame(c, method)
+    s = frame.slots
+    first = _start(frame, c, method, 0.0)
+    curvature = CURVATURE.get(method, 1.0)
+    eta = c.step_size or 1.0 / (curvature * (c.most + 1.0) + c.penalty)
+    link = _link_layer(frame, c, method, ("data",), False)
+    rows = ("data", *frame.queries, *(("unit",) if c.penalty > 0 else ()))
+    keys = ("data", "count", *(("unit",) if c.penalty > 0 else ()))
+    own = s.select("x") + s.select("g")
+    step = layer("step", rows, keys, _step_heads(frame, c, method, own, eta))
+    remedy = "two rows have a larger product |x_i.x_j| than score_bound; raise score_bound, or scale the features"
+    guards = [Guard("scores", len(first), 2.0 * c.score_bound, remedy, "x", "x", ("data", "query"), ("data",))]
+    return _read(frame, c, method, [*first, *[link, step] * (c.steps or 100)], guards, len(first))

@@ -1,0 +1,387 @@
+"""How far one gradient step of logistic, Poisson or robust regression is from the exact one: a bound for a range.
+
+Two layers make a step. The link layer writes G_j = g(a_j) to every observation, a_j = s_j, or (s_j - y_j)/c for the
+robust loss; the step layer adds -eta mean_j t_j v_j to a token's s, v_j = G_j - y_j, or c G_j, and t_j = x_j.x the
+product of features: x = e_p for a coefficient, so |t_j| <= |x_j|. Tokens carry s_j = w.x_j + b rounded once.
+
+**Link**, two tokens whose scores differ by d and values V_1, V_2: sigmoid d = a; tanh d = 2 a; exp d = a - m,
+V_1 = V near e^m, V_2 = 0. Write u for the unit roundoff, gamma_k = k u/(1 - k u), D for the width of a token, A for a
+bound of |a| (of the sum of its absolute terms), m = 0 unless the link is exp.
+  exact     sigmoid, tanh: none, but for the robust loss 1/c as stored moves a by |k - 1/c| (|s| + |y|), and tanh' <= 1.
+            exp: V e^{s-m}/(1 + e^{s-m}) is off e^s by the relative error |V e^{-m} - 1| + V e^{-m} e^{S-m}, s <= S.
+  rounding  Each weight is off by a factor e^{+-lambda}, lambda = gamma_{3D+10} A + 2u (2A + m) + 4 (eps + 2u), eps the
+            relative error of exp, the rounding of s_j included; so d moves by at most 2 lambda. As functions of d the
+            slopes are sigmoid' <= 1/4, (d/dd) tanh(d/2) <= 1/2, and sigmoid' <= sigmoid, so G moves by lambda/2, by
+            lambda, or relatively by e^{2 lambda} - 1 <= 2 lambda + 4 lambda^2. Sums of two terms, the division and the
+            output: kappa = 2 gamma_{D+16}/(1 - gamma_{D+16}) + 8u, times the largest value; for exp, whose numerator
+            is one term, times G itself. Underflow loses at most 64 (1 + V) times the smallest normal number.
+
+The step is linear in v, so an error e of G costs at most eta rho e (times c), rho >= |t_j|.
+
+**Mean.** A step head sees n observations with scores s_h t_j and n counting tokens with the score m (the sink) and
+value 0. With M(s) = mean e^{s t_j} v_j, N(s) = mean e^{s t_j} and eps = e^{-m} it gives eps H(s_h),
+
+    H(s) = M(s)/(1 + eps N(s)) = sum_k b_k s^k,   group = sum_k b_k E_k,  E_k = eps sum_h o_h s_h^k,  wanted: C M'(0).
+
+b_1 = M'(0)/(1 + eps) - eps M(0) N'(0)/(1 + eps)^2 is off M'(0) by at most 2 eps rho B, |b_1| <= (1 + 2 eps) rho B,
+|b_0| <= B, where B >= |v_j|. On |s| = R/rho, |M| <= B e^R and |N| <= e^R, so by Cauchy
+|b_k| <= B rho^k e^R / (R^k (1 - eps e^R)) for every R < m. E_k is a rational number times eps, k <= MOST; beyond, a
+geometric series. Hence
+
+    |group - C M'(0)| <= |E_1 - C| (1 + 2 eps) rho B + 2 |C| eps rho B + |E_0| B + sum_{k >= 2} |E_k| |b_k|.
+
+Rounding is as in `certify.step_bound`, with two changes. Data weigh e^{s_h t_j - m} against counting tokens of 1, so
+the numerator, the sum of absolute terms over the denominator, is at most e^{|s_h| rho - m} B instead of B. And scores
+lie up to m + |s_h| rho below the largest: the roundings of the arguments of exp, those of the rescalings between
+blocks telescoping, add 4u (m + |s_h| rho) to the logarithm of a weight; the sink's own score is exact.
+
+**Penalty.** A bilinear group over the unit tokens +-g_p, which carry +-w.g_p rounded once (`bilinear_bound`); g_p^2 as
+stored is off the penalty by a number that is added, as is that rounding.
+
+What the formulas presuppose of the tensors - zeros where nothing is read, flags, units, equal scales - is compared
+entry by entry; every other number is read from them. All is evaluated in ball arithmetic and rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+from torch import Tensor
+
+from softwright import __version__
+from softwright.attention import digest_of
+from softwright.attention.stack import AttentionStack, HeadWeights, StackLayer
+from softwright.errors import InvalidInput
+from softwright.methods.links import link_head, link_tokens
+from softwright.methods.slots import OMEGA, Slots, head
+from softwright.methods.step_bound import (
+    MOST,
+    PRECISION,
+    Bound,
+    Group,
+    ball,
+    bilinear_bound,
+    heads_rounding,
+    rational,
+    upward,
+)
+from softwright.proof.arithmetic.rounding import ARITHMETIC, ASSUMPTIONS
+from softwright.result.closed_form import ClosedForm
+
+METHODS = ("logistic", "poisson", "robust")
+_RATES = "the rates may exceed the ceiling of the exp link; lower rate_bound or w_bound"
+
+
+@dataclass(frozen=True)
+class Step:
+    """The numbers of a link layer and a step layer that are free; all others have been compared."""
+
+    mean: Group
+    penalty: Group | None
+    sink: float
+    inverse_scale: float  # k, the stored 1/c
+    scale: float  # c as stored in the values
+    ceiling: float
+    top: float  # V
+    roots: tuple[float, ...]  # g_p
+
+
+@dataclass(frozen=True)
+class Range:
+    """|s| <= score, s <= highest, |y| <= response."""
+
+    score: float
+    highest: float
+    response: float
+
+
+def link_error(step: Step, method: str, within: Range, loss_scale: float, dtype: str) -> tuple[arb, arb, arb]:
+    """|G - g(a)| in exact arithmetic, by rounding, and a bound of the computed |G|."""
+    ctx.prec = PRECISION
+    arithmetic = ARITHMETIC[dtype]
+    u = arb(arithmetic.unit)
+
+    def gamma(k: int) -> arb:
+        return k * u / (1 - k * u)
+
+    S, Y = ball(within.score), ball(within.response)
+    size = abs(ball(step.inverse_scale)) * (S + Y) if method == "robust" else S
+    m = ball(step.ceiling) if method == "poisson" else arb(0)
+    width = step.mean.width
+    lam = gamma(3 * width + 10) * size + 2 * u * (2 * size + m) + 4 * (arb(arithmetic.exp_error) + 2 * u)
+    if not lam < 0.125:
+        raise InvalidInput("link_bound", [f"scores are too large for {dtype}; lower w_bound or y_bound"])
+    kappa = 2 * gamma(width + 16) / (1 - gamma(width + 16)) + 8 * u
+    lost = 64 * arb(arithmetic.smallest) * (1 + abs(ball(step.top)))
+    if method == "logistic":
+        exact, rounding, most = arb(0), lam / 2 + kappa + lost, arb(1)
+    elif method == "robust":
+        moved = abs(ball(step.inverse_scale) - 1 / ball(loss_scale)) * (S + Y)
+        exact, rounding, most = moved, lam + kappa + lost, arb(1)
+    else:
+        if not within.highest <= step.ceiling - 1:
+            raise InvalidInput("link_bound", [_RATES])
+        most = ball(within.highest).exp()
+        share = abs(ball(step.top)) * (-m).exp()
+        exact = most * (abs(ball(step.top) * (-m).exp() - 1) + share * (ball(within.highest) - m).exp())
+        rounding = most * share * ((1 + 2 * lam + 4 * lam**2) * (1 + kappa) - 1) + lost
+    return exact, rounding, most + exact + rounding
+
+
+def mean_bound(
+    group: Group, wanted: float, sink: float, *, reach: float, value: float, keys: int, dtype: str, slot: float
+) -> Bound:
+    """|group - wanted * mean(t v)| for |t| <= reach, |v| <= value, at most `keys` keys, half of them counting."""
+    ctx.prec = PRECISION
+    largest = max(abs(s) for s in group.scales) * reach
+    if largest >= 1.5:
+        raise InvalidInput(
+            "link_bound", [f"scores reach {largest:.3g}, beyond 1.5; raise score_bound or lower the angle"]
+        )
+    if not sink >= 4:
+        raise InvalidInput("link_bound", [f"counting tokens have the score {sink:g}; build the stack with in_context"])
+    rho, B, C = ball(reach), ball(value), abs(ball(wanted))
+    eps = (-ball(sink)).exp()
+    scales = [Fraction(s) for s in group.scales]
+    outputs = [Fraction(o) for o in group.outputs]
+
+    def cauchy(k: int) -> tuple[arb, arb]:
+        R = ball(min(float(k), sink - 2.0))
+        return R, R.exp() / (1 - eps * R.exp())
+
+    error = 2 * C * eps * rho * B
+    for k in range(MOST + 1):
+        E = sum((o * s**k for o, s in zip(outputs, scales, strict=True)), start=Fraction(0))
+        if k == 0:
+            error += abs(rational(E)) * eps * B
+        elif k == 1:
+            error += abs(rational(E) * eps - ball(wanted)) * (1 + 2 * eps) * rho * B
+        elif E:
+            R, growth = cauchy(k)
+            error += abs(rational(E)) * eps * B * (rho / R) ** k * growth
+    R, growth = cauchy(MOST)  # above 1.5 because the sink is, so the series below converges
+    for o, s in zip(outputs, scales, strict=True):
+        ratio = abs(rational(s)) * rho / R
+        error += abs(rational(o)) * eps * B * growth * ratio ** (MOST + 1) / (1 - ratio)
+    size = ball(slot) + error  # of what the residual stream adds up, besides C rho B
+    return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, size, C, sink)))
+
+
+def read_step(stack: AttentionStack) -> Step:
+    """The link and step layers of a stack, every entry compared with what the analysis presupposes."""
+    c = stack.settings
+    method, d, order = str(c["method"]), stack.features, int(c["order"])
+    slots = Slots(**{name: stop - start for name, (start, stop) in stack.slots.items()})
+    _same(slots.places == stack.slots, "slots")
+    program = [stack.layer_at(i) for i in range(stack.head, stack.depth - stack.tail)]
+    link, step = program[0], program[1]
+    repeated = [link, step] * (len(program) // 2)
+    _same(len(program) % 2 == 0 and all(a is b for a, b in zip(program, repeated, strict=True)), "program")
+    own, one, s = slots.select("x") + slots.select("g"), slots.vector(one=1.0), slots.vector(s=1.0)
+    at = {name: place[0] for name, place in slots.places.items()}
+
+    units = ("unit",) if c["penalty"] > 0 else ()
+    _same(link.keys == ("link",) and link.rows == ("data",), "segments of the link layer")
+    _same(step.keys == ("data", "count", *units) and {"query", "basis"} <= set(step.rows), "segments of the step layer")
+    _same(step.R is None and link.R is not None, "residual maps")
+    _equal(link.R, slots.residual(("G", "G", 0.0)), "link.R")
+
+    k = float(link.Wq[0, at["s"], 1]) if link.heads == 1 and link.Wq.shape[2] == 3 else math.nan
+    argument = k * slots.vector(s=1.0, y=-1.0) if method == "robust" else s
+    _heads(link, [link_head(slots, "link", argument, "G")])
+
+    count = len(step.Wq)
+    _same(count == 2 * order * (1 + len(units)) and step.Wq.shape[2] == 3 + own.shape[1], "number of heads")
+    sink = float(step.Wk[0, at["count"], 2])
+    scale = float(step.Wv[0, at["G"], 0])
+    V = slots.vector(G=scale) if method == "robust" else slots.vector(G=1.0, y=-1.0)
+    expected, scales, outputs = [], [], []
+    for h in range(count):
+        mean = h < 2 * order
+        flags = {"data": 1.0, "count": 1.0} if mean else {"pen": 1.0}
+        pairs = [(one, OMEGA * (slots.vector(**flags) - one))]
+        if mean:
+            pairs += [(one, slots.vector(log_weight=1.0)), (one, slots.vector(count=sink))]
+        scales.append(float(step.Wq[h, at["x"], len(pairs)]))
+        outputs.append(float(step.Wo[h, 0, at["s"]]))
+        pairs.append((scales[-1] * own, slots.select("x" if mean else "g")))
+        expected.append(head(pairs, V if mean else s, outputs[-1] * s))
+    _heads(step, expected)
+
+    top, ceiling = float(_tensor(stack, "base_link")[0, at["value"]]), float(_tensor(stack, "base_link")[1, at["bias"]])
+    unit_tokens = _tensor(stack, "base_unit")
+    roots = tuple(float(unit_tokens[2 * p, at["g"] + p]) for p in range(d))
+    _tokens(stack, slots, link, step, (top, ceiling), roots if units else ())
+    size = step.Wq.shape[1], step.heads * step.Wv.shape[2]
+    groups = [Group(tuple(scales[i : i + 2 * order]), tuple(outputs[i : i + 2 * order]), *size) for i in (0, 2 * order)]
+    return Step(groups[0], groups[1] if units else None, sink, k, scale, ceiling, top, roots)
+
+
+def _heads(layer: StackLayer, expected: list[HeadWeights]) -> None:
+    _same(layer.heads == len(expected), f"number of heads of the {layer.label} layer")
+    for name in ("Wq", "Wk", "Wv", "Wo"):
+        tensor = getattr(layer, name)
+        for h, one in enumerate(expected):
+            wanted = np.zeros(tuple(tensor.shape[1:]))
+            block = getattr(one, name)
+            wanted[: block.shape[0], : block.shape[1]] = block
+            _equal(tensor[h], wanted, f"{layer.label}.{name}, head {h}")
+
+
+def _tokens(
+    stack: AttentionStack,
+    slots: Slots,
+    link: StackLayer,
+    step: StackLayer,
+    exp: tuple[float, float],
+    roots: tuple[float, ...],
+) -> None:
+    """Embeddings and constant tokens, in the coordinates that the two layers read."""
+    d, constant = stack.features, bool(stack.settings["intercept"])
+    read = np.zeros(slots.width, dtype=bool)
+    for layer in (link, step):
+        for tensor in (layer.Wq, layer.Wk, layer.Wv):
+            read |= (tensor != 0).any(dim=2).any(dim=0).numpy()
+    x, one = slots.places["x"][0], slots.vector(one=1.0)
+    ones = np.zeros(slots.width)
+    ones[x + d : x + d + int(constant)] = 1.0
+    features, both = np.zeros((d + 2, slots.width)), np.zeros((d + 2, slots.width))
+    features[:d, x : x + d] = np.eye(d)
+    both[d + 1] = slots.vector(log_weight=1.0)
+    rows = features + both
+    rows[d] = slots.vector(y=1.0)
+    basis = np.tile(one, (d, 1))
+    basis[:, x : x + d] += np.eye(d)
+    top, ceiling = exp
+    links = {
+        "logistic": [(1.0, 0.0, 1.0), (0.0, 0.0, 0.0)],
+        "robust": [(1.0, 0.0, 1.0), (-1.0, 0.0, -1.0)],
+        "poisson": [(1.0, 0.0, top), (0.0, ceiling, 0.0)],
+    }[stack.settings["method"]]
+    expected = {
+        "base_data": (one + slots.vector(data=1.0) + ones)[None],
+        "embed_data": rows,
+        "base_count": (one + slots.vector(count=1.0))[None],
+        "embed_count": both,
+        "base_query": (one + ones)[None],
+        "embed_query": features,
+        "base_basis": basis,
+        "base_link": link_tokens(slots, "link", links),
+    }
+    for name, wanted in expected.items():
+        tensor = _tensor(stack, name)
+        _same(tuple(tensor.shape) == wanted.shape, name)
+        _equal(tensor[:, read], wanted[:, read], name)
+    _equal(stack.read_coefficient, slots.vector(s=1.0), "read_coefficient")
+    tau, unit_tokens = slots.places["tau"][0], _tensor(stack, "base_unit")
+    _equal(unit_tokens[: 2 * d : 2, tau], np.ones(d), "base_unit")
+    if roots:
+        g = slots.places["g"][0]
+        unit = np.tile(one, (2 * (d + int(constant)), 1))
+        unit[: 2 * d] += slots.vector(pen=1.0)  # the constant pays no penalty, so its tokens are never read
+        for p in range(d + int(constant)):
+            root = roots[min(p, d - 1)]
+            unit[2 * p, g + p], unit[2 * p + 1, g + p] = root, -root
+        _same(tuple(unit_tokens.shape) == unit.shape, "base_unit")
+        _equal(unit_tokens[:, read], unit[:, read], "base_unit")
+
+
+def _above(x: arb) -> float:
+    """A float above the ball, of either sign."""
+    return float(np.nextafter(float(x.upper()), np.inf))
+
+
+def _tensor(stack: AttentionStack, name: str) -> Tensor:
+    return stack.get_buffer(name)
+
+
+def _equal(tensor: Tensor | None, wanted: np.ndarray, what: str) -> None:
+    _same(tensor is not None and bool(np.array_equal(tensor.double().numpy(), wanted)), what)
+
+
+def _same(good: bool, what: str) -> None:
+    if not good:
+        raise InvalidInput(
+            "link_bound", [f"{what}: not the weights of a gradient step; build the stack again with in_context"]
+        )
+
+
+def link_certificate(stack: AttentionStack, target: dict[str, Any]) -> ClosedForm:
+    """One gradient step of a generalised linear model against the exact step, for all prompts within the norms."""
+    started = time.monotonic()
+    c = stack.settings
+    method, constant = str(c["method"]), int(bool(c["intercept"]))
+    X, Y, W, rows = (float(c[name]) for name in ("x_bound", "y_bound", "w_bound", "max_rows"))
+    dtype = str(stack.dtype).removeprefix("torch.")
+    eta, loss_scale, penalty = float(c["step_size"]), float(c["loss_scale"]), float(c["penalty"])
+    step = read_step(stack)
+    ctx.prec = PRECISION
+    unit, smallest = arb(ARITHMETIC[dtype].unit), arb(ARITHMETIC[dtype].smallest)
+    score = upward(ball(W) * (ball(X) ** 2 + constant).sqrt() * (1 + 2 * unit))
+    highest = score
+    if method == "poisson":
+        highest = min(score, _above(ball(float(c["rate_bound"])).log() + 2 * unit * ball(score)))
+    within = Range(score, highest, Y)
+    exact_link, rounding_link, most = link_error(step, method, within, loss_scale, dtype)
+    factor = ball(step.scale) if method == "robust" else arb(1)
+    value = abs(factor) * most if method == "robust" else most + ball(Y)
+    keys = 2 * int(rows) + 2 * (stack.features + constant)
+    bounds = {}
+    for name in ("coefficient", "prediction"):
+        size = arb(1) if name == "coefficient" else ball(X)  # |x| of the token that asks, without the constant
+        reach = ball(X) if name == "coefficient" else ball(X) ** 2 + constant
+        slot = W if name == "coefficient" else score
+        part = mean_bound(
+            step.mean, -eta, step.sink, reach=upward(reach), value=upward(value), keys=keys, dtype=dtype, slot=slot
+        )
+        exact, rounding = arb(part.exact), arb(part.rounding)
+        exact += ball(eta) * reach * abs(factor) * exact_link
+        rounding += ball(eta) * reach * abs(factor) * rounding_link
+        if name == "prediction":
+            rounding += unit * ball(score)  # what the query carries
+        if method == "robust":
+            exact += ball(eta) * reach * abs(factor - ball(loss_scale))
+        if step.penalty is not None:
+            root = max(abs(ball(r)).abs_upper() for r in step.roots)
+            carried = root * ball(W) * unit + smallest  # the one rounding of what unit tokens carry
+            other = bilinear_bound(
+                step.penalty, -eta * stack.features, reach=upward(root * size), value=upward(root * ball(W) + carried),
+                keys=keys, dtype=dtype, slot=slot,
+            )  # fmt: skip
+            off = max(abs(Fraction(r) ** 2 - Fraction(penalty)) for r in step.roots)
+            moved = abs(rational(Fraction(-eta * stack.features) + Fraction(eta) * stack.features))
+            exact += arb(other.exact) + (ball(eta) * rational(off) + moved * root**2) * size * ball(W)
+            rounding += arb(other.rounding) + ball(eta) * stack.features * root * size * carried
+        bounds[name] = Bound(upward(exact), upward(rounding))
+    best = bounds["coefficient"]
+    largest = upward(ball(eta) * ball(X) * value)
+    rates = f", rates e^s <= {float(c['rate_bound']):g}" if method == "poisson" else ""
+    return ClosedForm(
+        statement=f"each coefficient after one gradient step of {method} against the exact step, for all prompts of up "
+        f"to {int(rows)} rows of weight 1 with |x| <= {X:g} (after centring) and |y| <= {Y:g}, "
+        f"|(w, b)| <= {W:g}{rates}",
+        bound=best.total,
+        exact_part=best.exact,
+        rounding_part=best.rounding,
+        method="exact two-token links, Richardson weights, Cauchy's estimate and a rounding analysis of the heads",
+        dtype=dtype,
+        weights_sha256=digest_of(stack),
+        target=target,
+        version=__version__,
+        seconds=time.monotonic() - started,
+        quantities={
+            "step_size": eta,
+            "order": float(c["order"]),
+            "link_error": upward(exact_link + rounding_link),
+            "largest_step": largest,
+            "relative_to_largest_step": best.total / largest,
+            "prediction_bound": bounds["prediction"].total,
+        },
+        assumptions=ASSUMPTIONS[dtype],
+    )

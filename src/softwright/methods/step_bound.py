@@ -1,0 +1,274 @@
+"""How far one layer of bilinear heads is from the covariance it stands for: a bound for every prompt in a range.
+
+A group has heads h with score scales s_h (of both signs) and output weights o_h, all read from the tensors that run.
+For one row, scores t_j = q.k_j with |t_j| <= rho, values |v_j| <= B and weights p_j of any kind that sum to 1,
+
+    F(s) = sum_j p_j e^{s t_j} v_j / sum_j p_j e^{s t_j} = sum_m a_m s^m,        a_1 = cov_p(t, v),
+    group = sum_h o_h F(s_h) = sum_m a_m E_m,   E_m = sum_h o_h s_h^m,           wanted: c a_1.
+
+**In exact arithmetic** |group - c a_1| <= |E_1 - c| |a_1| + sum_{m != 1} |E_m| |a_m|. Cauchy's estimate on |s| = R/rho
+(build.in_context.bilinear) gives |a_m| <= B rho^m / (R^m cos R) for every R < pi/2, and |a_1| <= rho B by Schwarz's
+inequality. The E_m are rational numbers, evaluated exactly for m <= MOST, each with its own R; E_m of even m vanishes
+because scales come in pairs; beyond MOST, sum |o_h| |s_h|^m is a geometric series in |s_h| rho/R < 1.
+
+**Rounding.** u is the unit roundoff, gamma_k = k u/(1 - k u), D the width of a token, n the number of keys.
+  scores    a dot product of dot products: |error| <= gamma_{3D+8} |s_h| rho' with rho' >= sum_a |q_a| |k_a|; by Schwarz
+            again rho' <= rho, which is taken as a product of norms. The term that excludes tokens is exactly 0 on data.
+  weights   subtracting the largest score costs 2 u |s_h| rho, exp and its blocks as in `certify.rounding`:
+            computed weight = weight * (1 + theta)
+  values    |error| <= gamma_{D+2} B, where B >= the sum of the absolute terms of a value
+  sums      gamma_{n+blocks+8} on the numerator and on the denominator
+so with psi = (1+theta)(1+gamma_{n+blocks+8}) - 1 and phi = (1+psi)(1+gamma_{D+2}) - 1 every head errs by at most
+B (phi + psi)/(1 - psi) + 4 u B (1 + phi), times |o_h|; the output sum by gamma_{heads * v + 4} sum_h |o_h| B (1 + phi),
+and the sum with the residual stream by u (size of the slot + size of the group).
+
+Everything below is evaluated in ball arithmetic and rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx, fmpq
+
+from softwright import __version__
+from softwright.attention import digest_of
+from softwright.attention.stack import AttentionStack, StackLayer
+from softwright.errors import InvalidInput
+from softwright.proof.arithmetic.rounding import ARITHMETIC, ASSUMPTIONS
+from softwright.result.closed_form import ClosedForm
+
+MOST = 61  # powers up to here are summed exactly
+_BLOCK = 128
+PRECISION = 200
+
+
+@dataclass(frozen=True)
+class Group:
+    """Scales and output weights of the heads of one bilinear group, as they are stored."""
+
+    scales: tuple[float, ...]
+    outputs: tuple[float, ...]
+    width: int
+    columns: int  # columns of the joint output projection
+
+
+@dataclass(frozen=True)
+class Bound:
+    exact: float
+    rounding: float
+
+    @property
+    def total(self) -> float:
+        return upward(arb(self.exact) + arb(self.rounding))
+
+
+def group_of(layer: StackLayer, query: tuple[int, int], key: tuple[int, int], output: int, heads: slice) -> Group:
+    """The bilinear group among `heads` that multiplies slot `query` with slot `key` and writes coordinate `output`."""
+    scales, outputs = [], []
+    for Wq, Wk, Wo in zip(layer.Wq[heads], layer.Wk[heads], layer.Wo[heads], strict=True):
+        product = Wq[slice(*query)].double() @ Wk[slice(*key)].double().T  # (d, d): scale times identity
+        scale = float(product[0, 0])
+        if not bool((product == scale * product.new_ones(len(product)).diag()).all()):
+            raise InvalidInput("step_bound", ["the layer is not a group of bilinear heads; build it with in_context"])
+        scales.append(scale)
+        outputs.append(float(Wo[:, output].double().abs().max()) * (1.0 if float(Wo[:, output].sum()) >= 0 else -1.0))
+    return Group(tuple(scales), tuple(outputs), layer.Wq.shape[1], layer.heads * layer.Wv.shape[2])
+
+
+def bilinear_bound(
+    group: Group, wanted: float, *, reach: float, value: float, keys: int, dtype: str, slot: float
+) -> Bound:
+    """|group - wanted * cov(t, v)| for |t| <= reach, |v| <= value, at most `keys` keys, added to a slot that large."""
+    ctx.prec = PRECISION
+    rho, B = ball(reach), ball(value)
+    largest = max(abs(s) for s in group.scales) * reach
+    if largest >= 1.5:
+        raise InvalidInput(
+            "step_bound", [f"scores reach {largest:.3g}, beyond 1.5; raise score_bound or lower the angle"]
+        )
+    scales = [Fraction(s) for s in group.scales]
+    outputs = [Fraction(o) for o in group.outputs]
+    error = arb(0)
+    for m in range(MOST + 1):
+        E = sum((o * s**m for o, s in zip(outputs, scales, strict=True)), start=Fraction(0))
+        if m == 1:
+            error += abs(rational(E - Fraction(wanted))) * rho * B
+        elif E:
+            error += abs(rational(E)) * B * rho**m * _cauchy(m)
+    radius = arb(1.5)
+    for o, s in zip(outputs, scales, strict=True):
+        ratio = abs(rational(s)) * rho / radius
+        error += abs(rational(o)) * B / radius.cos() * ratio ** (MOST + 1) / (1 - ratio)
+    beside = ball(slot) + error  # what the last sum rounds, besides wanted * cov and the rounding before it
+    return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, beside, ball(abs(wanted)))))
+
+
+def heads_rounding(
+    group: Group, rho: arb, B: arb, keys: int, dtype: str, slot: arb, wanted: arb, sink: float = 0.0
+) -> arb:
+    """`sink` > 0: half of the keys are counting tokens with that score and the value 0 (`certify.link_bound`)."""
+    arithmetic = ARITHMETIC[dtype]
+    u, exp_error = arb(arithmetic.unit), arb(arithmetic.exp_error)
+
+    def gamma(k: int) -> arb:
+        if k * arithmetic.unit > 0.1:
+            raise InvalidInput(
+                "step_bound", [f"{k} roundings are too many for {dtype}; lower max_rows, or use float64"]
+            )
+        return k * u / (1 - k * u)
+
+    blocks = 1 + keys // _BLOCK
+    sums, values = gamma(keys + blocks + 8), gamma(group.width + 2)
+    total, size = arb(0), arb(0)
+    for o, s in zip(group.outputs, group.scales, strict=True):
+        score = abs(ball(s)) * rho
+        log_error = gamma(3 * group.width + 8) * score + 3 * u * score + 2 * blocks * (exp_error + 2 * u)
+        if sink > 0:
+            log_error += 4 * u * (ball(sink) + score)
+        if not log_error < 0.5:
+            raise InvalidInput(
+                "step_bound", [f"{dtype} is too coarse for so many rows; lower max_rows, or use float64"]
+            )
+        theta = log_error + log_error**2  # |e^y - 1| for y < 1/2
+        psi = (1 + theta) * (1 + sums) - 1
+        phi = (1 + psi) * (1 + values) - 1
+        weight = abs(ball(o)) * ((score - ball(sink)).exp() if sink > 0 else 1)
+        total += weight * B * ((phi + psi) / (1 - psi) + 4 * u * (1 + phi))
+        size += weight * B * (1 + phi)
+    total += gamma(group.columns + 4) * size
+    underflow = arb(arithmetic.smallest) * 8 * (keys + 8) * sum(abs(o) for o in group.outputs)
+    return total + 2 * u * (slot + wanted * rho * B + total) + underflow
+
+
+def _cauchy(m: int) -> arb:
+    """An upper bound of min over R of 1/(R^m cos R): any R is valid, the best solves R tan R = m."""
+    low, high = 0.1, 1.5707
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if middle * math.tan(middle) < m else (low, middle)
+    R = arb(low)
+    return 1 / (R**m * R.cos())
+
+
+def ball(x: float) -> arb:
+    return rational(Fraction(float(x)))
+
+
+def rational(x: Fraction) -> arb:
+    return arb(fmpq(x.numerator, x.denominator))
+
+
+def upward(x: arb) -> float:
+    """The smallest float above the ball that is quickly found."""
+    if not x.is_finite():
+        raise InvalidInput("step_bound", ["the bound is not finite; lower max_rows, or use float64"])
+    top = float(x.abs_upper())
+    while not arb(top) >= x:
+        top = float(np.nextafter(top, np.inf))
+    return float(np.nextafter(top, np.inf))
+
+
+def gradient_certificate(stack: AttentionStack, target: dict[str, Any]) -> ClosedForm:
+    """One gradient layer of least squares or ridge against the exact step, for all x, y, w within the stated norms."""
+    started = time.monotonic()
+    c = stack.settings
+    X, Y, W, rows = (float(c[name]) for name in ("x_bound", "y_bound", "w_bound", "max_rows"))
+    dtype = str(stack.dtype).removeprefix("torch.")
+    layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "gradient")
+    slots, f = stack.slots, stack.slots["f"][0]
+    heads = 2 * int(c["order"])
+    eta = float(c["step_size"])
+    keys = int(rows) * (1 if c["intercept"] else 2) + 2 * stack.features
+    u = ARITHMETIC[dtype].unit
+    value = float(np.nextafter(X * W + Y, np.inf) * (1 + 2 * u + 2**-50))
+    groups = [(group_of(layer, slots["x"], slots["x"], f, slice(0, heads)), X, value)]
+    if c["penalty"] > 0:
+        root = math.sqrt(c["penalty"]) * (1 + 2 * u + 2**-50)
+        worth = root * W * (1 + 2 * u + 2**-50)
+        groups.append((group_of(layer, slots["x"], slots["g"], f, slice(heads, 2 * heads)), root, worth))
+        # The penalty's group sums over 2d unit tokens whose directions are sqrt(penalty) e_p: mean times d.
+    bounds = {}
+    for name, size in (("coefficient", 1.0), ("prediction", X)):
+        parts = []
+        for place, (group, reach, largest) in enumerate(groups):
+            wanted = -eta * (1.0 if place == 0 else float(stack.features))
+            parts.append(
+                bilinear_bound(
+                    group,
+                    wanted,
+                    reach=reach * size * (1 + 2**-50),
+                    value=largest,
+                    keys=keys,
+                    dtype=dtype,
+                    slot=W * size,
+                )
+            )
+        # Tokens carry f = w.x rounded once, unit tokens also sqrt(penalty), whose square counts, as it is stored.
+        held = ball(u) * ball(eta) * ball(W) * ball(size) * (ball(X) ** 2 + 8 * ball(c["penalty"]))
+        bounds[name] = Bound(
+            upward(sum((arb(p.exact) for p in parts), arb(0))), upward(sum((arb(p.rounding) for p in parts), held))
+        )
+    best = bounds["coefficient"]
+    step = eta * X * value
+    return ClosedForm(
+        statement="each coefficient after one gradient layer against the exact step, for all prompts of up to "
+        f"{int(rows)} rows of weight 1 with |x| <= {X:g} and |y| <= {Y:g} (after centring), |w| <= {W:g}",
+        bound=best.total,
+        exact_part=best.exact,
+        rounding_part=best.rounding,
+        method="Richardson weights, Cauchy's estimate and a rounding analysis of the heads",
+        dtype=dtype,
+        weights_sha256=digest_of(stack),
+        target=target,
+        version=__version__,
+        seconds=time.monotonic() - started,
+        quantities={
+            "step_size": eta,
+            "order": float(c["order"]),
+            "largest_step": step,
+            "relative_to_largest_step": best.total / step,
+            "prediction_bound": bounds["prediction"].total,
+        },
+        assumptions=ASSUMPTIONS[dtype],
+    )
+
+
+def group_certificate(stack: AttentionStack, target: dict[str, Any]) -> ClosedForm:
+    """A Newton-Schulz layer against 2z minus its covariances, per unit of the largest coordinate of any z."""
+    started = time.monotonic()
+    c = stack.settings
+    dtype = str(stack.dtype).removeprefix("torch.")
+    layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "newton-schulz")
+    rows, reach = int(c["max_rows"]), float(c["score_bound"])
+    z = stack.slots["z"]
+    keys = rows * (1 if c["intercept"] else 2) + 2 * stack.features
+    heads, parts = 2 * int(c["order"]), []
+    # A penalty has heads of its own, over the 2d unit tokens: d times their covariance.
+    for place, (key, wanted) in enumerate((("x", -1.0), ("g", -float(stack.features)))[: 1 + (c["penalty"] > 0)]):
+        group = group_of(layer, z, stack.slots[key], z[0], slice(place * heads, (place + 1) * heads))
+        parts.append(bilinear_bound(group, wanted, reach=reach, value=1.0, keys=keys, dtype=dtype, slot=2.0))
+    bound = Bound(
+        upward(sum((arb(p.exact) for p in parts), arb(0))), upward(sum((arb(p.rounding) for p in parts), arb(0)))
+    )
+    return ClosedForm(
+        statement="one Newton-Schulz layer against the exact covariance, per unit of the largest coordinate, for all "
+        f"prompts of up to {rows} rows of weight 1 with |x||z| <= {reach:g}"
+        + (f" and |g||z| <= {reach:g} for the penalty's tokens g" if c["penalty"] > 0 else ""),
+        bound=bound.total,
+        exact_part=bound.exact,
+        rounding_part=bound.rounding,
+        method="Richardson weights, Cauchy's estimate and a rounding analysis of the heads",
+        dtype=dtype,
+        weights_sha256=digest_of(stack),
+        target=target,
+        version=__version__,
+        seconds=time.monotonic() - started,
+        quantities={"score_bound": reach, "order": float(c["order"]), "relative_to_score_bound": bound.total / reach},
+        assumptions=ASSUMPTIONS[dtype],
+    )

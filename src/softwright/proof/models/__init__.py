@@ -1,0 +1,1 @@
+"""Taylor models of networks and targets."""

@@ -1,0 +1,105 @@
+"""The network as real-number functions: what its stored parameters say, for the engine that will run it.
+
+The parameters that are certified are those of the module, after any cast to float32: they are exact numbers. The dense
+engine takes the biases as stored. The factorised engine reads each axis of a grid head from the edge of the grid, so in
+real arithmetic its bias of token (j_1, .., j_d) is the sum of d edge entries (one shared number cancels in each
+softmax).
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from softwright.attention.layer import SoftmaxHead
+from softwright.attention.network import ENGINES, AttentionNetwork
+from softwright.errors import Faults
+from softwright.proof.arithmetic.directed import two_sum
+from softwright.proof.arithmetic.rounding import ARITHMETIC, RunEngine
+from softwright.proof.models.head_moments import ExactHead
+
+_LARGEST = 1e100  # beyond it products of parameters leave float64
+
+
+def dtype_name(network: AttentionNetwork) -> str:
+    return str(network.dtype).removeprefix("torch.")
+
+
+def check_network(network: AttentionNetwork, engine: str, faults: Faults) -> None:
+    """Record everything that makes the network impossible to certify."""
+    name = dtype_name(network)
+    faults.check(
+        name in ARITHMETIC,
+        f"dtype {name} has no proved rounding bound; convert with network.to(torch.float64) or torch.float32",
+    )
+    faults.check(engine in ENGINES, f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}")
+    for key, tensor in network.state_dict().items():
+        array = tensor.detach().double().cpu().numpy()
+        if not np.all(np.isfinite(array)):
+            faults.add(
+                f"{key} holds {int(np.count_nonzero(~np.isfinite(array)))} NaN or infinite entries; build it again"
+            )
+        elif np.any(np.abs(array) > _LARGEST):
+            faults.add(
+                f"{key} holds entries above {_LARGEST:g}, which float64 proofs cannot handle; rescale the network"
+            )
+    faults.check(bool((network.scale > 0).all()), "scale must be positive; build the network again")
+
+
+def exact_heads(network: AttentionNetwork, engine: str) -> tuple[ExactHead, ...]:
+    """The heads with the numbers that `engine` uses."""
+    center = network.center.detach().double().cpu().numpy()
+    scale = network.scale.detach().double().cpu().numpy()
+    arithmetic = ARITHMETIC[dtype_name(network)]
+    heads = []
+    for module in network.layer:
+        keys, biases, values = (p.detach().double().cpu().numpy() for p in (module.keys, module.biases, module.values))
+        slopes = None if module.slopes is None else module.slopes.detach().double().cpu().numpy()
+        low, size, run = np.zeros_like(biases), np.abs(biases), RunEngine(arithmetic)
+        if engine == "factorised" and module.structure == "grid":
+            keys, biases, low, size = _from_edges(module, keys, biases)
+            run = RunEngine(arithmetic, module.axis_sizes)
+        heads.append(ExactHead(keys, biases, low, size, values, slopes, center, scale, run))
+    return tuple(heads)
+
+
+def _from_edges(
+    module: SoftmaxHead, keys: np.ndarray, biases: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Keys, biases (a sum of two floats) and the sizes that rounding sees, for a grid head read along its edges."""
+    sizes = module.axis_sizes
+    d = len(sizes)
+    grid_keys, grid_biases = keys.reshape(*sizes, d), biases.reshape(sizes)
+    corner = abs(float(grid_biases[(0,) * d]))
+    tokens = np.array(list(itertools.product(*[range(size) for size in sizes])))  # (N, d)
+    edge_keys = np.empty_like(keys)
+    high, low, size = np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys))
+    for i in range(d):
+        line = tuple(slice(None) if j == i else 0 for j in range(d))
+        edge_keys[:, i] = grid_keys[line][tokens[:, i], i]
+        bias = grid_biases[line][tokens[:, i]]
+        high, slip = two_sum(high, bias)
+        low = low + slip
+        size += np.abs(bias) + corner
+    return edge_keys, high, low, size
+
+
+def float_values(heads: tuple[ExactHead, ...], points: np.ndarray) -> np.ndarray:
+    """Plain float64 values (n, m), for choosing where to look; nothing is proved with them."""
+    total = np.zeros((len(points), heads[0].values.shape[1]))
+    for head in heads:
+        t = (points - head.center) * head.scale
+        step = max(1, 4_000_000 // len(head.keys))
+        for start in range(0, len(points), step):
+            part = t[start : start + step]
+            w = part @ head.keys.T + head.bias
+            w -= w.max(axis=1, keepdims=True)
+            np.exp(w, out=w)
+            w /= w.sum(axis=1, keepdims=True)
+            total[start : start + step] += w @ head.values
+            if head.slopes is not None:
+                N, m, d = head.slopes.shape
+                slopes = (w @ head.slopes.reshape(N, m * d)).reshape(len(part), m, d)
+                total[start : start + step] += np.einsum("qmd,qd->qm", slopes, part)
+    return total

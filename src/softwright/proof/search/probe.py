@@ -1,0 +1,111 @@
+"""Where the error is large: plain float64 sampling that gives the search a good start. Nothing is proved here.
+
+Samples are a grid over the domain and, because a gate of width 1/beta hides between grid points, points round crossings
+of neighbouring scores: all of them in one variable, in more those that a few random lines meet. The best points are
+then improved by a shrinking pattern search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from softwright.proof.models.head_moments import ExactHead
+
+_BEST = 12
+_STEPS = 24
+_LINES, _ON_A_LINE = 16, 128
+_HARD = 30.0  # how fast scores must part along a line across the box, for samples to miss what happens there
+_ROUND = np.array([0.0, 0.5, -0.5, 1.28, -1.28, 3.0, -3.0, 8.0, -8.0])  # where to look, in units of the gate's width
+
+
+def _scattered(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
+    """A low-discrepancy set (Kronecker sequence of roots of primes), and the corners and centre."""
+    d = len(low)
+    primes = np.array([2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37][:d])
+    unit = (
+        np.mod(np.outer(np.arange(1, count + 1), np.sqrt(primes)), 1.0) if d > 1 else np.linspace(0, 1, count)[:, None]
+    )
+    bits = (np.arange(min(2**d, 256))[:, None] >> np.arange(d)) & 1
+    unit = np.concatenate([unit, bits.astype(float), np.full((1, d), 0.5)])
+    return np.clip(low + (high - low) * unit, low, high)
+
+
+def _crossings(head: ExactHead, low: np.ndarray, high: np.ndarray, most: int = 200) -> np.ndarray:
+    """In one variable: points round the places where the largest score passes from one token to the next."""
+    order = np.argsort(head.keys[:, 0])
+    keys, bias = head.keys[order, 0], head.bias[order]
+    points = []
+    hull: list[int] = []
+    for j in range(len(keys)):  # upper envelope of the lines k_j t + b_j
+        while hull and keys[hull[-1]] == keys[j]:
+            if bias[hull[-1]] <= bias[j]:
+                hull.pop()
+            else:
+                break
+        if hull and keys[hull[-1]] == keys[j]:
+            continue
+        while len(hull) >= 2:
+            a, b = hull[-2], hull[-1]
+            if (bias[a] - bias[j]) * (keys[b] - keys[a]) <= (bias[a] - bias[b]) * (keys[j] - keys[a]):
+                hull.pop()
+            else:
+                break
+        hull.append(j)
+    for a, b in list(pairwise(hull))[:most]:
+        gap = keys[b] - keys[a]
+        t = (bias[a] - bias[b]) / gap + _ROUND / gap
+        points.append(t / head.scale[0] + head.center[0])
+    if not points:
+        return np.empty((0, 1))
+    found = np.concatenate(points)[:, None]
+    return found[(found[:, 0] >= low[0]) & (found[:, 0] <= high[0])]
+
+
+def _on_lines(head: ExactHead, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """In several variables: points round the places where the leading token changes along random lines."""
+    rng = np.random.default_rng(29)
+    found = [np.empty((0, len(low)))]
+    steps = np.linspace(0.0, 1.0, _ON_A_LINE)
+    for start, end in rng.uniform(low, high, (_LINES, 2, len(low))):
+        slope = head.keys @ ((end - start) * head.scale)  # (N,)
+        bias = head.keys @ ((start - head.center) * head.scale) + head.bias
+        leading = np.argmax(np.outer(steps, slope) + bias, axis=1)
+        for a, b in {(int(a), int(b)) for a, b in pairwise(leading) if slope[b] - slope[a] > _HARD}:
+            gap = slope[b] - slope[a]
+            s = (bias[a] - bias[b] + _ROUND) / gap
+            found.append(start + s[(s >= 0) & (s <= 1), None] * (end - start))
+    return np.clip(np.concatenate(found), low, high)
+
+
+def worst_points(
+    error: Callable[[np.ndarray], np.ndarray],
+    heads: Sequence[ExactHead],
+    low: np.ndarray,
+    high: np.ndarray,
+    count: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Some points (k, d) where the error is largest, best first, and their errors (k,)."""
+    points = _scattered(low, high, count)
+    near_walls = _crossings if len(low) == 1 else _on_lines
+    points = np.concatenate([points] + [near_walls(head, low, high) for head in heads])
+    values = error(points)
+    best = np.argsort(-values)[:_BEST]
+    points, values = points[best], values[best]
+    d = len(low)
+    step = (high - low) * count ** (-1.0 / d)
+    moves = np.concatenate([np.eye(d), -np.eye(d)])  # (2d, d)
+    for _ in range(_STEPS):
+        trial = np.clip(points[:, None, :] + step * moves, low, high)  # (k, 2d, d)
+        found = error(trial.reshape(-1, d)).reshape(len(points), 2 * d)
+        choice = np.argmax(found, axis=1)
+        rows = np.arange(len(points))
+        better = found[rows, choice] > values
+        points = np.where(better[:, None], trial[rows, choice], points)
+        values = np.where(better, found[rows, choice], values)
+        if np.count_nonzero(better) < len(points) / 2:
+            step = 0.5 * step
+    order = np.argsort(-values)
+    return points[order], values[order]

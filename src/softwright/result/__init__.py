@@ -1,0 +1,1 @@
+"""What every verb returns, and the file that holds it."""

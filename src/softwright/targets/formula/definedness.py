@@ -1,0 +1,298 @@
+"""Where a formula is undefined on a box: a search for witnesses, not a proof of their absence.
+
+Two kinds of evidence count. A *point* of the box at which an operation leaves its domain (1/0, log(0), sqrt(-1)) or the
+value exceeds float64 is found by evaluating a grid, the corners, and the corners and centres of ever smaller boxes on
+which interval arithmetic cannot rule the operation out. A *pole between floats*, such as that of 1/(x**2 - 2), is never
+hit by a point: there the divisor (or the cosine, for tan) changes its sign within a tiny box and is continuous on it,
+so it has a zero. If the box cannot be cleared and no sign change shows ((x**2 - 2)**2), the report says "may be".
+
+Touching the border of the domain is no fault: sqrt(1 - x**2) on [-1, 1] and x**0.5 on [0, 1] are fine. A step that
+only a branch of `where` needs is reported only with a point as witness: where(0 < x, x*log(x), 0) is fine.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from softwright.domain import Box
+from softwright.targets.formula.enclosure import REASONS, Suspect, constant_intervals, enclose
+from softwright.targets.formula.formatting import format_node
+from softwright.targets.formula.intervals import Interval
+from softwright.targets.formula.nodes import Node, Operation, Variable
+from softwright.targets.formula.tape import Tape
+from softwright.targets.formula.values import NUMPY_RULES
+from softwright.targets.points import show_point
+
+_GRID_POINTS = 20_000  # fewer for long formulas, so that points times steps stay below _GRID_WORK
+_GRID_WORK = 4_000_000
+_KEPT_BOXES = 64  # suspicious boxes split further in a round
+_HALVINGS = 4  # a round: each box becomes 2**4 boxes
+_WORK = 700  # rounds times steps of the tape; about 0.3 s
+_MOST_REPORTS = 50
+_NEAR = 1e-6  # of a side: how far from a pole a report may point
+_REMEDY = "shrink the box to stay away from there, or guard it with where(condition, a, b)"
+
+# Whether an operation is outside its domain, at points where all its arguments are numbers.
+_OUTSIDE: dict[str, Callable[..., np.ndarray]] = {
+    "div": lambda a, b: b == 0.0,
+    "log": lambda a: a <= 0.0,
+    "sqrt": lambda a: a < 0.0,
+    "asin": lambda a: np.abs(a) > 1.0,
+    "acos": lambda a: np.abs(a) > 1.0,
+    "pow": lambda a, b: ((a < 0.0) & (b != np.rint(b))) | ((a == 0.0) & (b < 0.0)),
+}
+# Operations whose values grow without bound where they are undefined.
+_POLES = frozenset({"div", "log", "pow", "tan"})
+
+
+class UndefinedSearch:
+    """One search over one box; `run` returns the reports, one for each sub-expression at fault."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        folded: Mapping[int, float],
+        constants: Mapping[int, Interval],
+        names: tuple[str, ...],
+        box: Box,
+    ) -> None:
+        self.tape = tape
+        self.folded = folded
+        self.constants = constants
+        self.names = names
+        order = [box.names.index(name) for name in names]
+        self.lower, self.upper = box.lower[order], box.upper[order]
+        self.guarded = _guarded_steps(tape)
+        self.reports: dict[int, str] = {}  # step -> report
+
+    def run(self) -> list[str]:
+        first = self._suspects(self.lower[None], self.upper[None])
+        self._try_points(self._grid())
+        if first and len(self.reports) <= _MOST_REPORTS:
+            self._narrow_down()
+        listed = list(self.reports.values())[:_MOST_REPORTS]
+        return listed + ["and more parts are undefined; mend these first"] * (len(self.reports) > _MOST_REPORTS)
+
+    # Points -------------------------------------------------------------------------------------------------------
+
+    def _grid(self) -> np.ndarray:
+        """Corners, centre, a grid with an odd number of points a side, and scattered points."""
+        dim = len(self.names)
+        most = min(_GRID_POINTS, _GRID_WORK // len(self.tape))
+        side = int(most ** (1.0 / dim) + 1e-9)
+        side -= 1 - side % 2
+        scattered = np.random.default_rng(0).uniform(self.lower, self.upper, (1000, dim))
+        corners = Box.from_bounds(self.lower, self.upper).corners(1024)
+        parts = [corners, 0.5 * self.lower[None] + 0.5 * self.upper[None], scattered]
+        if side >= 3:
+            axes = [np.linspace(low, high, side) for low, high in zip(self.lower, self.upper, strict=True)]
+            parts.insert(0, np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dim))
+        return np.concatenate(parts)
+
+    def _try_points(self, points: np.ndarray) -> None:
+        """Report every step that is at fault at one of the points."""
+        values, outside = self._evaluate(points)
+        overflow = np.zeros(len(points), dtype=bool)
+        for output in self.tape.outputs:
+            overflow |= ~np.isfinite(values[output])
+        for index, mask in outside.items():
+            overflow &= ~mask
+            if len(self.reports) <= _MOST_REPORTS and index not in self.reports and mask.any():
+                row = _simplest(points, mask)
+                where, reason = show_point(self.names, points[row]), self._reason(index, values, row)
+                self._report(index, f"is undefined at {where} ({reason}); {_REMEDY}")
+        if overflow.any():
+            row = _simplest(points, overflow)
+            index = self._first_infinite(values, row)
+            where = show_point(self.names, points[row])
+            if index not in self.reports:
+                self._report(index, f"exceeds float64 at {where}; shrink the box or rescale the formula")
+
+    def _reason(self, index: int, values: list[np.ndarray], row: int) -> str:
+        node, arguments = self.tape.steps[index]
+        if not isinstance(node, Operation):
+            return ""
+        if node.name == "pow":
+            base = values[arguments[0]][row]
+            return "zero to a negative power" if base == 0.0 else "negative number to a power that is no integer"
+        return REASONS[node.name]
+
+    def _evaluate(self, points: np.ndarray) -> tuple[list[np.ndarray], dict[int, np.ndarray]]:
+        """Values of all steps, and for each step that leaves its domain the points where it does and is needed."""
+        count = len(points)
+        values: list[np.ndarray] = []
+        local: dict[int, np.ndarray] = {}
+        with np.errstate(all="ignore"):
+            for index, (node, arguments) in enumerate(self.tape.steps):
+                if index in self.folded:
+                    values.append(np.broadcast_to(self.folded[index], (count,)))
+                elif isinstance(node, Variable):
+                    values.append(points[:, self.names.index(node.name)])
+                elif isinstance(node, Operation):
+                    given = [values[a] for a in arguments]
+                    values.append(NUMPY_RULES[node.name](*given))
+                    if node.name in _OUTSIDE and (mask := _OUTSIDE[node.name](*given)).any():
+                        local[index] = mask
+        if local:
+            needed = self._needed(values, count)
+            local = {index: mask & needed[index] for index, mask in local.items()}
+        return values, local
+
+    def _needed(self, values: list[np.ndarray], count: int) -> list[np.ndarray]:
+        """At which points each step is needed: always, but for the branch that `where` does not take."""
+        needed = [np.zeros(count, dtype=bool) for _ in self.tape.steps]
+        for output in self.tape.outputs:
+            needed[output][:] = True
+        for index in reversed(range(len(self.tape))):
+            node, arguments = self.tape.steps[index]
+            for place, argument in enumerate(arguments):
+                taken = needed[index]
+                if isinstance(node, Operation) and node.name == "where" and place > 0:
+                    condition = values[arguments[0]].astype(bool)
+                    taken = taken & (condition if place == 1 else ~condition)
+                needed[argument] |= taken
+        return needed
+
+    def _first_infinite(self, values: list[np.ndarray], row: int) -> int:
+        """The step nearest to the variables that is infinite or nan at this point, on the way to a bad output."""
+        index = next(output for output in self.tape.outputs if not np.isfinite(values[output][row]))
+        while True:
+            node, arguments = self.tape.steps[index]
+            if isinstance(node, Operation) and node.name == "where":
+                arguments = arguments[1:2] if values[arguments[0]][row] else arguments[2:]
+            bad = [a for a in arguments if not np.isfinite(values[a][row])]
+            if not bad:
+                return index
+            index = bad[0]
+
+    def _report(self, index: int, finding: str) -> None:
+        self.reports[index] = f"{textwrap.shorten(format_node(self.tape.steps[index].node), 80)} {finding}"
+
+    # Boxes --------------------------------------------------------------------------------------------------------
+
+    def _columns(self, lower: np.ndarray, upper: np.ndarray) -> dict[str, Interval]:
+        return {name: Interval(lower[:, i], upper[:, i]) for i, name in enumerate(self.names)}
+
+    def _suspects(self, lower: np.ndarray, upper: np.ndarray) -> list[Suspect]:
+        """Steps without a report yet that may be undefined, on boxes where an output may be."""
+        found = enclose(self.tape, self.constants, self._columns(lower, upper))
+        open_steps = [s for s in found.suspects if s.step not in self.reports]
+        live = [s._replace(boxes=s.boxes & ~found.defined) for s in open_steps]
+        return [s for s in live if s.boxes.any()]
+
+    def _narrow_down(self) -> None:
+        lower, upper = self.lower[None], self.upper[None]
+        rounds = int(np.clip(_WORK / len(self.tape), 6, 14 * len(self.names)))
+        suspects: list[Suspect] = []
+        for _ in range(rounds):
+            lower, upper = _split(lower, upper, self.upper - self.lower)
+            suspects = self._suspects(lower, upper)
+            if not suspects:
+                return
+            lower, upper, suspects = _keep_some(lower, upper, suspects)
+            self._try_points(_box_points(lower, upper))
+            suspects = [s for s in suspects if s.step not in self.reports]
+            if not suspects:
+                return
+        for suspect in suspects:
+            self._judge(suspect, lower[suspect.boxes], upper[suspect.boxes])
+
+    def _judge(self, suspect: Suspect, lower: np.ndarray, upper: np.ndarray) -> None:
+        """The last word on a step that tiny boxes could not clear and no point convicted."""
+        node = suspect.node
+        if not isinstance(node, Operation) or node.name not in _POLES or suspect.step in self.guarded:
+            return  # at the border of the domain of sqrt, asin, ... : touching it is fine
+        if node.name == "pow" and not self._exponent_negative(suspect.step, lower, upper):
+            return
+        where = show_point(self.names, 0.5 * lower[0] + 0.5 * upper[0])
+        crossing = self._sign_change(node, lower, upper)
+        if crossing is not None:
+            where = show_point(self.names, 0.5 * lower[crossing] + 0.5 * upper[crossing])
+        verb = "may be" if crossing is None else "is"
+        self._report(suspect.step, f"{verb} undefined near {where} ({suspect.reason}); {_REMEDY}")
+
+    def _exponent_negative(self, step: int, lower: np.ndarray, upper: np.ndarray) -> bool:
+        exponent = self.tape.steps[self.tape.steps[step].arguments[1]].node
+        return bool(np.any(self._ranges(exponent, lower, upper).lower < 0.0))
+
+    def _ranges(self, node: Node, lower: np.ndarray, upper: np.ndarray) -> Interval:
+        tape = Tape((node,))
+        return enclose(tape, constant_intervals(tape), self._columns(lower, upper)).outputs[0]
+
+    def _sign_change(self, node: Operation, lower: np.ndarray, upper: np.ndarray) -> int | None:
+        """A box at two of whose corners the divisor provably has opposite signs, and on which it is continuous."""
+        if node.name == "log":
+            return None
+        divisor = {"div": node.arguments[-1], "pow": node.arguments[0]}.get(node.name, Operation("cos", node.arguments))
+        tape = Tape((divisor,))
+        if any(isinstance(s.node, Operation) and s.node.name in ("where", "sign") for s in tape.steps):
+            return None
+        # Boxes of a few floats are too small for interval arithmetic to tell a sign; look a little further out.
+        around = _NEAR * (self.upper - self.lower)
+        lower, upper = np.maximum(lower - around, self.lower), np.minimum(upper + around, self.upper)
+        constants = constant_intervals(tape)
+        continuous = enclose(tape, constants, self._columns(lower, upper)).defined
+        negative, positive = np.zeros_like(continuous), np.zeros_like(continuous)
+        for corner in _corners(lower, upper):
+            value = enclose(tape, constants, self._columns(corner, corner)).outputs[0]
+            negative |= value.upper < 0.0
+            positive |= value.lower > 0.0
+        hits = np.flatnonzero(negative & positive & continuous)
+        return int(hits[0]) if hits.size else None
+
+
+def _guarded_steps(tape: Tape) -> frozenset[int]:
+    """Steps that are needed only within a branch of `where`."""
+    free = set(tape.outputs)
+    for index in reversed(range(len(tape))):
+        if index in free:
+            node, arguments = tape.steps[index]
+            is_where = isinstance(node, Operation) and node.name == "where"
+            free.update(arguments[:1] if is_where else arguments)
+    return frozenset(range(len(tape))) - free
+
+
+def _simplest(points: np.ndarray, mask: np.ndarray) -> int:
+    """Of the marked points the one that is shortest to write, so that a report says x=0 rather than x=-0.73241."""
+    rows = np.flatnonzero(mask)[:100]
+    return int(min(rows, key=lambda row: len("".join(f"{value:.6g}" for value in points[row]))))
+
+
+def _split(lower: np.ndarray, upper: np.ndarray, sides: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each box in 16: four times, the side that is longest relative to the whole box is halved."""
+    for _ in range(_HALVINGS):
+        widest = np.argmax((upper - lower) / sides, axis=1)
+        rows = np.arange(len(lower))
+        middle = 0.5 * lower[rows, widest] + 0.5 * upper[rows, widest]
+        left_upper, right_lower = upper.copy(), lower.copy()
+        left_upper[rows, widest] = middle
+        right_lower[rows, widest] = middle
+        lower, upper = np.concatenate([lower, right_lower]), np.concatenate([left_upper, upper])
+    return lower, upper
+
+
+def _keep_some(
+    lower: np.ndarray, upper: np.ndarray, suspects: list[Suspect]
+) -> tuple[np.ndarray, np.ndarray, list[Suspect]]:
+    """A fair share of suspicious boxes for each step, spread over all that it has."""
+    share = max(1, _KEPT_BOXES // len(suspects))
+    chosen: set[int] = set()
+    for suspect in suspects:
+        rows = np.flatnonzero(suspect.boxes)
+        chosen.update(rows[np.unique(np.linspace(0, len(rows) - 1, share).astype(int))].tolist())
+    rows = np.array(sorted(chosen))
+    return lower[rows], upper[rows], [s._replace(boxes=s.boxes[rows]) for s in suspects]
+
+
+def _corners(lower: np.ndarray, upper: np.ndarray) -> list[np.ndarray]:
+    """Corners of each box: all in one to three dimensions, else the lowest, the highest and six more."""
+    dim = lower.shape[1]
+    choices = [((bits >> np.arange(dim)) & 1).astype(bool) for bits in range(min(2**dim, 7))]
+    return [*(np.where(choice, upper, lower) for choice in choices), upper]
+
+
+def _box_points(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    return np.concatenate([0.5 * lower + 0.5 * upper, *_corners(lower, upper)])

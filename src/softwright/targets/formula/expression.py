@@ -1,0 +1,178 @@
+"""`Expression`: a formula as a target, with values, derivatives, enclosures and the places where it is not smooth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from softwright.domain import Box
+from softwright.errors import Faults, InvalidInput
+from softwright.targets.formula.definedness import UndefinedSearch
+from softwright.targets.formula.derivative import differentiate
+from softwright.targets.formula.enclosure import Enclosure, Suspect, constant_intervals, enclose
+from softwright.targets.formula.formatting import format_node
+from softwright.targets.formula.intervals import Interval
+from softwright.targets.formula.nodes import Node, Operation
+from softwright.targets.formula.parser import parse
+from softwright.targets.formula.tape import Tape, variables_of
+from softwright.targets.formula.tokens import LONGEST_TEXT
+from softwright.targets.formula.values import fold_constants, numpy_values, torch_values
+from softwright.targets.points import as_points
+from softwright.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Kink:
+    """A set on which a formula may not be smooth: where `expression` is zero.
+
+    `kind` is the operation it comes from ('abs', 'min', 'max', 'sign', 'where'); `jump` says that the value itself, and
+    not only the slope, may break there.
+    """
+
+    kind: str
+    expression: Expression
+    jump: bool
+
+
+class Expression(Target):
+    """A formula such as `Expression("sin(3*x)*exp(-y**2)")`; a comma separates several outputs.
+
+    `names` fixes the variables and their order (a `Box` may be given for its names); without it they are the variables
+    of the formula in order of appearance. `nodes` are the syntax trees, one for each output.
+    """
+
+    def __init__(self, text: str, names: Sequence[str] | Box | None = None) -> None:
+        if isinstance(names, Box):
+            names = names.names
+        elif isinstance(names, str):
+            names = (names,)
+        self._set(parse(text, names), names)
+        # Spaces and parentheses can lift the canonical form of a long formula above the parser's limit; what was given
+        # is then the text to keep, since a stored text must parse.
+        if len(self.text) > LONGEST_TEXT:
+            self.text = text.strip()
+
+    @classmethod
+    def from_nodes(cls, nodes: Sequence[Node], names: Sequence[str] | None = None) -> Expression:
+        """An expression from syntax trees, for example from derivatives."""
+        expression = cls.__new__(cls)
+        expression._set(tuple(nodes), names)
+        return expression
+
+    def _set(self, nodes: tuple[Node, ...], names: Sequence[str] | None) -> None:
+        self.nodes: tuple[Node, ...] = nodes
+        self.names = tuple(names) if names is not None else variables_of(nodes)
+        self.outputs = len(nodes)
+        faults = Faults("formula")
+        faults.check(
+            bool(self.names), "the formula has no variables; give their names, for example Expression('1', names=['x'])"
+        )
+        unknown = [name for name in variables_of(nodes) if name not in self.names]
+        faults.check(not unknown, f"unknown variables {', '.join(unknown)}; the variables are {', '.join(self.names)}")
+        faults.check(len(set(self.names)) == len(self.names), f"names {list(self.names)} repeat; give each once")
+        faults.raise_if_any()
+
+    def with_names(self, names: Sequence[str]) -> Expression:
+        """The same formula as a function of these variables in this order."""
+        renamed = Expression.from_nodes(self.nodes, names)
+        renamed.text = self.text
+        return renamed
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical text: parsing it gives the same trees."""
+        return ", ".join(format_node(node) for node in self.nodes)
+
+    @cached_property
+    def _tape(self) -> Tape:
+        return Tape(self.nodes)
+
+    @cached_property
+    def _folded(self) -> dict[int, float]:
+        return fold_constants(self._tape)
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Values (n, m) at points (n, d) in float64; nan or inf where the formula is undefined, without a warning."""
+        points = as_points(points, self.names, "Expression")
+        columns = {name: np.ascontiguousarray(points[:, i]) for i, name in enumerate(self.names)}
+        values = np.empty((len(points), self.outputs))
+        for output, value in enumerate(numpy_values(self._tape, self._folded, columns)):
+            values[:, output] = value
+        return values
+
+    def torch(self, x: torch.Tensor) -> torch.Tensor:
+        """Values (..., m) at points (..., d): differentiable, of the dtype and on the device of `x`."""
+        if not x.is_floating_point() or x.ndim == 0 or x.shape[-1] != self.dim:
+            wanted = f"a floating-point tensor of shape (..., {self.dim})"
+            raise InvalidInput("Expression", [f"a {x.dtype} tensor of shape {tuple(x.shape)}; give {wanted}"])
+        columns = {name: x[..., i] for i, name in enumerate(self.names)}
+        values = torch_values(self._tape, self._folded, columns)
+        full = [v if isinstance(v, torch.Tensor) else x.new_full((), v) for v in values]
+        return torch.stack([v.expand(x.shape[:-1]) for v in full], dim=-1)
+
+    def derivative(self, name: str) -> Expression:
+        """The partial derivative of every output; at kinks the one-sided choice of `differentiate`."""
+        if name not in self.names:
+            fault = f"{name!r} is not a variable of this formula; derive by one of {', '.join(self.names)}"
+            raise InvalidInput("derivative", [fault])
+        return Expression.from_nodes([differentiate(node, name) for node in self.nodes], self.names)
+
+    def enclose(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rigorous bounds (n, m) below and above over the boxes [lower, upper] (n, d), and where all is defined (n,).
+
+        Where `defined` is False the formula may be undefined somewhere in the box, and the bounds hold elsewhere in it.
+        """
+        found = self._enclosure(lower, upper)
+        lows = np.stack([output.lower for output in found.outputs], axis=1)
+        highs = np.stack([output.upper for output in found.outputs], axis=1)
+        return lows, highs, found.defined
+
+    def suspects(self, lower: np.ndarray, upper: np.ndarray) -> list[Suspect]:
+        """The sub-expressions that may be undefined on some of the boxes, with the reason and the boxes (n,)."""
+        return self._enclosure(lower, upper).suspects
+
+    def _enclosure(self, lower: np.ndarray, upper: np.ndarray) -> Enclosure:
+        lower, upper = (as_points(end, self.names, "Expression.enclose") for end in (lower, upper))
+        if lower.shape != upper.shape or not np.all(lower <= upper):
+            fault = f"boxes need lower <= upper of one shape, not {lower.shape} and {upper.shape}; mend the bounds"
+            raise InvalidInput("Expression.enclose", [fault])
+        columns = {name: Interval(lower[:, i], upper[:, i]) for i, name in enumerate(self.names)}
+        return enclose(self._tape, self._constant_intervals, columns)
+
+    @cached_property
+    def _constant_intervals(self) -> dict[int, Interval]:
+        return constant_intervals(self._tape)
+
+    def find_undefined(self, box: Box) -> list[str]:
+        """Why the formula is undefined on the box: one report for each sub-expression at fault, with a place."""
+        missing = [name for name in self.names if name not in box.names]
+        if missing:
+            fault = f"the box has no side for {', '.join(missing)}; its sides are {', '.join(box.names)}"
+            raise InvalidInput("find_undefined", [f"{fault}, add the others"])
+        return UndefinedSearch(self._tape, self._folded, self._constant_intervals, self.names, box).run()
+
+    def kinks(self) -> list[Kink]:
+        """The places where smoothness may break: one `Kink` for each distinct abs, min, max, sign and where."""
+        found: dict[tuple[str, str], Kink] = {}
+        for step in self._tape.steps:
+            node = step.node
+            if not isinstance(node, Operation) or node.name not in ("abs", "min", "max", "sign", "where"):
+                continue
+            first = node.arguments[0]
+            sides = first.arguments if node.name == "where" and isinstance(first, Operation) else node.arguments
+            zero = sides[0] if len(sides) == 1 else Operation("sub", sides)
+            if variables_of((zero,)):  # the kink of a constant is nowhere
+                kink = Kink(node.name, Expression.from_nodes([zero], self.names), node.name in ("sign", "where"))
+                found[kink.kind, kink.expression.text] = kink
+        return list(found.values())
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "expression", "text": self.text, "variables": list(self.names)}
+
+    def __repr__(self) -> str:
+        return f"Expression({self.text!r}, names={list(self.names)})"

@@ -1,0 +1,143 @@
+"""The meaning of each operation on numbers: NumPy float64 arrays, and torch tensors of any floating dtype.
+
+Both tables follow IEEE 754: outside its domain an operation gives nan or inf and nothing is raised. Sub-expressions
+without variables are folded once in float64, so that float32 networks see correctly rounded constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import special
+
+from softwright.targets.formula.nodes import Constant, Node, Number, Variable
+from softwright.targets.formula.tape import Tape
+
+CONSTANT_VALUES: dict[str, float] = {"pi": math.pi, "e": math.e}
+
+Array = Any  # float64 array or scalar; boolean for comparisons. NumPy's own stubs do not unify the two.
+
+
+def _power(base: Array, exponent: Array) -> Array:
+    # x*x is correctly rounded and a tenth of the price of pow; np.power treats an integer-valued float exponent of a
+    # negative base as the integer power, so no other case needs care.
+    if np.ndim(exponent) == 0 and exponent == 2.0:
+        return np.square(base)
+    return np.power(base, exponent)
+
+
+NUMPY_RULES: dict[str, Callable[..., Array]] = {
+    "neg": np.negative,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "pow": _power,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "sign": np.sign,
+    "erf": special.erf,
+    "min": np.minimum,
+    "max": np.maximum,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "where": np.where,
+}
+
+# A folded constant stays a Python float beside tensors; these torch functions take tensors only.
+_TENSORS_ONLY = frozenset({"min", "max", "less", "less_equal", "where"})
+
+TORCH_RULES: dict[str, Callable[..., torch.Tensor]] = {
+    "neg": torch.neg,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "pow": lambda a, b: a**b,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tan": torch.tan,
+    "asin": torch.asin,
+    "acos": torch.acos,
+    "atan": torch.atan,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "tanh": torch.tanh,
+    "exp": torch.exp,
+    "log": torch.log,
+    "sqrt": torch.sqrt,
+    "abs": torch.abs,
+    "sign": torch.sign,
+    "erf": torch.erf,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "less": torch.lt,
+    "less_equal": torch.le,
+    "where": torch.where,
+}
+
+
+def fold_constants(tape: Tape) -> dict[int, float]:
+    """float64 values of the steps that hold no variable (comparisons give 0.0 or 1.0)."""
+    folded: dict[int, float] = {}
+    with np.errstate(all="ignore"):
+        for index, (node, arguments) in enumerate(tape.steps):
+            if not tape.constant[index]:
+                continue
+            if isinstance(node, Number):
+                folded[index] = node.value
+            elif isinstance(node, Constant):
+                folded[index] = CONSTANT_VALUES[node.name]
+            else:
+                folded[index] = float(NUMPY_RULES[node.name](*(np.float64(folded[a]) for a in arguments)))
+    return folded
+
+
+def numpy_values(tape: Tape, folded: Mapping[int, float], columns: Mapping[str, np.ndarray]) -> list[Array]:
+    """Values of the tape's outputs where each variable holds its column; constants come back as scalars."""
+
+    def leaf(index: int, node: Node) -> Array:
+        return columns[node.name] if isinstance(node, Variable) else np.float64(folded[index])
+
+    def rule(index: int, name: str, arguments: Sequence[Array]) -> Array:
+        return np.float64(folded[index]) if index in folded else NUMPY_RULES[name](*arguments)
+
+    with np.errstate(all="ignore"):
+        return tape.replay(leaf, rule)
+
+
+def torch_values(tape: Tape, folded: Mapping[int, float], columns: Mapping[str, torch.Tensor]) -> list[Any]:
+    """The same with tensors, differentiable; constants come back as Python floats."""
+    like = next(iter(columns.values()))
+
+    def leaf(index: int, node: Node) -> Any:
+        return columns[node.name] if isinstance(node, Variable) else folded[index]
+
+    def rule(index: int, name: str, arguments: Sequence[Any]) -> Any:
+        if index in folded:
+            return folded[index]
+        if name == "where" and isinstance(arguments[0], float):
+            return as_tensor(arguments[1] if arguments[0] else arguments[2])
+        if name in _TENSORS_ONLY:
+            arguments = [as_tensor(a) for a in arguments]
+        return TORCH_RULES[name](*arguments)
+
+    def as_tensor(value: Any) -> torch.Tensor:
+        return value if isinstance(value, torch.Tensor) else like.new_full((), value)
+
+    return tape.replay(leaf, rule)

@@ -1,0 +1,166 @@
+"""Cells as attention: keys, biases and values of N cells written out as the papers' layers, every matrix explicit.
+
+The input X (d x n, flattened column by column to m = d n numbers) is brought to the unit frame t = (x - centre)/half
+and copied into every token by a sum of linear maps,
+
+    Z = sum_i P_i X Q_i + R,     P_i = (column i of X -> copy rows of Z, scaled),   Q_i = e_i (1, ..., 1),
+
+the i-th term carrying the i-th column. R holds what does not depend on X. The rows of the N columns of Z are
+
+    key rows k_j (m) | bias row b_j | value rows v_j (outputs) | copy rows t (m) | one row 1
+
+W_K reads (k_j, b_j), W_Q reads (t, 1), W_V reads v_j, so the score of cell j is k_j.t + b_j. All tokens ask the same
+question; T keeps the first column. In the cross form the queries come from X and the rows (k_j, b_j, v_j) are the other
+sequence Y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from softwright.errors import Faults
+from softwright.theorems.tools.network import Attention, CrossAttention, TheoremNetwork, Tokens
+
+LARGEST_SCORE_ERROR = 0.5  # rounding of a score, beyond which softmax weights mean nothing
+MOST_CELLS = 300_000
+_U = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Keys (N, m), biases (N,) and values (N, o) in the unit frame of a box given by centre and half sides (m,)."""
+
+    keys: np.ndarray
+    biases: np.ndarray
+    values: np.ndarray
+    centre: np.ndarray
+    half: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return len(self.keys)
+
+    def flat(self, inputs: np.ndarray) -> np.ndarray:
+        """Matrices (q, d, n) -> points (q, m), column after column."""
+        return np.swapaxes(np.asarray(inputs, dtype=float), -1, -2).reshape(len(inputs), -1)
+
+    def shaped(self, points: np.ndarray, columns: int) -> np.ndarray:
+        """Points (q, m) -> matrices (q, d, n) with n = columns."""
+        return np.swapaxes(points.reshape(len(points), columns, -1), -1, -2).copy()
+
+    def weights(self, points: np.ndarray) -> np.ndarray:
+        """Softmax weights (q, N) at points (q, m), in NumPy."""
+        t = (points - self.centre) / self.half
+        scores = t @ self.keys.T + self.biases
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        return scores / scores.sum(axis=1, keepdims=True)
+
+
+def _copies(cells: Cells, columns: int, rows: int, first: int, tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """P (n, rows, d) and Q (n, n, tokens): column i of X, scaled to the unit frame, to its copy rows in every token."""
+    m = len(cells.centre)
+    d = m // columns
+    P, Q = np.zeros((columns, rows, d)), np.zeros((columns, columns, tokens))
+    for i in range(columns):
+        P[i, first + i * d : first + (i + 1) * d] = np.diag(1.0 / cells.half[i * d : (i + 1) * d])
+        Q[i, i] = 1.0
+    return P, Q
+
+
+def self_attention(label: str, cells: Cells, columns: int = 1) -> TheoremNetwork:
+    """X (d x n) -> (outputs x 1) by one self-attention layer on Z = sum_i P_i X Q_i + R."""
+    N, m = cells.keys.shape
+    o = cells.values.shape[1]
+    rows = 2 * m + o + 2
+    bias, value, copy, one = m, m + 1, m + 1 + o, rows - 1
+    P, Q = _copies(cells, columns, rows, copy, N)
+    R = np.zeros((rows, N))
+    R[:m], R[bias], R[value:copy], R[one] = cells.keys.T, cells.biases, cells.values.T, 1.0
+    R[copy:one] = -(cells.centre / cells.half)[:, None]
+    eye = np.eye(rows)
+    T = np.zeros((1, N, 1))
+    T[0, 0, 0] = 1.0
+    attention = Attention(
+        eye[[*range(m), bias]][None], eye[[*range(copy, one), one]][None], eye[value:copy][None], None, T
+    )
+    return TheoremNetwork(label, [Tokens(P, Q, R), attention], (m // columns, columns))
+
+
+def cross_attention(label: str, cells: Cells, columns: int = 1) -> TheoremNetwork:
+    """The same function with queries from X and keys and values from the other sequence Y, rows (k_j, b_j, v_j)."""
+    m, o = cells.keys.shape[1], cells.values.shape[1]
+    P, Q = _copies(cells, columns, m + 1, 0, 1)
+    R = np.append(-cells.centre / cells.half, 1.0)[:, None]  # (m+1, 1): one query token (t, 1)
+    other = other_sequence(cells)
+    eye = np.eye(m + 1 + o)
+    attention = CrossAttention(eye[: m + 1], np.eye(m + 1), eye[m + 1 :], other)
+    return TheoremNetwork(label, [Tokens(P, Q, R), attention], (m // columns, columns))
+
+
+def other_sequence(cells: Cells) -> np.ndarray:
+    """Y ((m + 1 + outputs) x N): a key, a bias and a value a column."""
+    return np.vstack([cells.keys.T, cells.biases[None], cells.values.T])
+
+
+def check_columns(faults: Faults, variables: int, columns: int) -> bool:
+    return faults.check(
+        columns >= 1 and variables % columns == 0,
+        f"columns = {columns}: X is d x n with d n = {variables} variables, so n must divide {variables}",
+    )
+
+
+def check_eps0(faults: Faults, eps0: float) -> bool:
+    return faults.check(
+        0 < eps0 < 1, f"eps0 = {eps0:g}: the theorem chooses beta from log(1/eps0) with 0 < eps0 < 1; give such an eps0"
+    )
+
+
+def check_cells(faults: Faults, cells: int, variables: int) -> bool:
+    if not faults.check(cells >= 1, f"cells = {cells}: the grid of the theorem has G >= 1 cells an axis"):
+        return False
+    return faults.check(
+        float(cells) ** variables <= MOST_CELLS,
+        f"a grid of {cells}^{variables} centres: the theorem takes one token a centre; at most {MOST_CELLS} are built, "
+        "take fewer cells",
+    )
+
+
+def check_beta(faults: Faults, beta: float, largest: float, terms: int) -> bool:
+    """Scores up to `largest`, sums of `terms` products, must keep their meaning in float64."""
+    error = 2.0 * (terms + 2) * _U * largest
+    return faults.check(
+        bool(np.isfinite(beta)) and beta > 0 and bool(np.isfinite(largest)) and error <= LARGEST_SCORE_ERROR,
+        f"beta = {beta:.3g} makes scores up to {largest:.3g}, more than float64 resolves (beta overflow); the theorem "
+        "takes beta as large as eps0 and the cells ask: raise eps0 or take fewer cells",
+    )
+
+
+def grid_centres(cells: int, variables: int) -> np.ndarray:
+    """The centres (G^m, m) of a grid of G cells an axis on [-1, 1]^m, last axis fastest."""
+    line = -1.0 + (2.0 / cells) * (np.arange(cells) + 0.5)
+    mesh = np.meshgrid(*[line] * variables, indexing="ij")
+    return np.stack([axis.ravel() for axis in mesh], axis=1)
+
+
+def telling_points(centres_per_axis: int, variables: int, beta: float, rng: np.random.Generator, n: int) -> np.ndarray:
+    """Points of [-1, 1]^m: random ones, corners and faces, and ones beside the walls at the scale of the gates."""
+    random = rng.uniform(-1, 1, (n, variables))
+    faces = np.where(rng.random((n, variables)) < 0.5, rng.choice([-1.0, 1.0], (n, variables)), random)
+    h = 2.0 / centres_per_axis
+    wall = -1.0 + h * rng.integers(0, centres_per_axis + 1, (n, variables))
+    steps = np.array([0.0, 1e-3, 0.1, 1.0, 5.0, 20.0]) / (beta * h)
+    beside = wall + rng.choice([-1.0, 1.0], (n, variables)) * rng.choice(steps, (n, variables))
+    mixed = np.where(rng.random((n, variables)) < 0.7, beside, random)
+    return np.clip(np.concatenate([random, faces, beside, mixed]), -1.0, 1.0)
+
+
+def box_points(
+    points: np.ndarray, lower: Sequence[float] | np.ndarray, upper: Sequence[float] | np.ndarray
+) -> np.ndarray:
+    """Unit-frame points in a box given by its ends."""
+    low, high = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
+    return np.clip(low + (points + 1.0) * 0.5 * (high - low), low, high)

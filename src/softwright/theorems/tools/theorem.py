@@ -1,0 +1,119 @@
+"""`Theorem`: a label, what it says, what sizes it takes, and the function that builds it.
+
+A theorem's module holds one `Theorem` object a label:
+
+    A1 = Theorem(
+        label="A1", title="...", paper=PAPER_A + ", Theorem 3.1", statement="...", conditions=("points > tokens", ...),
+        options=(Option("points", int, 60, "interpolation tokens p"), ...),
+        construct=_construct,                # keyword arguments are the options' names; returns a Construction
+        sweep=("points", (10, 20, 40, 80)),  # what tables and figures of the label vary
+    )
+
+`build` checks names and types of what is given, fills in the defaults and calls `construct`, which checks the theorem's
+own conditions with `Faults(f"theorem {label}")` before any work: every fault names the condition that it breaks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from softwright.errors import Faults, InvalidInput
+from softwright.theorems.tools.construction import Construction
+
+PAPER_A = "Universal Approximation with Softmax Attention (arXiv 2504.15956)"
+PAPER_B = "Attention Mechanism, Max-Affine Partition, and Universal Approximation (arXiv 2504.19901)"
+PAPER_C = (
+    "Are Transformers with One Layer Self-Attention Using Low-Rank Weight Matrices Universal Approximators? "
+    "(arXiv 2307.14023)"
+)
+
+# Where each label lives; nothing is imported before a label is asked for.
+LABELS: dict[str, str] = {
+    "A1": "softwright.theorems.interpolation_head:A1",
+    "A2": "softwright.theorems.multi_head:A2",
+    "A3": "softwright.theorems.sequence_to_sequence:A3",
+    "A4": "softwright.theorems.attention_then_softmax:A4",
+    "A5": "softwright.theorems.gradient_descent:A5",
+    "A6": "softwright.theorems.activations:A6",
+    "B1": "softwright.theorems.max_affine_partition:B1",
+    "B2": "softwright.theorems.cell_grid:B2",
+    "B3": "softwright.theorems.integrable:B3",
+    "B4": "softwright.theorems.cross_attention:B4",
+    "C1": "softwright.theorems.boltzmann:C1",
+    "C2": "softwright.theorems.contextual_mapping:C2",
+    "C3": "softwright.theorems.hardmax:C3",
+    "C4": "softwright.theorems.memorisation:C4",
+    "C5": "softwright.theorems.permutation_equivariant:C5",
+    "C6": "softwright.theorems.causal:C6",
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One size or choice of a construction: `--name value` on the command line, `name=value` in Python.
+
+    `type` is int, float or str. `choices`, if any, are all the values allowed. Python callers may pass richer values
+    (arrays, callables) for an option whose `type` is `object`; such options do not appear on the command line.
+    """
+
+    name: str
+    type: type
+    default: Any
+    help: str
+    choices: tuple[Any, ...] = ()
+
+    def checked(self, value: Any, faults: Faults) -> Any:
+        """The value in the option's type, or a fault."""
+        if self.type is object:
+            return value
+        try:
+            if self.type is int and (isinstance(value, bool) or float(value) != int(float(value))):
+                raise ValueError
+            result = self.type(value) if self.type is not int else int(float(value))
+        except (TypeError, ValueError, OverflowError):
+            wanted = {int: "a whole number", float: "a number", str: "a text"}[self.type]
+            faults.add(f"{self.name} must be {wanted}, got {value!r}")
+            return self.default
+        if isinstance(result, float) and not math.isfinite(result):
+            faults.add(f"{self.name} = {value!r} is not finite; give a number")
+            return self.default
+        if self.choices and result not in self.choices:
+            faults.add(f"{self.name} must be one of {', '.join(map(str, self.choices))}, got {value!r}")
+        return result
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """One theorem: what it says and how to build its network."""
+
+    label: str
+    title: str  # one line, for the list
+    statement: str  # in our words, a paragraph
+    paper: str
+    conditions: tuple[str, ...]
+    options: tuple[Option, ...]
+    construct: Callable[..., Construction]
+    sweep: tuple[str, tuple[Any, ...]] | None = None  # (option, its values) along which tables and figures are made
+
+    def build(self, **sizes: Any) -> Construction:
+        """The network at the given sizes (defaults elsewhere), with the theorem's bound for them."""
+        faults = Faults(f"theorem {self.label}")
+        known = {option.name: option for option in self.options}
+        for name in sizes:
+            faults.check(name in known, f"there is no size {name!r}; {self.label} takes {', '.join(known)}")
+        filled = {name: option.checked(sizes.get(name, option.default), faults) for name, option in known.items()}
+        faults.raise_if_any()
+        return self.construct(**filled)
+
+
+def find_theorem(label: str) -> Theorem:
+    """The theorem of a label, A1 to C6."""
+    wanted = str(label).strip().upper()
+    if wanted not in LABELS:
+        raise InvalidInput("theorem", [f"there is no label {label!r}; choose from {', '.join(LABELS)}"])
+    module, name = LABELS[wanted].split(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,268 @@
+"""A bound for transpiled feed-forward networks: one closed formula a layer, no sampling.
+
+The reference is the network of the source in real arithmetic, with exactly the weights that the source holds; what is
+bounded is the attention network as it runs in its dtype, on inputs of the box that are numbers of that dtype. With
+a_l = phi(s_l), s_l = W a_{l-1} + b and hats for what runs (W^ the weights as stored, U the unit of `unit_bounds.py`):
+
+    |s^ - s| <= d = min(|W| e, |W_i|_2 r) + |W^ - W| |a^| + |b^ - b| + gamma_{n+2} (|W^| |a^| + |b^|)
+    |a^ - a| <= e' = L d + U.exact + U.rounding(|s| + d)
+
+plus 2 U.mixing gamma_n (|W^| |a^| + |b^|) + gamma_n U.offset in the layout that projects scores and values apart, each
+value v_j W x + v_j b + u_j as one sum (multihead).
+
+e bounds every coordinate and r the Euclidean norm of the same difference; both are carried, and each layer takes the
+smaller of the two for every neuron: e by interval arithmetic through |W|, r by the Lipschitz product through |W|_2. L
+is the largest slope of the activation over the neuron's own range (0 for a neuron that is off on the whole box), and
+ranges of s come from interval arithmetic on the box. For one hidden layer and ReLU in real arithmetic this is sum_h
+|W2_oh| 0.2785/beta. A gated block adds |b| e_u + |u^| d_b for its factors and the error of its product heads
+(`attention/gated_heads.py`). Without a box only real arithmetic is bounded: e is then free of s, rounding is not.
+
+|W|_2 <= |(W W^T)^8|_F^{1/16}, its products charged with their rounding; for wide layers sqrt(|W|_1 |W|_inf).
+All numbers are float64 with sums of non-negative terms rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softwright.proof.arithmetic.directed import TINY, gamma, up
+from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
+from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
+from softwright.transpiler.exact_tokens import BETA
+from softwright.transpiler.gated_heads import DIRECT
+from softwright.transpiler.token_table import TokenTable
+from softwright.transpiler.unit_bounds import Unit, lipschitz, local_slope, range_of, unit_of
+
+_WIDEST = 1024  # beyond it the powers of W W^T cost more than they are worth
+
+
+@dataclass
+class State:
+    """Range of the exact values, and bounds of what runs minus them: every coordinate, and the Euclidean norm."""
+
+    low: np.ndarray
+    high: np.ndarray
+    error: np.ndarray
+    norm: float
+
+    @property
+    def size(self) -> np.ndarray:
+        """Largest |value| of what runs."""
+        return np.maximum(np.abs(self.low), np.abs(self.high)) + self.error
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Largest deviation over the outputs: in real arithmetic, and what rounding adds; the error after each layer."""
+
+    exact: float
+    rounding: float
+    layers: list[float] = field(default_factory=list)
+
+
+def spectral_norm(weight: np.ndarray) -> float:
+    """An upper bound of |W|_2."""
+    size = np.abs(weight)
+    rows, columns = float(size.sum(axis=1).max()), float(size.sum(axis=0).max())
+    simple = np.sqrt(rows * columns) * (1 + gamma(2 * max(weight.shape) + 8))
+    W = weight if weight.shape[0] <= weight.shape[1] else weight.T
+    n = W.shape[0]
+    largest = float(size.max())
+    if n > _WIDEST or largest == 0.0 or not 1e-100 < largest < 1e100:
+        return float(simple) + TINY
+    W = W / largest
+    A = W @ W.T
+    A = 0.5 * (A + A.T)  # exactly symmetric, and no farther from W W^T than twice the rounding of the product
+    first = 2.02 * gamma(W.shape[1] + 4) * float((W**2).sum())  # |W W^T|_2 <= |A|_2 + first
+    scales, slips = [], []
+    for _ in range(3):  # |A|_2 <= scale (|fl(A' A')|_2 + slip)^(1/2) with A' = A / scale
+        scales.append(float(np.abs(A).max()))
+        A = A / scales[-1]
+        slips.append(2.02 * gamma(n + 4) * float((A**2).sum()))
+        A = A @ A
+        A = 0.5 * (A + A.T)
+    value = float(np.sqrt((A**2).sum())) * (1 + gamma(n * n + 8))
+    for scale, slip in zip(reversed(scales), reversed(slips), strict=True):
+        value = np.sqrt(value + slip) * scale * (1 + 1e-14)
+    found = np.sqrt(value + first) * largest * (1 + 1e-14)
+    return float(min(simple, found)) + TINY
+
+
+def _norm(vector: np.ndarray) -> float:
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    return largest * float(np.sqrt(((vector / largest) ** 2).sum())) * (1 + gamma(len(vector) + 4))
+
+
+def stored(layer: DenseLayer, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Weight and bias as a network of that dtype holds them."""
+    kind = np.float32 if dtype == "float32" else np.float64
+    return layer.weight.astype(kind).astype(np.float64), layer.bias.astype(kind).astype(np.float64)
+
+
+def _ranges(layer: DenseLayer, state: State) -> tuple[np.ndarray, np.ndarray]:
+    """An interval for every s = W a + b, a in the state's exact range."""
+    middle = 0.5 * (state.low + state.high)
+    radius = np.maximum(state.high - middle, middle - state.low)
+    size = np.abs(layer.weight)
+    slip = 2 * gamma(layer.inputs + 4) * (size @ (np.abs(middle) + radius) + np.abs(layer.bias))
+    spread = up(size @ radius, layer.inputs + 4) + slip + TINY
+    centre = layer.weight @ middle + layer.bias
+    return centre - spread, centre + spread
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """How a layer is run; `arithmetic` None means real arithmetic with the source's own weights."""
+
+    arithmetic: Arithmetic | None
+    layout: str
+    dtype: str
+    everywhere: bool = False  # all inputs: ranges of s mean nothing
+
+
+def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, np.ndarray]:
+    """s = W a + b: its state, and the part of its error that rounding alone makes, (out,)."""
+    size, n = np.abs(layer.weight), layer.inputs
+    low, high = _ranges(layer, state)
+    rows = np.sqrt(up((layer.weight**2).sum(axis=1), n + 4)) * (1 + 1e-14)
+    carried = np.minimum(up(size @ state.error, n + 4), rows * state.norm * (1 + 1e-14))
+    own = np.zeros(layer.outputs)
+    rounded = np.zeros(layer.outputs)
+    if setting.arithmetic is not None:
+        weight, bias = stored(layer, setting.dtype)
+        changed = np.abs(weight - layer.weight) @ state.size + np.abs(bias - layer.bias)
+        terms = n + (8 if setting.layout == "multihead" else 2)
+        rounded = setting.arithmetic.gamma(terms) * (np.abs(weight) @ state.size + np.abs(bias))
+        rounded = up(rounded + (n + 4) * setting.arithmetic.smallest, n + 8)
+        own = up(changed, n + 8) + rounded
+    error = up(carried + own, 4)
+    moved = spectral_norm(layer.weight) * state.norm if state.norm > 0 else 0.0
+    return State(low, high, error, min(_norm(error), (moved + _norm(own)) * (1 + 1e-14))), rounded
+
+
+def _activated(layer: DenseLayer, s: State, rounded: np.ndarray, unit: Unit, setting: _Setting) -> State:
+    """a = phi(s) by heads."""
+    m = np.maximum(np.abs(s.low), np.abs(s.high)) + s.error
+    slope = local_slope(layer.activation, s.low - s.error, s.high + s.error)
+    if setting.everywhere:
+        m, slope = np.full_like(m, np.inf), np.full_like(slope, lipschitz(layer.activation))
+    own = unit.exact_for(m)
+    if setting.arithmetic is not None:
+        off = (layer.activation.name == "relu") & (slope == 0.0)  # |s| times its weight is below 1/beta where s < 0
+        own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
+        if setting.layout == "multihead":
+            own = own + 2 * unit.mixing * rounded + setting.arithmetic.gamma(layer.inputs + 8) * unit.offset
+    error = up(slope * s.error + own, 8)
+    low, high = range_of(layer.activation, s.low, s.high)
+    return State(low, high, error, min(_norm(error), (lipschitz(layer.activation) * s.norm + _norm(own)) * (1 + 1e-14)))
+
+
+def _layer(layer: DenseLayer, unit: Unit | None, state: State, setting: _Setting) -> State:
+    s, rounded = _affine(layer, state, setting)
+    return s if unit is None else _activated(layer, s, rounded, unit, setting)
+
+
+def _start(low: np.ndarray, high: np.ndarray) -> State:
+    return State(low, high, np.zeros(len(low)), 0.0)
+
+
+def units_of(network: DenseNetwork, tables: Sequence[TokenTable | None], dtype: str, layout: str) -> list[Unit | None]:
+    return [
+        None if table is None else unit_of(layer.activation, table, dtype, layout)
+        for layer, table in zip(network.layers, tables, strict=True)
+    ]
+
+
+def bound_network(
+    network: DenseNetwork,
+    tables: Sequence[TokenTable | None],
+    dtype: str,
+    layout: str,
+    box: tuple[np.ndarray, np.ndarray] | None,
+) -> Bound:
+    """The bound above. `tables` are the tokens as stored, None for a layer without heads; no box: real arithmetic."""
+    units = units_of(network, tables, dtype, layout)
+    reach = np.full(network.inputs, 1e30)
+    low, high = (-reach, reach) if box is None else box
+
+    def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
+        state, found = _start(low, high), []
+        for layer, unit in zip(network.layers, units, strict=True):
+            state = _layer(layer, unit, state, _Setting(arithmetic, layout, dtype, box is None))
+            found.append(state.error)
+        return found
+
+    exact = run(None)
+    if box is None:
+        return Bound(_cleared(exact[-1]), 0.0, [_cleared(error) for error in exact])
+    total = run(ARITHMETIC[dtype])
+    return _parts(exact, total)
+
+
+def _cleared(errors: np.ndarray) -> float:
+    """The largest error; what `up` adds against underflow is no error where every unit is exact."""
+    largest = float(errors.max())
+    return 0.0 if largest < 1e-270 else largest
+
+
+def _parts(exact: list[np.ndarray], total: list[np.ndarray]) -> Bound:
+    most = float(total[-1].max())
+    real = min(_cleared(exact[-1]), most)
+    return Bound(real, max(most - real, 0.0) * (1 + 1e-14), [float(error.max()) for error in total])
+
+
+def bound_gated(
+    network: GatedNetwork,
+    table: TokenTable | None,
+    steps: np.ndarray,
+    shares: np.ndarray,
+    dtype: str,
+    layout: str,
+    box: tuple[np.ndarray, np.ndarray] | None,
+) -> Bound:
+    """The same for a gated block. Without a box only direct gates are bounded, and there the error is 0."""
+    direct = network.gate.activation.name in DIRECT
+    if box is None:
+        return Bound(0.0 if direct else np.inf, 0.0)
+    unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout)
+
+    def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
+        setting = _Setting(arithmetic, layout, dtype)
+        start = _start(*box)
+        u = _layer(network.gate, unit, start, setting)  # of a direct gate: the score a itself
+        b, _ = _affine(network.value, start, setting)
+        slip = 0.0 if arithmetic is None else 2 * arithmetic.exp_error + arithmetic.gamma(24)
+        if direct:
+            scores = arithmetic.gamma(12) if arithmetic is not None else 0.0  # a w (1 - w) <= 0.28
+            gate = np.minimum(lipschitz(network.gate.activation) * u.error, 2.0) + slip + scores
+            error = b.size * gate + b.error
+            low, high = -b.size, b.size
+        else:
+            orders = np.arange(1.0, len(steps) + 1)
+            delta = float(steps[0])
+            q = 2 * orders * delta * u.size[:, None] / np.pi  # (H, K)
+            weights = np.abs(shares) * delta
+            series = np.where(q < 0.95, q ** (2 * len(steps)) / (1 - np.minimum(q, 0.95) ** 2), np.inf)
+            truncation = (weights * orders * series).sum(axis=1) * u.size
+            head = slip * np.abs(shares).sum() * (1 + delta * u.size * orders[-1])
+            unit_roundoff = 2.0**-50 if arithmetic is None else max(8 * arithmetic.unit, 2.0**-50)
+            stored_shares = unit_roundoff * np.abs(shares * steps).sum() * u.size  # c_k are solved for in float64
+            error = b.size * (truncation + head + stored_shares + u.error) + u.size * b.error
+            low, high = -b.size * u.size, b.size * u.size
+        error = up(error, 16)
+        product = State(low, high, error, _norm(error))
+        out, _ = _affine(network.down, product, setting)
+        return [u.error, product.error, out.error]
+
+    return _parts(run(None), run(ARITHMETIC[dtype]))
+
+
+def largest_gate(network: GatedNetwork, box: tuple[np.ndarray, np.ndarray]) -> float:
+    """The largest |phi(a)| over the box, with room for the errors of what runs."""
+    low, high = range_of(network.gate.activation, *_ranges(network.gate, _start(*box)))
+    return float(np.maximum(np.abs(low), np.abs(high)).max()) * 1.01 + 1e-30

@@ -1,0 +1,141 @@
+"""`GatedHeads`: a layer of gated units phi(a) b, with a = W_g x + c_g and b = W_u x + c_u, made of softmax heads.
+
+A gate that is itself a softmax weight needs one head: sigmoid(a) b = {a: b, 0: 0} and tanh(a) b = {a: b, -a: -b},
+exactly. Any other gate needs a product. Heads {k delta u: b, -k delta u: -b} return b tanh(k delta u), and
+
+    b u  =  b/delta sum_k c_k tanh(k delta u) + error,     sum_k c_k k = 1,  sum_k c_k k^{2n+1} = 0 for 0 < n < K,
+
+with the odd Richardson weights c_k, k = 1..K (theory, section 5). The Taylor coefficients t_n of tanh satisfy
+|t_n| <= (2/pi)^{2n}, because tanh z = sum_i 8z/((2i-1)^2 pi^2 + 4 z^2); so for |u| <= U and rho = delta U
+
+    |error| <= |b| U sum_k |c_k| k q_k^{2K} / (1 - q_k^2),     q_k = 2 k rho/pi < 1,
+
+while rounding costs about one unit in the last place of 1, times |b| U/rho. rho is where the two meet. The product is
+therefore accurate relative to U, the largest |phi(a)| allowed for, which is why a block with such a gate needs the
+range of its inputs. Here u = phi(a) comes from `NeuronHeads`, so the unit is two layers of attention.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, pad, scaled_dot_product_attention
+
+from softwright.errors import InvalidInput
+from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, frozen
+from softwright.transpiler.token_table import TokenTable
+
+DIRECT = {"sigmoid": 0.0, "tanh": -1.0}  # the second token is this times the first: {a: b, 0: 0}, {a: b, -a: -b}
+GATED_LAYOUTS = ("softmax", "sdpa", "multihead")
+_CHUNK = 1 << 20
+
+
+def richardson(order: int) -> np.ndarray:
+    """c_1..c_K of the formula above."""
+    k = np.arange(1.0, order + 1)
+    powers = k[None, :] ** (2 * np.arange(order)[:, None] + 1)
+    return np.linalg.solve(powers, np.eye(order)[0])
+
+
+class GatedHeads(nn.Module):
+    """(..., d) -> (..., H). `steps` are k delta and `shares` c_k/delta, (K,); none of both for a direct gate."""
+
+    steps: Tensor
+    shares: Tensor
+
+    def __init__(
+        self,
+        gate: tuple[np.ndarray, np.ndarray],
+        value: tuple[np.ndarray, np.ndarray],
+        table: TokenTable | None,
+        second: float,
+        steps: np.ndarray,
+        shares: np.ndarray,
+        dtype: torch.dtype = torch.float64,
+        layout: str = "softmax",
+    ) -> None:
+        super().__init__()
+        if layout not in GATED_LAYOUTS:
+            known = " or ".join(GATED_LAYOUTS)
+            why = "has no gated form; use" if layout in LAYOUTS else "is not known; use"
+            raise InvalidInput("GatedHeads", [f"layout {layout!r} {why} {known}"])
+        self.layout, self.second = layout, second
+        self.heads, self.inputs = gate[0].shape
+        if table is None:
+            self.gate_weight, self.gate_bias = frozen(gate[0], dtype), frozen(gate[1], dtype)
+            self.gate = None
+        else:
+            self.gate = NeuronHeads(*gate, table, dtype, layout)
+        self.value_weight, self.value_bias = frozen(value[0], dtype), frozen(value[1], dtype)
+        self.register_buffer("steps", torch.tensor(steps, dtype=dtype))
+        self.register_buffer("shares", torch.tensor(shares, dtype=dtype))
+        if layout == "multihead":
+            self.product = _stock_product(
+                self.heads, self.steps.double().numpy(), self.shares.double().numpy(), second, dtype
+            )
+
+    def extra_repr(self) -> str:
+        return f"inputs={self.inputs}, units={self.heads}, heads a unit={len(self.steps)}, layout={self.layout!r}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        lead = x.shape[:-1]
+        rows = x.reshape(-1, self.inputs)
+        step = max(1, _CHUNK // (self.heads * len(self.steps)))
+        return torch.cat([self._rows(part) for part in rows.split(step)]).reshape(*lead, self.heads)
+
+    def _rows(self, x: Tensor) -> Tensor:
+        u = linear(x, self.gate_weight, self.gate_bias) if self.gate is None else self.gate(x)  # (N, H)
+        b = linear(x, self.value_weight, self.value_bias)
+        if self.layout == "multihead":
+            signs = x.new_tensor([1.0, self.second])[:, None]  # tokens (u, b) and second (u, b)
+            tokens = torch.cat([u, b], dim=1)[:, None] * signs  # (N, 2, 2H)
+            query = x.new_zeros(len(x), 1, self.product.embed_dim)
+            return self.product(query, tokens, tokens, need_weights=False)[0][:, 0, : self.heads]
+        total = None
+        for step, share in zip(self.steps, self.shares, strict=True):
+            part = self._head(step * u, b)
+            term = part if len(self.steps) == 1 and float(share) == 1.0 else share * part
+            total = term if total is None else total + term
+        return cast(Tensor, total)
+
+    def _head(self, score: Tensor, b: Tensor) -> Tensor:
+        """{score: b, second * score: second * b}"""
+        scores = torch.stack([score, self.second * score])  # (2, N, H)
+        if self.layout == "softmax":
+            weights = torch.softmax(scores, dim=0)
+            return weights[0] * b if self.second == 0.0 else (weights[0] - weights[1]) * b
+        key = scores.permute(1, 2, 0)[..., None]  # (N, H, 2, 1)
+        value = torch.stack([b, self.second * b], -1)[..., None]
+        query = torch.ones_like(b)[..., None, None]  # (N, H, 1, 1)
+        return scaled_dot_product_attention(query, key, value, scale=1.0)[..., 0, 0]
+
+
+def _stock_product(
+    heads: int, steps: np.ndarray, shares: np.ndarray, second: float, dtype: torch.dtype
+) -> nn.MultiheadAttention:
+    """Stock attention over the two tokens (u, b) and second (u, b): a head for every unit and every step."""
+    order = len(steps)
+    size = heads * order
+    module = nn.MultiheadAttention(size, size, kdim=2 * heads, vdim=2 * heads, batch_first=True, dtype=dtype)
+    key, value = np.zeros((size, 2 * heads)), np.zeros((size, 2 * heads))
+    out = np.zeros((size, size))
+    unit = np.repeat(np.arange(heads), order)
+    rows = np.arange(size)
+    key[rows, unit] = np.tile(steps, heads)
+    value[rows, heads + unit] = 1.0
+    out[unit, rows] = np.tile(shares, heads)
+    with torch.no_grad():
+        if module.in_proj_weight is not None:
+            stacked = np.concatenate([np.zeros((size, size)), key, value])
+            module.in_proj_weight.copy_(torch.tensor(stacked, dtype=dtype))
+        else:
+            cast(Tensor, module.q_proj_weight).zero_()
+            cast(Tensor, module.k_proj_weight).copy_(torch.tensor(key, dtype=dtype))
+            cast(Tensor, module.v_proj_weight).copy_(torch.tensor(value, dtype=dtype))
+        cast(Tensor, module.in_proj_bias).copy_(pad(torch.ones(size, dtype=dtype), (0, 2 * size)))
+        module.out_proj.weight.copy_(torch.tensor(out, dtype=dtype))
+        module.out_proj.bias.zero_()
+    return module.train(False).requires_grad_(False)

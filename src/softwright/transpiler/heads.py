@@ -1,0 +1,99 @@
+"""From plain layers to heads: which tokens each activation gets, and the modules that run them.
+
+Exact tokens cost nothing, so they are always taken. Fitted tokens (GELU, softplus) come in several sizes: `tables_for`
+takes one `fineness`, 0 for the coarsest table of each activation, and the pipeline raises it until the bound is met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import nn
+
+from softwright.attention.network import DTYPES
+from softwright.targets.mlp.activations import Activation
+from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork
+from softwright.transpiler.exact_tokens import exact_table
+from softwright.transpiler.fitted_tokens import affine_table, token_counts
+from softwright.transpiler.gated_heads import DIRECT, GatedHeads, richardson
+from softwright.transpiler.network import TranspiledNetwork, projection
+from softwright.transpiler.neuron_heads import NeuronHeads
+from softwright.transpiler.token_table import TokenTable
+
+FINEST = 99
+_MOST_FLOAT32 = 16  # finer tokens are no better once they are stored in float32
+_ORDER = {"float64": 4, "float32": 3}
+_ROUNDING = {"float64": 2.0**-51, "float32": 2.0**-21}
+
+
+def table_for(activation: Activation, dtype: str, fineness: int = FINEST) -> TokenTable:
+    """The tokens of one activation, as stored."""
+    table = exact_table(activation, dtype)
+    if table is not None:
+        return table
+    counts = [count for count in token_counts(activation) if dtype == "float64" or count <= _MOST_FLOAT32]
+    return affine_table(activation, counts[min(fineness, len(counts) - 1)], dtype)
+
+
+def tables_for(network: DenseNetwork, dtype: str, fineness: int = FINEST) -> list[TokenTable | None]:
+    """A table for every layer; None for layers without an activation, which stay linear maps."""
+    return [
+        None if layer.activation.name == "identity" else table_for(layer.activation, dtype, fineness)
+        for layer in network.layers
+    ]
+
+
+def fineness_levels(network: DenseNetwork | GatedNetwork) -> int:
+    """How many sizes of tables there are to try."""
+    activations = [network.gate.activation] if isinstance(network, GatedNetwork) else [
+        layer.activation for layer in network.layers
+    ]  # fmt: skip
+    fitted = [a for a in activations if exact_table(a, "float64") is None]
+    return max((len(token_counts(a)) for a in fitted), default=1)
+
+
+def network_of(network: DenseNetwork, tables: list[TokenTable | None], dtype: str, layout: str) -> TranspiledNetwork:
+    """The attention network."""
+    steps: list[nn.Module] = []
+    names = []
+    for layer, table in zip(network.layers, tables, strict=True):
+        if table is None:
+            steps.append(projection(layer.weight, layer.bias, DTYPES[dtype]))
+        else:
+            steps.append(NeuronHeads(layer.weight, layer.bias, table, DTYPES[dtype], layout))
+        names.append(str(layer.activation))
+    return TranspiledNetwork(steps, names, layout)
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """How a gate is multiplied: its tokens (none if direct), the second token, steps k delta, shares c_k/delta."""
+
+    table: TokenTable | None
+    second: float
+    steps: np.ndarray
+    shares: np.ndarray
+
+
+def plan_gate(network: GatedNetwork, dtype: str, largest: float, fineness: int = FINEST) -> GatePlan:
+    """`largest` is U, the largest |phi(a)| to allow for; a direct gate does not use it."""
+    activation = network.gate.activation
+    if activation.name in DIRECT:
+        return GatePlan(None, DIRECT[activation.name], np.ones(1), np.ones(1))
+    order = _ORDER[dtype]
+    c, k = richardson(order), np.arange(1.0, order + 1)
+    rho = np.geomspace(1e-4, 1.2 / order, 400)
+    q = 2 * k * rho[:, None] / np.pi
+    truncation = (np.abs(c) * k * q ** (2 * order) / (1 - q**2)).sum(axis=1)
+    best = float(rho[(truncation + _ROUNDING[dtype] * np.abs(c).sum() / rho).argmin()])
+    delta = 2.0 ** np.floor(np.log2(best / largest))  # a power of two: k delta u is not rounded
+    table = None if activation.name == "identity" else table_for(activation, dtype, fineness)
+    return GatePlan(table, -1.0, k * delta, c / delta)
+
+
+def gated_of(network: GatedNetwork, plan: GatePlan, dtype: str, layout: str) -> TranspiledNetwork:
+    gate, value = ((layer.weight, layer.bias) for layer in (network.gate, network.value))
+    heads = GatedHeads(gate, value, plan.table, plan.second, plan.steps, plan.shares, DTYPES[dtype], layout)
+    down = projection(network.down.weight, network.down.bias, DTYPES[dtype])
+    return TranspiledNetwork([heads, down], [f"gate {network.gate.activation}", "identity"], layout)

@@ -1,0 +1,168 @@
+"""Networks that `transpile` returns: one whose neurons are heads, and a user's module with such blocks inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from softwright.attention.network import DTYPES
+from softwright.result.constructed import load_tensors
+from softwright.transpiler.gated_heads import GatedHeads
+from softwright.transpiler.neuron_heads import NeuronHeads, frozen
+from softwright.transpiler.token_table import TokenTable
+
+
+def projection(weight: np.ndarray, bias: np.ndarray, dtype: torch.dtype) -> nn.Linear:
+    """A linear map between heads: the output projection of one layer, or a layer without an activation."""
+    layer = nn.Linear(weight.shape[1], weight.shape[0], dtype=dtype)
+    layer.weight, layer.bias = frozen(weight, dtype), frozen(bias, dtype)
+    return layer
+
+
+class TranspiledNetwork(nn.Module):
+    """`steps`: `NeuronHeads`, `GatedHeads` and linear projections, one after another. (..., d) -> (..., m)."""
+
+    kind: ClassVar[str] = "transpiled"
+
+    def __init__(self, steps: Sequence[nn.Module], names: Sequence[str], layout: str) -> None:
+        """`names` says for each step which activation it is, for people."""
+        super().__init__()
+        self.steps = nn.ModuleList(steps)
+        self.names, self.layout = tuple(names), layout
+        self.train(False)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(iter(self.state_dict().values())).dtype
+
+    @property
+    def inputs(self) -> int:
+        first = self.steps[0]
+        return first.in_features if isinstance(first, nn.Linear) else int(getattr(first, "inputs", 0))
+
+    @property
+    def outputs(self) -> int:
+        last = self.steps[-1]
+        return last.out_features if isinstance(last, nn.Linear) else int(getattr(last, "heads", 0))
+
+    @property
+    def heads(self) -> int:
+        return sum(heads_of(part) for part in self.modules())
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all heads together."""
+        return sum(tokens_of(part) for part in self.modules())
+
+    def forward(self, x: Tensor) -> Tensor:
+        for step in self.steps:
+            x = step(x)
+        return x
+
+    def evaluate(self, inputs: Any) -> np.ndarray:
+        x = torch.as_tensor(np.asarray(inputs, dtype=np.float64)).to(self.dtype)
+        with torch.no_grad():
+            return self(x).double().cpu().numpy()
+
+    def facts(self) -> list[tuple[str, str]]:
+        return [
+            ("network", f"{self.inputs} numbers -> {self.outputs}, layout {self.layout}"),
+            ("heads", f"{self.heads} (one a neuron), {self.tokens} tokens in all"),
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "layout": self.layout,
+            "names": list(self.names),
+            "steps": [_describe(step) for step in self.steps],
+        }
+
+    @classmethod
+    def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
+        dtype = DTYPES[model["dtype"]]
+        steps = [
+            _rebuilt(entry, f"steps.{i}.", tensors, dtype, model["layout"]) for i, entry in enumerate(model["steps"])
+        ]
+        network = cls(steps, model["names"], model["layout"])
+        load_tensors(network, tensors)
+        return network
+
+
+class TranspiledModule(nn.Module):
+    """A user's module in which feed-forward blocks were replaced. Runs like the module; its file is a state_dict."""
+
+    kind: ClassVar[str] = "transpiled_module"
+
+    def __init__(self, module: nn.Module, blocks: Sequence[str], layout: str) -> None:
+        super().__init__()
+        self.module, self.blocks, self.layout = module, tuple(blocks), layout
+        self.train(False)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(iter(self.state_dict().values())).dtype
+
+    @property
+    def heads(self) -> int:
+        return sum(heads_of(part) for part in self.modules())
+
+    @property
+    def tokens(self) -> int:
+        return sum(tokens_of(part) for part in self.modules())
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        return self.module(*inputs, **named)
+
+    def evaluate(self, inputs: Any) -> Any:
+        with torch.no_grad():
+            return self(torch.as_tensor(np.asarray(inputs)).to(self.dtype)).double().cpu().numpy()
+
+    def facts(self) -> list[tuple[str, str]]:
+        return [
+            ("blocks", f"{len(self.blocks)} feed-forward block(s) became attention, layout {self.layout}"),
+            ("heads", f"{self.heads} (one a neuron), {self.tokens} tokens in all"),
+        ]
+
+
+def heads_of(part: nn.Module) -> int:
+    """Heads of a module itself, without those of its children."""
+    if isinstance(part, GatedHeads):
+        return part.heads * len(part.steps)
+    return part.heads if isinstance(part, NeuronHeads) else 0
+
+
+def tokens_of(part: nn.Module) -> int:
+    """Tokens of a module's own heads."""
+    if isinstance(part, GatedHeads):
+        return 2 * heads_of(part)
+    return part.heads * part.tokens.shape[1] if isinstance(part, NeuronHeads) else 0
+
+
+def _describe(step: nn.Module) -> dict[str, Any]:
+    if isinstance(step, NeuronHeads):
+        return {"step": "heads", "inputs": step.inputs, "heads": step.heads}
+    if isinstance(step, GatedHeads):
+        gate = {"inputs": step.inputs, "heads": step.heads, "second": step.second, "activated": step.gate is not None}
+        return {"step": "gated", **gate}
+    if isinstance(step, nn.Linear):
+        return {"step": "linear", "inputs": step.in_features, "outputs": step.out_features}
+    raise TypeError(f"a {type(step).__name__} is no step of a transpiled network")
+
+
+def _rebuilt(
+    entry: Mapping[str, Any], prefix: str, tensors: Mapping[str, np.ndarray], dtype: torch.dtype, layout: str
+) -> nn.Module:
+    """A step of the right shape; of the tensors only token tables, which decide the shapes, are used here."""
+    if entry["step"] == "linear":
+        return projection(np.zeros((entry["outputs"], entry["inputs"])), np.zeros(entry["outputs"]), dtype)
+    zeros = np.zeros((entry["heads"], entry["inputs"])), np.zeros(entry["heads"])
+    if entry["step"] == "heads":
+        return NeuronHeads(*zeros, TokenTable(*tensors[prefix + "tokens"].astype(np.float64)), dtype, layout)
+    table = TokenTable(*tensors[prefix + "gate.tokens"].astype(np.float64)) if entry["activated"] else None
+    steps, shares = (tensors[prefix + name].astype(np.float64) for name in ("steps", "shares"))
+    return GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout)

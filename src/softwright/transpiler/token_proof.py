@@ -1,0 +1,79 @@
+"""Sup error of fitted tokens against their activation, on the whole real line, for the very numbers stored.
+
+On [-L, L], L = 64 (64/beta for softplus(beta s)/beta) rounded up to a power of two, the Taylor-model prover bounds |g
+- phi|; scaling the tokens by a power of two is exact. Beyond L the edge token e at that end has the activation's
+asymptote as its value, 0 or s, and
+
+    |g(s) - phi(s)| <= sum_{j != e} e^{(k_j - k_e) s + b_j - b_e} (|v_j - v_e| |s| + |u_j - u_e|)
+                       + |phi(s) - asymptote|.
+
+Each term falls in |s| once |k_j - k_e| |s| >= 1, which is checked, so its value at L bounds the tail. The asymptotes:
+|gelu(s) - max(s, 0)| <= e^{-|s|} and the same for the tanh form and softplus(s), for |s| >= 8.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from softwright.attention import AttentionNetwork, Head
+from softwright.domain import Box
+from softwright.errors import SoftwrightError
+from softwright.proof.prover import certify
+from softwright.targets.mlp.activations import Activation
+from softwright.transpiler.token_table import TokenTable
+
+_REACH = 64.0
+_FORMULAS = {
+    "gelu": "0.5*x*(1+erf(x/sqrt(2)))",
+    "gelu_tanh": "0.5*x*(1+tanh(sqrt(2/pi)*(x+0.044715*x**3)))",
+}
+
+
+def formula_of(activation: Activation) -> str:
+    """The activation as an expression of the prover; softplus without torch's threshold."""
+    if activation.name == "softplus":
+        beta = repr(activation.options["beta"])
+        return f"0.5*x+log(2*cosh(0.5*{beta}*x))/{beta}"  # log(1 + e^x) without its large exponentials
+    return _FORMULAS[activation.name]
+
+
+def proved_error(activation: Activation, table: TokenTable) -> float:
+    """sup over all real s of |g(s) - phi(s)|, an upper bound."""
+    return _proved(activation, table.stacked.tobytes(), table.tokens)
+
+
+@lru_cache(maxsize=64)
+def _proved(activation: Activation, content: bytes, tokens: int) -> float:
+    table = TokenTable(*np.frombuffer(content, dtype=np.float64).reshape(4, tokens))
+    rate = activation.options["beta"] if activation.name == "softplus" else 1.0
+    reach = 2.0 ** math.ceil(math.log2(_REACH / rate))
+    head = Head(
+        (table.keys * reach)[:, None],
+        table.biases,
+        table.offsets[:, None],
+        (table.slopes * reach)[:, None, None],
+    )
+    network = AttentionNetwork([head], Box(x=(-reach, reach)))
+    found = certify(network, formula_of(activation), tightness=0.1, max_seconds=20.0)
+    if found.certificate is None:
+        raise SoftwrightError(f"the tokens of {activation} could not be proved ({found.status}); please report this")
+    return (found.certificate.exact_part + tail_bound(table, reach, rate)) * (1 + 1e-12)
+
+
+def tail_bound(table: TokenTable, reach: float, rate: float = 1.0) -> float:
+    """What the error beyond +-reach can be at most; infinity if the tokens do not decay there."""
+    total = 0.0
+    for sign, edge, slope in ((-1.0, int(table.keys.argmin()), 0.0), (1.0, int(table.keys.argmax()), 1.0)):
+        if table.slopes[edge] != slope or table.offsets[edge] != 0.0:
+            return math.inf
+        others = np.arange(table.tokens) != edge
+        decay = sign * (table.keys[edge] - table.keys[others])  # > 0
+        if np.any(decay * reach < 1.0):
+            return math.inf
+        logs = -decay * reach + table.biases[others] - table.biases[edge]
+        sizes = np.abs(table.slopes[others] - slope) * reach + np.abs(table.offsets[others])
+        total = max(total, float((np.exp(logs) * sizes).sum()))
+    return 2.0 * total + math.exp(-rate * reach) / rate * 2.0  # twice: rounding of this evaluation

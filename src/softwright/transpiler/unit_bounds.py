@@ -1,0 +1,282 @@
+"""How far one neuron's head is from its activation: exactly, and as it runs in a dtype.
+
+`unit_of` returns for an activation and its stored tokens
+    exact      sup over all real s of |g(s) - phi(s)|
+    rounding   a function of m: what rounding adds for |s| <= m, s the number the head computed for itself
+    mixing     sup of sum_j w_j |v_j|: how much a difference between the s of the scores and that of the values counts
+    offset     sup of sum_j w_j |u_j| over tokens with v_j != 0: what rounding of v_j W x + u_j as one long sum weighs
+
+u is the unit roundoff, E the error of exp. Every layout computes k_j s + b_j within 8 roundings of |k_j s| + |b_j|
+(storage of the tokens included), v_j s + u_j likewise, and sums p terms.
+
+*Gates* (`build/transpile/exact_heads.py`), pieces l_j with |l_j - l_*| <= C Delta_j, scores S_j = beta (.) and
+computed scores within t_j of them: Delta_j <= Delta'_j + 2 max t/beta, Delta' the computed gaps, for which sum w'
+Delta' <= W0((N-1)/e)/beta holds again. So a wrong score moves the gate but does no more harm than that: C (1 + 3E)
+W0/beta + 2 C max t/beta, and max t/beta = gamma_8 (|k_j||s| + |b_j|)/beta does not depend on beta. Where all biases
+are 0 scores are wrong by a factor only, and the second term is absent. Forming and summing values adds gamma_{N+14}
+(|phi(s)| + 2 max|u_j|).
+
+*ELU*: exact <= 2 |a| e^{-q m} + 1.01 (1 + |a|) W0(1/e)/(beta - q - 2), and storing the values, sum_j w_j |u_j| <= 2.1
+|a|, adds 2.1 |a| u and for the power tokens, formed in float64, 4 |a| 2^-53 more; its exp tokens have scores |s| + m,
+so rounding adds 3 |a| (E + gamma_10 (q m + 2)) since |s| e^s <= 1/e.
+
+*Smooth tokens*: the line is cut into cells; on each, w_j <= 1/sum_l e^{min over the cell of score_l - score_j}, a
+difference of linear functions, so its minimum is at an end. Relative to the cell's leading token r the computed weights
+are w_j (1 + eta_j), eta_j <= e^{t_j + t_r} - 1, eta_r = 0, with t the errors of score, shift and exp, and
+
+    |fl(g) - g| <= sum_j w_j eta_j |v_j(s) - g|/(1 - tau)
+                   + 2 gamma_{p+14} sum_j w_j (1 + eta_j) (|v_j s| + |u_j|)/(1 - tau),
+
+tau = sum w eta, |v_j(s) - g| <= sum_l w_l |v_l(s) - v_j(s)|, all of them bounded on the whole cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
+from softwright.targets.mlp.activations import Activation
+from softwright.transpiler.exact_tokens import BETA, ELU_POWERS, ELU_SHIFT
+from softwright.transpiler.token_proof import proved_error
+from softwright.transpiler.token_table import TokenTable
+
+_W0 = {2: 0.27847, 3: 0.46306}  # W0((N-1)/e), rounded up
+_SLIP = 1.0 + 1e-9  # covers the float64 evaluation of the bounds themselves
+_CORE, _CELLS = 64.0, 2048
+
+LIPSCHITZ: dict[str, float] = {  # sup |phi'|, rounded up; those with a parameter are in `lipschitz`
+    "identity": 1.0,
+    "relu": 1.0,
+    "hardtanh": 1.0,
+    "sigmoid": 0.25,
+    "tanh": 1.0,
+    "silu": 1.1,
+    "mish": 1.09,
+    "gelu": 1.13,
+    "gelu_tanh": 1.13,
+    "softplus": 1.0,
+}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The numbers above; `rounding` takes and gives arrays."""
+
+    exact: float
+    rounding: Callable[[np.ndarray], np.ndarray]
+    mixing: float
+    jump: float = 0.0  # an extra of `exact` for units whose s can exceed `jump_at`
+    jump_at: float = np.inf
+    offset: float = 0.0
+
+    def exact_for(self, m: np.ndarray) -> np.ndarray:
+        """`exact` for units with |s| <= m."""
+        return self.exact + np.where(m >= self.jump_at, self.jump, 0.0)
+
+
+def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str = "softmax") -> Unit:
+    """Bounds of a head with the tokens `table`, as stored, run in `dtype`."""
+    arithmetic = arithmetic_of(dtype, layout)
+    match activation.name:
+        case "identity":
+            return Unit(0.0, np.zeros_like, 1.0)
+        case "relu" | "leaky_relu" | "hardtanh" | "hardsigmoid":
+            return _gate(activation, table, arithmetic)
+        case "elu":
+            return _elu(activation, arithmetic)
+    smooth = _Smooth(table.stacked.tobytes(), table.tokens, arithmetic)
+    if activation.name in ("gelu", "gelu_tanh", "softplus"):
+        exact = proved_error(activation, table)
+    else:
+        exact = arithmetic.unit if activation.name == "mish" else 0.0  # ln 2 is stored rounded: |s| w (1 - w) u |ln 2|
+    if activation.name != "softplus":
+        return Unit(exact * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
+    # torch returns s itself for beta s > threshold: a jump of log(1 + e^-threshold)/beta, met once by phi(s) and once
+    # by phi at the s that was computed.
+    beta, threshold = activation.parameters
+    jump = 2.0 * float(np.exp(-min(threshold, 700.0))) / beta
+    return Unit(exact * _SLIP, smooth, smooth.mixing, jump * _SLIP, threshold / beta * (1 - 1e-12), smooth.offset)
+
+
+def arithmetic_of(dtype: str, layout: str) -> Arithmetic:
+    """In one long sequence the tokens of a head may fall into several blocks of the kernel, each with its own exp."""
+    arithmetic = ARITHMETIC[dtype]
+    return replace(arithmetic, exp_error=4 * arithmetic.exp_error) if layout == "sequence" else arithmetic
+
+
+def _representable(m: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
+    """0 where the score of a gate, at most 2 beta m and its bias, is a finite number of the dtype, else infinity."""
+    largest = 1e37 if arithmetic.name == "float32" else 1e300
+    return np.where(4.0 * BETA * m < largest, 0.0, np.inf)
+
+
+def lipschitz(activation: Activation) -> float:
+    options = activation.options
+    match activation.name:
+        case "leaky_relu":
+            return max(1.0, abs(options["slope"]))
+        case "hardsigmoid":
+            return options["slope"]
+        case "elu":
+            return max(1.0, abs(options["alpha"]))
+    return LIPSCHITZ[activation.name]
+
+
+def local_slope(activation: Activation, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """sup |phi'| for each unit over its own range: 0 where a unit is off or saturated, `lipschitz` elsewhere."""
+    options = activation.options
+    flat = np.zeros(low.shape, dtype=bool)
+    match activation.name:
+        case "relu":
+            flat = high < 0
+        case "hardtanh":
+            flat = (high < options["low"]) | (low > options["high"])
+        case "hardsigmoid":
+            left, right = -options["offset"] / options["slope"], (1 - options["offset"]) / options["slope"]
+            margin = 1e-12 * (1 + abs(left) + abs(right))
+            flat = (high < left - margin) | (low > right + margin)
+    return np.where(flat, 0.0, lipschitz(activation))
+
+
+def range_of(activation: Activation, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An interval that holds phi([low, high]), from inequalities that need no library function."""
+    options = activation.options
+    below, above = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    least = {"silu": -0.2785, "gelu": -0.171, "gelu_tanh": -0.171, "mish": -0.309}
+    match activation.name:
+        case "identity":
+            ends = low, high
+        case "relu":
+            ends = np.maximum(low, 0.0), above
+        case "leaky_relu":
+            sides = np.stack([np.where(x > 0, x, options["slope"] * x) for x in (low, high, np.clip(0.0, low, high))])
+            ends = sides.min(axis=0), sides.max(axis=0)
+        case "hardtanh":
+            ends = np.clip(low, options["low"], options["high"]), np.clip(high, options["low"], options["high"])
+        case "hardsigmoid":
+            ends = tuple(np.clip(options["slope"] * x + options["offset"], 0.0, 1.0) for x in (low, high))
+        case "sigmoid":
+            ends = np.maximum(0.5 + below / 4, 0.0), np.minimum(0.5 + above / 4, 1.0)
+        case "tanh":
+            ends = np.maximum(below, -1.0), np.minimum(above, 1.0)
+        case "elu":
+            size = np.minimum(-below, 1.0) * abs(options["alpha"])
+            ends = (np.minimum(low, 0.0) * 0 - size, above) if options["alpha"] >= 0 else (below * 0, above + size)
+        case "softplus":
+            # Beyond its threshold torch returns s, which is negative where the threshold is.
+            ends = np.maximum(low, 0.0) if options["threshold"] >= 0 else below, above + 0.6932 / options["beta"]
+        case name:
+            ends = np.where(low >= 0, 0.5 * low, np.maximum(least[name], low)), above
+    cancels = 1 + abs(options["offset"]) if activation.name == "hardsigmoid" else 0.0
+    slack = [1e-15 * (np.abs(end) + cancels) + 1e-300 for end in ends]
+    return ends[0] - slack[0], ends[1] + slack[1]
+
+
+def _gate(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
+    options = activation.options
+    factor = {"leaky_relu": abs(1.0 - options.get("slope", 0.0)), "hardsigmoid": options.get("slope", 0.0)}
+    C = factor.get(activation.name, 1.0)
+    N = table.tokens
+    shift = np.abs(table.biases).max() / BETA
+    key = np.abs(table.keys).max() / BETA
+    offset = np.abs(table.offsets).max()
+    moved = bool(np.any(table.biases != 0))
+    stored = 4 * arithmetic.unit * (C * shift + offset + C * shift) if moved else 0.0
+    exact = (C * (1 + 3 * arithmetic.exp_error) * _W0[N] / BETA + stored) * _SLIP
+    reach = lipschitz(activation)
+
+    def rounding(m: np.ndarray) -> np.ndarray:
+        gate = 2 * C * arithmetic.gamma(8) * (key * m + shift) if moved else 0.0 * m
+        size = np.minimum(reach * m, offset) if moved else reach * m  # a clip is bounded by its ends
+        values = arithmetic.gamma(N + 14) * (size + 2 * offset) + 64 * arithmetic.smallest * (1 + m)
+        return (gate + values) * _SLIP + _representable(m + shift, arithmetic)
+
+    mixing = float(np.abs(table.slopes).max())
+    return Unit(float(exact), rounding, mixing, offset=float(np.abs(table.offsets[table.slopes != 0]).max(initial=0.0)))
+
+
+def _elu(activation: Activation, arithmetic: Arithmetic) -> Unit:
+    alpha, m0 = abs(activation.options["alpha"]), ELU_SHIFT[arithmetic.name]
+    exact = 2 * alpha * float(np.exp(-ELU_POWERS * m0)) + 1.01 * (1 + alpha) * _W0[2] / (BETA - ELU_POWERS - 2)
+    exact += 1.01 * (1 + alpha) * 6 * arithmetic.exp_error * _W0[2] / BETA
+    exact += alpha * (2.1 * arithmetic.unit + 4 * 2.0**-53)
+    score = arithmetic.exp_error + arithmetic.gamma(10) * (ELU_POWERS * m0 + 2)
+
+    def rounding(m: np.ndarray) -> np.ndarray:
+        values = arithmetic.gamma(ELU_POWERS + 16) * (m + 4 * alpha)
+        lost = 1e9 * (1 + alpha) * arithmetic.smallest * (1 + m)
+        return (3 * alpha * score + values + lost) * _SLIP + _representable(m, arithmetic)
+
+    return Unit(exact * _SLIP, rounding, 1.0)
+
+
+class _Smooth:
+    """Rounding of smooth tokens for |s| <= m: the running maximum over cells, looked up."""
+
+    def __init__(self, content: bytes, tokens: int, arithmetic: Arithmetic) -> None:
+        self.edges, self.most, self.mixing, self.offset = _cells(content, tokens, arithmetic)
+
+    def __call__(self, m: np.ndarray) -> np.ndarray:
+        place = np.minimum(np.searchsorted(self.edges, m), len(self.edges) - 1)
+        beyond = m > self.edges[-1]
+        return np.where(beyond, np.inf, self.most[place])
+
+
+@lru_cache(maxsize=64)
+def _cells(content: bytes, tokens: int, arithmetic: Arithmetic) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Outer ends of the cells (0, h, 2h, .., growing), the bound for all |s| up to each, `mixing` and `offset`."""
+    k, b, v, u = np.frombuffer(content, dtype=np.float64).reshape(4, tokens)
+    outer = _CORE / max(np.abs(k).max() / 16.0, 1e-3)  # keys of 16 at most vary little over a cell of 1/32
+    ends = np.linspace(0.0, outer, _CELLS + 1)
+    far = outer * 1.25 ** np.arange(1, 200)  # up to 1e19 times as far
+    ends = np.concatenate([ends, far])
+    bounds, mixing, offset = np.zeros(len(ends)), 0.0, 0.0
+    for sign in (-1.0, 1.0):
+        for start in range(0, len(ends) - 1, 256):
+            near, away = sign * ends[start : start + 257][:-1], sign * ends[start + 1 : start + 257]
+            size = len(away)
+            rounding, weights = _on_cells(near[:size], away, k, b, v, u, arithmetic)
+            bounds[start + 1 : start + 1 + size] = np.maximum(bounds[start + 1 : start + 1 + size], rounding)
+            mixing = max(mixing, float((weights @ np.abs(v)).max()))
+            offset = max(offset, float((weights @ np.abs(u * (v != 0))).max()))
+    bounds[0] = bounds[1]
+    return ends, np.maximum.accumulate(bounds) * _SLIP, mixing * _SLIP, offset * _SLIP
+
+
+def _on_cells(
+    near: np.ndarray, away: np.ndarray, k: np.ndarray, b: np.ndarray, v: np.ndarray, u: np.ndarray, how: Arithmetic
+) -> tuple[np.ndarray, np.ndarray]:
+    """The formula of the docstring for cells between `near` and `away`, (c,) each, and bounds of the weights (c, p)."""
+    scores = [x[:, None] * k + b for x in (near, away)]  # (c, p) at both ends
+    gaps = [s[:, None, :] - s[:, :, None] for s in scores]  # (c, j, l): score_l - score_j
+    least = np.minimum(*gaps)
+    with np.errstate(over="ignore"):
+        weights = 1.0 / np.exp(np.minimum(least, 700.0)).sum(axis=2)  # (c, p), upper bounds
+    weights = np.minimum(weights * (1 + 1e-12), 1.0)
+    size = np.maximum(np.abs(near), np.abs(away))[:, None]  # (c, 1)
+    leader = (0.5 * (scores[0] + scores[1])).argmax(axis=1)
+    error = how.gamma(8) * (np.abs(k) * size + np.abs(b)) + how.exp_error + 4 * how.unit  # (c, p)
+    shift = np.maximum(*(s.max(axis=1, keepdims=True) - s for s in scores))  # the distance to the maximum
+    error = error + 2 * how.unit * shift
+    rows = np.arange(len(near))
+    relative = error + error[rows, leader][:, None]
+    relative[rows, leader] = 0.0
+    # Where the product of weight and change is negligible whatever the change, the exponents are added first.
+    with np.errstate(over="ignore", invalid="ignore"):
+        eta = np.expm1(np.minimum(relative, 600.0))
+        moved = np.where(weights > 0, weights * eta, 0.0)
+    tau = moved.sum(axis=1)
+    values = [x[:, None] * v + u for x in (near, away)]
+    spread = np.maximum(*(np.abs(f[:, None, :] - f[:, :, None]) for f in values))  # (c, j, l)
+    off = (weights[:, None, :] * spread).sum(axis=2)  # |v_j - g|
+    sizes = np.abs(v) * size + np.abs(u)
+    weighted = ((weights + moved) * sizes).sum(axis=1)
+    good = tau < 0.5
+    share = 1.0 / np.where(good, 1.0 - tau, 1.0)
+    found = (moved * off).sum(axis=1) * share + how.gamma(len(k) + 14) * 2 * weighted * share
+    found += 64 * how.smallest * (1 + sizes.max(axis=1)) * len(k)
+    return np.where(good, found, np.inf), weights

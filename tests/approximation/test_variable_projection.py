@@ -1,0 +1,94 @@
+"""Variable projection: Kaufman's Jacobian gives the exact gradient of the reduced cost, and steps only go down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softwright.approximation.fitting.families import chebyshev_points, uniform_axis
+from softwright.approximation.fitting.variable_projection import _Reduced, optimise_axis
+from softwright.attention import Axis
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("strength", [1e-1, 1e-3])
+@pytest.mark.parametrize("tokens", [2, 4])
+def test_gradient_of_the_cost_against_finite_differences(affine: bool, strength: float, tokens: int) -> None:
+    rng = np.random.default_rng(tokens)
+    t = chebyshev_points(50)
+    F = np.stack([np.sin(3 * t), np.exp(-2 * t**2)], axis=1)
+    weights = rng.uniform(0.3, 1.5, len(t))
+    k, b = 3 * rng.normal(size=tokens), rng.normal(size=tokens)
+
+    def cost(keys: np.ndarray, biases: np.ndarray) -> float:
+        return _Reduced(Axis(keys, biases), t, F, affine, strength, weights).cost
+
+    J, residual = _Reduced(Axis(k, b), t, F, affine, strength, weights).jacobian()
+    gradient = 2 * J.T @ residual
+    h = 1e-5
+    for j in range(tokens):
+        e = np.eye(tokens)[j] * h
+        by_key = (cost(k + e, b) - cost(k - e, b)) / (2 * h)
+        by_bias = (cost(k, b + e) - cost(k, b - e)) / (2 * h)
+        scale = np.abs(gradient).max() + 1e-9
+        assert abs(gradient[j] - by_key) <= 1e-5 * scale
+        assert abs(gradient[tokens + j] - by_bias) <= 1e-5 * scale
+
+
+def test_cost_is_misfit_plus_penalty_at_the_minimum() -> None:
+    t = chebyshev_points(30)
+    F = np.sin(3 * t)[:, None]
+    reduced = _Reduced(uniform_axis(4, 1.0, 0), t, F, False, 1e-2, np.ones(30))
+    axis = uniform_axis(4, 1.0, 0)
+    A = axis.weights(t)
+
+    def cost(v: np.ndarray) -> float:
+        return float(((A @ v - F) ** 2).mean() + 1e-4 * (v**2).sum())
+
+    assert abs(cost(reduced.values) - reduced.cost) <= 1e-14
+    for direction in np.random.default_rng(0).normal(size=(10, 4, 1)):
+        assert cost(reduced.values + 1e-3 * direction) > reduced.cost
+
+
+def test_a_logistic_curve_is_found_with_two_tokens() -> None:
+    t = chebyshev_points(80)
+    F = np.tanh(4 * t - 0.7)[:, None]
+    found = optimise_axis(uniform_axis(2, 1.0, 0.0), t, F, affine=False, strength=1e-10, goal=1e-9, iterations=60)
+    A = found.weights(t)
+    assert np.abs(A @ np.linalg.lstsq(A, F, rcond=None)[0] - F).max() <= 1e-7
+
+
+def test_the_cost_never_rises_and_runs_are_equal() -> None:
+    t = chebyshev_points(80)
+    F = np.abs(t)[:, None] ** 1.5
+    start = uniform_axis(5, 0.9, 0.0)
+    costs = []
+    for iterations in (0, 1, 3, 10, 30):
+        axis = optimise_axis(start, t, F, affine=True, strength=1e-5, goal=0.0, iterations=iterations)
+        costs.append(_Reduced(axis, t, F, True, 1e-5, np.ones(80)).cost)
+        again = optimise_axis(start, t, F, affine=True, strength=1e-5, goal=0.0, iterations=iterations)
+        assert np.array_equal(axis.keys, again.keys)
+        assert np.array_equal(axis.biases, again.biases)
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < 0.1 * costs[0]
+
+
+def test_a_met_goal_leaves_the_axis_alone() -> None:
+    start = uniform_axis(3, 1.0, 0.0)
+    t = chebyshev_points(30)
+    same = optimise_axis(start, t, t[:, None], affine=True, strength=1e-9, goal=1.0)
+    assert same is start
+
+
+def test_point_weights_pull_the_fit() -> None:
+    t = chebyshev_points(100)
+    F = np.sin(6 * t)[:, None]
+    heavy = np.where(t > 0, 30.0, 0.03)
+    errors = []
+    for weights in (np.ones(100), heavy):
+        axis = optimise_axis(
+            uniform_axis(3, 1.0, 0.0), t, F, affine=False, strength=1e-6, goal=0.0, point_weights=weights
+        )
+        reduced = _Reduced(axis, t, F, False, 1e-6, weights)
+        errors.append(float(np.abs(reduced.fitted - F)[t > 0].max()))
+    assert errors[1] < 0.5 * errors[0]

@@ -1,0 +1,203 @@
+"""`in_context` from end to end: every method against its exact solution, and every kind of bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import softwright as sw
+from softwright.cli import app
+from softwright.errors import InvalidInput
+from softwright.methods.reference import random_design, reference
+
+LIMITS = {
+    "least_squares": 1e-11,
+    "ridge": 1e-11,
+    "lasso": 1e-11,
+    "nonnegative_least_squares": 1e-11,
+    "logistic": 1e-8,
+    "poisson": 1e-8,
+    "robust": 1e-8,
+}
+
+
+@pytest.mark.parametrize("method", LIMITS)
+def test_fresh_designs_of_any_length_from_one_stack(method: str) -> None:
+    options: dict[str, Any] = {"condition": 20.0} if LIMITS[method] < 1e-10 else {}
+    built = sw.in_context(method, 4, **options)
+    assert built.observed is not None and built.observed_error <= LIMITS[method]
+    for rows, seed in ((60, 51), (150, 52)):
+        x, y = random_design(method, 4, rows + 10, seed)
+        w, b = reference(x[:rows], y[:rows], built.network.settings)
+        given = built(x=x[:rows], y=y[:rows], queries=x[rows:])
+        assert np.abs(given - (x[rows:] @ w + b)).max() <= LIMITS[method]
+
+
+def test_diabetes() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x, y = datasets.load_diabetes(return_X_y=True)
+    built = sw.in_context("least_squares", 10, sample=False)
+    assert built.network.depth <= 25
+    exact = linear_model.LinearRegression().fit(x, y).predict(x[:20])
+    assert np.abs(built(x=x, y=y, queries=x[:20]) - exact).max() <= 1e-9
+    ridge = sw.in_context("ridge", 10, penalty=1 / 442, condition=3.0, sample=False)
+    assert ridge.network.depth <= 20
+    exact = linear_model.Ridge(alpha=1.0, tol=1e-14).fit(x, y).predict(x[:20])
+    assert np.abs(ridge(x=x, y=y, queries=x[:20]) - exact).max() <= 1e-10
+
+
+@pytest.mark.parametrize(("method", "intercept"), [("logistic", True), ("logistic", False), ("poisson", True)])
+def test_coefficients_and_responses_of_generalised_models(method: str, intercept: bool) -> None:
+    x, y = random_design(method, 3, 120, 6)
+    built = sw.in_context(method, 3, intercept=intercept, response=True, sample=False)
+    w, b = reference(x[:100], y[:100], built.network.settings)
+    found, constant = built.network.fitted(x[:100], y[:100])
+    s = x[100:] @ w + b
+    response = 1 / (1 + np.exp(-s)) if method == "logistic" else np.exp(s)
+    assert np.abs(built(x=x[:100], y=y[:100], queries=x[100:]) - response).max() <= 1e-7
+    if not intercept:
+        assert constant == 0
+    assert np.abs(found - w).max() <= 1e-8
+
+
+def _say(built: sw.Built, **changes: object) -> str:
+    x, y = random_design(str(built.network.settings["method"]), 3, 60, 1)
+    with pytest.raises(InvalidInput) as caught:
+        built(**{"x": x[:50], "y": y[:50], "queries": x[50:], **changes})  # pyright: ignore[reportArgumentType]
+    return str(caught.value)
+
+
+def test_bad_prompts_are_refused_with_their_remedy() -> None:
+    built = sw.in_context("least_squares", 3, sample=False, certify=False)
+    x, y = random_design("least_squares", 3, 60, 1)
+    x, y, far = x[:50], y[:50], x[50:] * 200
+    flat, holes, twin = x.copy(), x.copy(), x.copy()
+    flat[:, 1] = 7.0
+    holes[3, 2] = np.nan
+    twin[:, 2] = twin[:, 0] - 2 * twin[:, 1]
+    assert "more rows, or a penalty" in _say(built, x=x[:3], y=y[:3])
+    assert "column(s) 1 of x do not vary" in _say(built, x=flat)
+    assert "nan or infinite" in _say(built, x=holes)
+    assert "linearly dependent" in _say(built, x=twin)
+    assert "range_bound" in _say(built, queries=far)
+    assert "built for 3 feature" in _say(built, x=x[:, :2])
+    assert "y has shape" in _say(built, y=y[:-1])
+    assert "weights are 0 or more" in _say(built, sample_weight=-np.ones(50))
+    message = _say(built, x=holes, queries=np.full((2, 3), np.inf))
+    assert "2 faults" in message
+    with pytest.raises(InvalidInput, match="give x, y and queries"):
+        built(x=x)
+    wild = np.asarray(built(x=twin, y=y, queries=x, check=False))
+    assert wild.shape == (50,)  # switched off, the stack answers whatever comes of it
+
+
+def test_leverage_beyond_the_bound_is_refused() -> None:
+    built = sw.in_context("least_squares", 3, score_bound=4.0, sample=False, certify=False)
+    assert "raise score_bound" in _say(built)
+
+
+def test_labels_and_counts_are_checked_and_separable_classes_are_noticed() -> None:
+    x, _ = random_design("logistic", 3, 60, 1)
+    logistic = sw.in_context("logistic", 3, penalty=0.0, sample=False)
+    assert "labels 0 and 1" in _say(logistic, y=x[:50, 0])
+    assert "only one" in _say(logistic, y=np.ones(50))
+    assert "separable" in _say(logistic, y=(x[:50, 0] > 0).astype(float))
+    poisson = sw.in_context("poisson", 3, sample=False)
+    assert "counts" in _say(poisson, y=-np.ones(50))
+    assert "no finite log" in _say(poisson, y=np.zeros(50))
+
+
+def test_bad_arguments_are_listed_together() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        sw.in_context("lass", 0, condition=-1.0, dtype="float16", penalty=-2.0)
+    text = str(caught.value)
+    for part in ("unknown method", "features must", "condition must", "unknown dtype", "penalty must"):
+        assert part in text
+    for options, part in (
+        ({"method": "lasso", "solver": "irls"}, "choose from fista, admm"),
+        ({"method": "ridge", "penalty": 0.0}, "needs a penalty"),
+        ({"method": "least_squares", "penalty": 1.0}, "use ridge"),
+        ({"method": "least_squares", "steps": 0}, "steps must"),
+        ({"method": "poisson", "intercept": False}, "leave intercept on"),
+        ({"method": "least_squares", "order": 9}, "order must"),
+    ):
+        with pytest.raises(InvalidInput, match=part):
+            sw.in_context(features=3, **options)  # pyright: ignore[reportArgumentType]
+
+
+def test_float32_warns_beyond_condition_100_and_runs_below() -> None:
+    with pytest.warns(UserWarning, match="float32"):
+        sw.in_context("least_squares", 3, dtype="float32", condition=1e3, sample=False, certify=False)
+    built = sw.in_context("least_squares", 3, dtype="float32")
+    assert built.observed_error <= 1e-3
+
+
+def test_repr_says_what_is_proved_and_what_is_seen() -> None:
+    text = repr(sw.in_context("least_squares", 3))
+    assert "<=" in text and "observed error" in text and "layers" in text
+    assert "none:" in repr(sw.in_context("logistic", 3))
+
+
+def test_the_error_falls_layer_by_layer() -> None:
+    pytest.importorskip("matplotlib")
+    from softwright.methods.figure import error_by_layer
+
+    built = sw.in_context("least_squares", 3, sample=False)
+    x, y = random_design("least_squares", 3, 60, 2)
+    layers, errors = error_by_layer(built.network, x[:50], y[:50], x[50:])
+    assert layers[-1] == built.network.depth - 1
+    assert errors[-1] <= 1e-11 < errors[0]
+    assert (np.diff(np.log(errors[:6])) < 0).all()
+    assert built.plot().axes
+
+
+def _write(path: Path, x: np.ndarray, y: np.ndarray) -> Path:
+    rows = [",".join([*map(repr, row), repr(value)]) for row, value in zip(x.tolist(), y.tolist(), strict=True)]
+    path.write_text("\n".join(["a,b,c,y", *rows]))
+    return path
+
+
+def test_command(tmp_path: Path) -> None:
+    x, y = random_design("lasso", 3, 60, 3)
+    data = _write(tmp_path / "data.csv", x, y)
+    arguments = ["in-context", "lasso", "--data", str(data), "--target", "y", "--penalty", "0.1", "--steps", "200"]
+    found = CliRunner().invoke(app, [*arguments, "--json", "--predictions", str(tmp_path / "out.csv")])
+    assert found.exit_code == 0, found.output
+    content = json.loads(found.stdout)
+    assert content["scikit_learn"]["largest_difference_of_predictions"] <= 1e-9
+    assert set(content["coefficients"]) == {"a", "b", "c"}
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 61
+    shown = CliRunner().invoke(app, arguments)
+    assert "Lasso" in shown.stdout and "intercept" in shown.stdout
+    for changed, part in (
+        (["--target", "z"], "no column 'z'"),
+        (["--inputs", "a,y"], "among --inputs"),
+        (["--penalty", "-1"], "penalty must"),
+    ):
+        bad = CliRunner().invoke(app, [*arguments, *changed])
+        assert bad.exit_code == 2 and part in bad.stderr
+    missing = CliRunner().invoke(app, ["in-context", "ridge", "--data", "nothing.csv", "--target", "y"])
+    assert missing.exit_code == 4
+
+
+def test_scikit_learn_estimators() -> None:
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    from softwright.sklearn import InContextClassifier, InContextRegressor
+
+    small = ("check_estimators_dtypes", "check_fit2d_1sample", "check_sample_weights_invariance", "check_n_features_in")
+    for estimator in (InContextRegressor(), InContextClassifier()):
+        for case, check in checks.estimator_checks_generator(estimator):
+            if check.func.__name__ in small:
+                check(case)
+    x, y = random_design("logistic", 3, 80, 5)
+    model = InContextClassifier(penalty=1e-2).fit(x, np.where(y > 0, "yes", "no"))
+    assert set(model.predict(x)) == {"yes", "no"}
+    assert np.allclose(model.predict_proba(x).sum(axis=1), 1)
+    assert model.score(x, np.where(y > 0, "yes", "no")) > 0.6
+    assert np.allclose(model.decision_function(x), x @ model.coef_ + model.intercept_, atol=1e-8)
