@@ -20,8 +20,9 @@ from softwright.attention.network import AttentionNetwork
 from softwright.errors import InvalidInput
 from softwright.proof import certify
 from softwright.proof.arithmetic.series import basis
-from softwright.proof.models.cells import CellModels, CellTree
+from softwright.proof.models.cells import CellModels
 from softwright.proof.models.exact_heads import exact_heads, float_values
+from softwright.proof.search.cell_tree import CellTree
 from softwright.proof.search.residual import BoxBounds
 from softwright.proof.search.search import BoxTree, Budget, Goal, Run, search
 from softwright.result.certificate import Certificate

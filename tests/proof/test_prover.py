@@ -14,9 +14,9 @@ from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.proof.models.exact_heads import exact_heads
 from softwright.proof.prover import certify
-from softwright.proof.question import network_sha256
 from softwright.proof.search.search import Progress
 from softwright.result.certificate import Certificate, Part, count_leaves
+from softwright.result.constructed import digest_of
 from softwright.targets import Expression, Function, Table
 from tests.proof.prover_support import exact_error, random_network
 
@@ -55,7 +55,7 @@ def test_smooth_network_is_proved_tightly_with_few_boxes() -> None:
     assert isinstance(certificate, Certificate) and isinstance(certificate.tree, bytes)
     assert count_leaves(certificate.tree, 1) == again.boxes == len(again.leaf_upper)
     assert np.all(again.leaf_upper <= certificate.exact_part)
-    assert certificate.weights_sha256 == network_sha256(network)
+    assert certificate.weights_sha256 == digest_of(network)
     assert certificate.exact_part + certificate.rounding_part <= certificate.bound
     false = certify(network, "sin(3*x)", bound=0.995 * found.lower)
     assert false.status == "refuted" and false.certificate is None and false.lower > 0.995 * found.lower

@@ -18,18 +18,19 @@ from torch import nn
 from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.fileformat import weights_sha256
 from softwright.proof.arithmetic.rounding import ASSUMPTIONS
 from softwright.proof.arithmetic.series import Basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel
-from softwright.proof.models.cells import CellTree, narrowest_cell
+from softwright.proof.models.cells import narrowest_cell
 from softwright.proof.models.exact_heads import check_network, dtype_name, exact_heads, float_values
 from softwright.proof.models.mlp import MlpTarget
 from softwright.proof.models.targets import models_of
+from softwright.proof.search.cell_tree import CellTree
 from softwright.proof.search.residual import ORDERS, Residual
 from softwright.proof.search.search import BoxTree, Outcome
 from softwright.proof.search.sum_prover import SumOutcome
 from softwright.result.certificate import Certificate
+from softwright.result.constructed import digest_of
 from softwright.targets.coerce import as_target
 from softwright.targets.formula.expression import Expression
 from softwright.targets.table import Interpolant, Table
@@ -123,7 +124,7 @@ class Problem:
             order=self.residual.order,
             boxes=outcome.leaves,
             tree=outcome.parts if isinstance(outcome, SumOutcome) else (outcome.tree or None),
-            weights_sha256=network_sha256(self.network),
+            weights_sha256=digest_of(self.network),
             target=self.target.describe(),
             version=_version(),
             seconds=time.perf_counter() - self.started,
@@ -141,11 +142,6 @@ def _version() -> str:
     from softwright import __version__
 
     return __version__
-
-
-def network_sha256(network: AttentionNetwork) -> str:
-    """The hash of the weights as a model file stores them."""
-    return weights_sha256({name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()})
 
 
 def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str, order: int | None = None) -> Problem:

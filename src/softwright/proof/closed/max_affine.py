@@ -148,6 +148,11 @@ def _affine_of_token(head: ExactHead, gradient: np.ndarray, constant: list[float
     )
 
 
+def gate_constant(tokens: int) -> arb:
+    """W0((N - 1) / e), what N gates lose together: sum_j w_j (max s - s_j) at its largest; 0.2785 for two."""
+    return (arb(tokens - 1) / arb(1).exp()).lambertw() if tokens > 1 else arb(0)
+
+
 @dataclass(frozen=True)
 class _HeadProof:
     sign: int
@@ -185,7 +190,7 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
         region.size(_add(_add(s, _scale(m, -beta)), _scale(common, Fraction(-1))))
         for s, m in zip(scores, pieces, strict=True)
     )
-    lambert = (arb(N - 1) / arb(1).exp()).lambertw() if N > 1 else arb(0)
+    lambert = gate_constant(N)
     gap = (lambert + 2 * _ball(eta)) / _ball(beta)
 
     # Rounding: Theta by the bounds of `rounding.py`, taken over the whole domain at once.

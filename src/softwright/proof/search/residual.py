@@ -6,7 +6,7 @@ bound of |fl(g) - g| over it, and hints where to split. Upper and lower bounds a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -14,13 +14,11 @@ import numpy as np
 
 from softwright.proof.arithmetic.directed import gamma, up
 from softwright.proof.arithmetic.rounding import sum_error
-from softwright.proof.arithmetic.series import Basis, basis
+from softwright.proof.arithmetic.series import basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant
 from softwright.proof.models.head_moments import ExactHead
+from softwright.proof.models.targets import TargetModels
 from softwright.proof.models.taylor_head import HeadOnBoxes, head_on_boxes
-
-# (shape, centers (B, d), radii (B, d)) -> one model an output
-TargetModels = Callable[[Basis, np.ndarray, np.ndarray], list[TaylorModel]]
 
 _NOISY = 0.02  # share of the wanted accuracy that float64 noise may take before ball arithmetic is used
 ORDERS = {1: 12, 2: 10, 3: 8, 4: 6, 5: 5, 6: 4, 7: 4, 8: 4}

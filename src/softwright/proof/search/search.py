@@ -4,7 +4,7 @@ The tree starts at the domain and only ever halves a box at its exact midpoint, 
 each variable an index i and a level l, the interval [i, i + 1] / 2^l of the domain. Centres and radii are floats that
 cover the exact leaf; on domains whose ends are short binary fractions they are exact.
 
-The cells of a table start a tree each (`cells.py`); nothing else here knows of them.
+The cells of a table start a tree each (`cell_tree.py`); nothing else here knows of them.
 
 Rounds: all open boxes are bounded (in batches, here or by an executor), boxes that meet the goal become leaves, the
 others are halved along the variable that contributes most; boxes that are far off are halved along all of them.
