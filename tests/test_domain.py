@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from softwright.domain import Box
+from softwright.domain import Box, as_box
 from softwright.errors import InvalidInput
 
 FINITE = st.floats(-1e100, 1e100, allow_nan=False, allow_infinity=False)
@@ -86,7 +86,7 @@ def test_all_faults_are_listed_at_once() -> None:
     ("lower", "upper", "names", "words"),
     [
         ([0, 0], [1], None, "must be equal"),
-        ([0, 0], [1, 1], ["x"], "one name a side"),
+        ([0, 0], [1, 1], ["x"], "one name per side"),
         ([0, 0], [1, 1], ["x", "x"], "repeat"),
         ([[0]], [[1]], None, "1-D"),
     ],
@@ -141,3 +141,45 @@ def test_corners(dim: int) -> None:
 def test_corners_of_a_large_box_are_limited() -> None:
     box = Box.from_bounds(np.zeros(50), np.ones(50))
     assert box.corners(most=16).shape == (16, 50)
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "wanted"),
+    [
+        (Box(u=(0, 1)), ["x"], Box(u=(0, 1))),
+        ({"x": (-1, 1), "y": [0, 2]}, None, Box(x=(-1, 1), y=(0, 2))),
+        ((-1, 1), None, Box(x=(-1, 1))),
+        ([-1, 1], ["u"], Box(u=(-1, 1))),
+        ((-1, 1), ["x", "y"], Box(x=(-1, 1), y=(-1, 1))),
+        ([(-1, 1), (0, 2)], ["x", "y"], Box(x=(-1, 1), y=(0, 2))),
+        (((0, 1), (2, 3)), None, Box(x1=(0, 1), x2=(2, 3))),
+        (np.array([-1.0, 1.0]), None, Box(x=(-1, 1))),
+        ((np.array([-1.0, 0.0]), np.array([1.0, 2.0])), ["x", "y"], Box(x=(-1, 1), y=(0, 2))),
+        (([-1, 0, 5], [1, 2, 6]), None, Box(x1=(-1, 1), x2=(0, 2), x3=(5, 6))),
+        ([(-1, 1)], ["x"], Box(x=(-1, 1))),
+        ([(-1, 1), (0, 2), (5, 6)], None, Box(x1=(-1, 1), x2=(0, 2), x3=(5, 6))),
+    ],
+)
+def test_boxes_are_taken_in_every_form(given: Any, names: list[str] | None, wanted: Box) -> None:
+    assert as_box(given, names) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "words"),
+    [
+        (None, None, "Box\\(x=\\(-1, 1\\)\\)"),
+        ("x in [-1, 1]", None, "is not a box"),
+        (3.0, None, "is not a box"),
+        ((1, 2, 3), None, "is not a box"),
+        ([(1, 2, 3), (4, 5)], None, "is not a box"),
+        ((0, "one"), None, "is not a box"),
+        ([], None, "is not a box"),
+        ((1, -1), None, "swap"),
+        ({"x": 3}, None, "pair of numbers"),
+        ([(0, 1), (0, 1)], ["x"], "one pair"),
+        ([(0, 1), (3, 2), (4, 4)], None, "2 faults"),
+    ],
+)
+def test_what_is_no_box_is_refused_with_the_remedy(given: Any, names: list[str] | None, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        as_box(given, names)

@@ -61,3 +61,15 @@ def test_public_names() -> None:
     assert set(softwright.__all__) <= set(dir(softwright))
     with pytest.raises(AttributeError, match="no attribute 'aproximate'"):
         softwright.aproximate  # noqa: B018
+
+
+def test_faults_of_what_is_made_join_the_others() -> None:
+    faults = Faults("verb")
+    faults.add("first")
+    assert faults.take(int, "7") == 7
+
+    def refuse(value: int) -> int:
+        raise InvalidInput("elsewhere", [f"{value} is wrong", "and late"])
+
+    assert faults.take(refuse, 3) is None
+    assert faults.found == ["first", "3 is wrong", "and late"]

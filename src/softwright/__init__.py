@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from softwright.version import __version__
+
 if TYPE_CHECKING:
     from softwright.approximation.verb import approximate
     from softwright.attention import AttentionNetwork, Head
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from softwright.targets import Expression, Function, Table
     from softwright.theorems.verb import theorem
     from softwright.transpiler.verb import save_mlp, transpile
-
-__version__ = "0.1.0"
 
 _HOME = {
     "AttentionNetwork": "softwright.attention",

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from softwright.errors import Faults
+from softwright.errors import Faults, InvalidInput
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _RESERVED = frozenset({"pi", "e"})
@@ -70,8 +71,8 @@ class Box:
             low.ndim == 1 and low.shape == high.shape, f"shapes {low.shape} and {high.shape} must be equal, 1-D"
         )
         if names is None:
-            names = ["x"] if low.size == 1 else [f"x{i}" for i in range(1, low.size + 1)]
-        faults.check(len(names) == low.size, f"{len(names)} names for {low.size} sides; give one name a side")
+            names = default_names(low.size)
+        faults.check(len(names) == low.size, f"{len(names)} names for {low.size} sides; give one name per side")
         faults.check(len(set(names)) == len(names), f"names {list(names)} repeat; each side needs its own name")
         faults.raise_if_any()
         return cls({name: (a, b) for name, a, b in zip(names, low.tolist(), high.tolist(), strict=True)})
@@ -124,3 +125,50 @@ class Box:
 
     def __repr__(self) -> str:
         return "Box(" + ", ".join(f"{name}=({low:g}, {high:g})" for name, low, high in self) + ")"
+
+
+def default_names(dim: int) -> list[str]:
+    """x alone in one dimension, else x1, x2, ..."""
+    return ["x"] if dim == 1 else [f"x{i}" for i in range(1, dim + 1)]
+
+
+def sides_of(value: Any, names: Sequence[str] | None = None) -> dict[str, tuple[float, float]]:
+    """The sides of a box, name -> (low, high), in any of the forms in which a user may give them:
+
+    a `Box`; a mapping, {"x": (-1, 1), "y": (0, 2)}; one pair of numbers, (-1, 1), for every variable; a sequence of
+    pairs, [(-1, 1), (0, 2)], one per variable; or two arrays, the lower and the upper bounds of all variables.
+
+    `names` are those of the variables, where they are known; x, or x1, x2, ... otherwise. A mapping brings its own.
+    Lists of two pairs of numbers are pairs, one per variable; only arrays (NumPy, torch) are lower and upper bounds.
+    Only the form is looked at: whether the numbers make a box, `Box` says.
+    """
+    if isinstance(value, Box):
+        return {name: (low, high) for name, low, high in value}
+    if isinstance(value, Mapping):
+        return dict(value)
+    how = "give Box(x=(-1, 1)), a mapping {'x': (-1, 1)}, a pair (low, high), or one such pair per variable"
+    entries = list(value) if isinstance(value, list | tuple | np.ndarray) else []
+    try:
+        shapes = [np.shape(entry) for entry in entries]
+        numbers = [np.asarray(entry, dtype=np.float64) for entry in entries]
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidInput("box", [f"{value!r} is not a box; {how}"]) from None
+    arrays = len(entries) == 2 and all(hasattr(entry, "ndim") for entry in entries)
+    if len(entries) == 2 and shapes == [(), ()]:
+        pairs = [(float(numbers[0]), float(numbers[1]))] * (1 if names is None else len(names))
+    elif len(entries) == 2 and len(set(shapes)) == 1 and len(shapes[0]) == 1 and (arrays or shapes[0] != (2,)):
+        pairs = list(zip(numbers[0].tolist(), numbers[1].tolist(), strict=True))
+    elif entries and all(shape == (2,) for shape in shapes):
+        pairs = [(float(low), float(high)) for low, high in numbers]
+    else:
+        raise InvalidInput("box", [f"{value!r} is not a box; {how}"])
+    given = default_names(len(pairs)) if names is None else list(names)
+    if len(given) != len(pairs):
+        wanted = f"{len(given)} variable(s), {', '.join(given)}"
+        raise InvalidInput("box", [f"{len(pairs)} pair(s) of bounds for {wanted}; give one pair (low, high) for each"])
+    return dict(zip(given, pairs, strict=True))
+
+
+def as_box(value: Any, names: Sequence[str] | None = None) -> Box:
+    """The box that a user means; see `sides_of` for the forms. All faults of a box that is none come in one error."""
+    return value if isinstance(value, Box) else Box(sides_of(value, names))

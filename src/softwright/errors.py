@@ -6,7 +6,11 @@ user mends them in one go; `ToleranceNotReached` carries the best result found, 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+_Arguments = ParamSpec("_Arguments")
+_Made = TypeVar("_Made")
 
 
 class SoftwrightError(Exception):
@@ -52,6 +56,16 @@ class Faults:
         if not condition:
             self.found.append(fault)
         return condition
+
+    def take(
+        self, make: Callable[_Arguments, _Made], *given: _Arguments.args, **named: _Arguments.kwargs
+    ) -> _Made | None:
+        """What `make` makes of the arguments, or None if it raises `InvalidInput`, whose faults join these."""
+        try:
+            return make(*given, **named)
+        except InvalidInput as error:
+            self.found += error.faults
+            return None
 
     def raise_if_any(self) -> None:
         if self.found:

@@ -22,7 +22,6 @@ from typing import Annotated
 
 import typer
 
-from softwright import __version__
 from softwright.cli.approximate import approximate_command
 from softwright.cli.evaluate import evaluate_command
 from softwright.cli.exits import EXIT_CODE_HELP
@@ -34,6 +33,7 @@ from softwright.cli.reproduce import reproduce_command
 from softwright.cli.theorem import SETTINGS, theorem_command
 from softwright.cli.transpile import transpile_command
 from softwright.cli.verify import verify_command
+from softwright.version import __version__
 
 _SHORT_OPTIONS = frozenset({"-o", "-h"})
 

@@ -35,7 +35,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from softwright import __version__
 from softwright.attention import digest_of
 from softwright.memory.build import largest_norm
 from softwright.memory.network import MemoryNetwork
@@ -52,6 +51,7 @@ from softwright.memory.rounding import (
 )
 from softwright.proof.arithmetic.directed import exp_up
 from softwright.result.closed_form import ClosedForm
+from softwright.version import __version__
 
 METHOD = "margin of context ids against proved rounding"
 ASSUMPTIONS = ("IEEE 754 arithmetic, rounded to nearest", "exp accurate to 4 ulp in float64, 32 ulp in float32")

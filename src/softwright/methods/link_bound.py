@@ -54,7 +54,6 @@ import numpy as np
 from flint import arb, ctx
 from torch import Tensor
 
-from softwright import __version__
 from softwright.attention import digest_of
 from softwright.attention.stack import AttentionStack, HeadWeights, StackLayer
 from softwright.errors import InvalidInput
@@ -73,6 +72,7 @@ from softwright.methods.step_bound import (
 )
 from softwright.proof.arithmetic.rounding import ARITHMETIC, ASSUMPTIONS
 from softwright.result.closed_form import ClosedForm
+from softwright.version import __version__
 
 METHODS = ("logistic", "poisson", "robust")
 _RATES = "the rates may exceed the ceiling of the exp link; lower rate_bound or w_bound"

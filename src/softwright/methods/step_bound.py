@@ -36,12 +36,12 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from softwright import __version__
 from softwright.attention import digest_of
 from softwright.attention.stack import AttentionStack, StackLayer
 from softwright.errors import InvalidInput
 from softwright.proof.arithmetic.rounding import ARITHMETIC, ASSUMPTIONS
 from softwright.result.closed_form import ClosedForm
+from softwright.version import __version__
 
 MOST = 61  # powers up to here are summed exactly
 _BLOCK = 128

@@ -35,6 +35,7 @@ from softwright.targets.coerce import as_target
 from softwright.targets.formula.expression import Expression
 from softwright.targets.table import Interpolant, Table
 from softwright.targets.target import Target
+from softwright.version import __version__
 
 Status = Literal["proved", "refuted", "undecided"]
 _NARROWEST_CELL = 1e-150  # products of widths must not underflow
@@ -126,7 +127,7 @@ class Problem:
             tree=outcome.parts if isinstance(outcome, SumOutcome) else (outcome.tree or None),
             weights_sha256=digest_of(self.network),
             target=self.target.describe(),
-            version=_version(),
+            version=__version__,
             seconds=time.perf_counter() - self.started,
             assumptions=self.assumptions,
             lower=outcome.lower,
@@ -136,12 +137,6 @@ class Problem:
 
 def as_point(witness: np.ndarray | None) -> tuple[float, ...]:
     return () if witness is None else tuple(float(x) for x in witness)
-
-
-def _version() -> str:
-    from softwright import __version__
-
-    return __version__
 
 
 def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str, order: int | None = None) -> Problem:

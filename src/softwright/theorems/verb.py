@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from softwright import __version__
 from softwright.attention import digest_of
 from softwright.errors import InvalidInput, ToleranceNotReached
 from softwright.proof.prover import certify as prove
@@ -27,6 +26,7 @@ from softwright.result.observed import Observed
 from softwright.result.plan import Plan
 from softwright.theorems.tools.construction import Construction, up
 from softwright.theorems.tools.theorem import Option, Theorem, find_theorem
+from softwright.version import __version__
 
 _INPUTS = 200  # at how many inputs the error is sampled
 _PROOF_SECONDS = 20.0

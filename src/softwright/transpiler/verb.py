@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from softwright import __version__
 from softwright.attention import digest_of
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput, ToleranceNotReached
@@ -38,6 +37,7 @@ from softwright.transpiler.bound import Bound, bound_gated, bound_network, large
 from softwright.transpiler.gated_heads import DIRECT, GATED_LAYOUTS
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
 from softwright.transpiler.neuron_heads import LAYOUTS
+from softwright.version import __version__
 
 Sides = tuple[np.ndarray, np.ndarray]
 _DTYPES = ("float64", "float32")

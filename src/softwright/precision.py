@@ -1,0 +1,100 @@
+"""`Precision`: what is known of a floating-point type, one row per type.
+
+A number of the type is +-m 2^e with an m of `digits` binary digits. Rounding to nearest changes a result by at most
+`unit` = 2^-digits of its size while that is at least `smallest`, the least normal number; below, numbers are multiples
+of `least`. An ulp of a number in [1, 2) is 2 unit, so a function accurate to n ulp errs by at most 2 n unit times its
+size. How far `exp` of torch's kernels may be off is an assumption of every proof about running networks; the sentences
+that state it in certificates are written here, from the same numbers that the bounds are computed with.
+
+What is *known* of a type is here. What is *chosen* for one (a step size, an order) stays where it is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+from softwright.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import torch
+
+Dtype: TypeAlias = Union[
+    str, "torch.dtype"
+]  # what every verb takes: "float64", "float32", torch.float64, torch.float32
+
+
+@dataclass(frozen=True)
+class Precision:
+    """One floating-point type."""
+
+    name: str  # as NumPy and torch call it
+    digits: int  # binary digits of a number: whole numbers up to 2^digits are exact
+    exp_ulps: int  # assumed accuracy of exp in torch's CPU kernels
+    smallest: float  # smallest normal number: what underflow or flushing to zero can lose
+    largest: float  # largest number
+    shortcuts: str = ""  # products of lower precision that a kernel could take instead, and must not
+
+    @property
+    def unit(self) -> float:
+        """Unit roundoff, half the distance from 1 to the next number."""
+        return 2.0**-self.digits
+
+    @property
+    def exp_error(self) -> float:
+        """Assumed relative error of exp."""
+        return self.exp_ulps * 2 * self.unit
+
+    @property
+    def least(self) -> float:
+        """The smallest positive (subnormal) number."""
+        return self.smallest * 2 * self.unit
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        import torch
+
+        return getattr(torch, self.name)
+
+
+PRECISIONS = {
+    row.name: row
+    for row in (
+        Precision("float64", 53, 4, smallest=2.0**-1022, largest=(2 - 2.0**-52) * 2.0**1023),
+        Precision(
+            "float32",
+            24,
+            32,
+            smallest=2.0**-126,
+            largest=(2 - 2.0**-23) * 2.0**127,
+            shortcuts="TF32 or bfloat16 matrix products",
+        ),
+    )
+}
+FLOAT64, FLOAT32 = PRECISIONS["float64"], PRECISIONS["float32"]
+
+
+def precision_of(dtype: Dtype) -> Precision:
+    """The row of a type given by name or as a torch.dtype; an `InvalidInput` that lists the rows for anything else."""
+    row = PRECISIONS.get(str(dtype).removeprefix("torch."))
+    if row is None:
+        names = ", ".join(f"{name!r}" for name in PRECISIONS)
+        raise InvalidInput("dtype", [f"unknown dtype {dtype!r}; choose from {names} or the torch.dtype of that name"])
+    return row
+
+
+def assumptions(dtype: Dtype) -> tuple[str, ...]:
+    """What a proof about a network that runs in this type takes for granted, as its certificate says it."""
+    row = precision_of(dtype)
+    shortcuts = f", no {row.shortcuts}" if row.shortcuts else ""
+    return (
+        f"IEEE 754 {row.name} arithmetic, rounded to nearest{shortcuts}; "
+        f"exp in torch's CPU kernels accurate to {row.exp_ulps} ulp",
+        f"inputs are {row.name} numbers of the domain",
+    )
+
+
+def assumptions_of_all() -> tuple[str, ...]:
+    """The same where a statement covers engines that compute in different types."""
+    accuracy = ", ".join(f"{row.exp_ulps} ulp in {row.name}" for row in PRECISIONS.values())
+    return ("IEEE 754 arithmetic, rounded to nearest", f"exp accurate to {accuracy}")

@@ -1,0 +1,78 @@
+"""What every row of `PRECISIONS` must say: what NumPy and torch know of the type, and what the checker assumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from softwright.checker import head as checker_head
+from softwright.errors import InvalidInput
+from softwright.precision import PRECISIONS, Precision, assumptions, assumptions_of_all, precision_of
+
+_ROWS = pytest.mark.parametrize("row", PRECISIONS.values(), ids=list(PRECISIONS))
+
+
+@_ROWS
+def test_a_row_says_what_the_type_is(row: Precision) -> None:
+    info = np.finfo(row.name)
+    assert row.unit == float(info.eps) / 2
+    assert row.smallest == float(info.smallest_normal)
+    assert row.least == float(info.smallest_subnormal) > 0
+    assert row.largest == float(info.max)
+    assert row.torch_dtype == getattr(torch, row.name)
+    number = np.dtype(row.name).type
+    assert number(2**row.digits) != number(2**row.digits - 1)
+    assert number(2**row.digits) == number(2**row.digits + 1)  # the first whole number that is not there
+    assert row.exp_error == row.exp_ulps * float(info.eps)
+
+
+@_ROWS
+def test_names_and_torch_types_are_taken_alike(row: Precision) -> None:
+    assert precision_of(row.name) is precision_of(row.torch_dtype) is row
+
+
+@pytest.mark.parametrize("wrong", ["float16", "", "double", None, 32, torch.bfloat16, torch.int64, float])
+def test_other_types_are_refused_with_the_list(wrong: Any) -> None:
+    with pytest.raises(InvalidInput) as error:
+        precision_of(wrong)
+    assert all(repr(name) in str(error.value) for name in PRECISIONS)
+    assert repr(wrong) in str(error.value)
+
+
+@_ROWS
+def test_the_checker_has_a_row_of_its_own_that_agrees(row: Precision) -> None:
+    assert checker_head.UNIT[row.name] == row.unit
+    assert checker_head.EXP_ULPS[row.name] == row.exp_ulps
+    assert checker_head.SMALLEST_NORMAL[row.name] == row.smallest
+
+
+def test_the_checker_knows_no_other_type() -> None:
+    assert set(checker_head.UNIT) == set(checker_head.EXP_ULPS) == set(checker_head.SMALLEST_NORMAL) == set(PRECISIONS)
+
+
+@_ROWS
+def test_the_sentences_are_made_from_the_numbers(row: Precision) -> None:
+    arithmetic, inputs = assumptions(row.torch_dtype)
+    assert f"IEEE 754 {row.name} arithmetic" in arithmetic
+    assert f"accurate to {row.exp_ulps} ulp" in arithmetic
+    assert row.name in inputs
+    assert f"{row.exp_ulps} ulp in {row.name}" in assumptions_of_all()[1]
+
+
+def test_the_sentences_of_stored_certificates() -> None:
+    assert assumptions("float64") == (
+        "IEEE 754 float64 arithmetic, rounded to nearest; exp in torch's CPU kernels accurate to 4 ulp",
+        "inputs are float64 numbers of the domain",
+    )
+    assert assumptions("float32") == (
+        "IEEE 754 float32 arithmetic, rounded to nearest, no TF32 or bfloat16 matrix products; "
+        "exp in torch's CPU kernels accurate to 32 ulp",
+        "inputs are float32 numbers of the domain",
+    )
+    assert assumptions_of_all() == (
+        "IEEE 754 arithmetic, rounded to nearest",
+        "exp accurate to 4 ulp in float64, 32 ulp in float32",
+    )
