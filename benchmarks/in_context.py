@@ -22,8 +22,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import Lasso, LinearRegression, Ridge
 
 import softwright as sw
-from softwright.attention.stack import AttentionStack, StackLayer, apply_layer
-from softwright.methods.multihead import to_multihead
+from softwright.attention.stack import StackLayer, apply_layer
+from softwright.methods.network import InContextStack
 from softwright.methods.reference import random_design, reference
 
 FAILED: list[str] = []
@@ -97,7 +97,7 @@ def ols(quick: bool) -> None:
         f"{built.network.depth} layers, {seconds:.1f} s",
     )
     line("  layers", built.network.depth, 25)
-    multihead = to_multihead(built.network)
+    multihead = built.network.multihead()
     with torch.no_grad():
         other = multihead(torch.tensor(x), torch.tensor(y), torch.tensor(x)).numpy()
     line("  nn.MultiheadAttention against SDPA", float(np.abs(other - given).max()), 1e-9)
@@ -236,8 +236,8 @@ def step_bound(quick: bool) -> None:
         built = sw.in_context(
             "least_squares", 4, solver="gradient", intercept=False, steps=1, step_size=0.3, dtype=dtype, sample=False
         )
-        stack: AttentionStack = built.network
-        layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "gradient")
+        stack: InContextStack = built.network
+        layer = next(layer for layer in stack.distinct if layer.label == "gradient")
         c = stack.settings
         closest, prompts = 0.0, 0
         for _ in range(20 if quick else 100):
@@ -258,7 +258,7 @@ def step_bound(quick: bool) -> None:
             line(name, closest, 1.0, f"{prompts} prompts")
 
 
-def _link_step_error(stack: AttentionStack, x: np.ndarray, y: np.ndarray, w: np.ndarray, share: np.ndarray) -> float:
+def _link_step_error(stack: InContextStack, x: np.ndarray, y: np.ndarray, w: np.ndarray, share: np.ndarray) -> float:
     """The same for a link and a step layer of a generalised linear model; `share` of |(w, b)| goes to b."""
     from softwright.methods.prompts import read_prompt
 
@@ -293,7 +293,7 @@ def _link_step_error(stack: AttentionStack, x: np.ndarray, y: np.ndarray, w: np.
 
 
 def _step_error(
-    stack: AttentionStack, layer: StackLayer, x: np.ndarray, y: np.ndarray, w: np.ndarray, eta: float
+    stack: InContextStack, layer: StackLayer, x: np.ndarray, y: np.ndarray, w: np.ndarray, eta: float
 ) -> float:
     """The largest error of a coefficient after the layer, from a stream that holds w; exact sums in long double."""
     from softwright.methods.prompts import read_prompt

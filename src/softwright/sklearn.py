@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from softwright.attention.stack import AttentionStack
 from softwright.errors import InvalidInput
 
 try:
@@ -26,11 +25,12 @@ except ImportError as error:  # the estimators are subclasses of scikit-learn's,
         "softwright.sklearn", ["scikit-learn is missing; install it with: pip install 'softwright[sklearn]'"]
     ) from error
 
+from softwright.methods.network import InContextStack
 from softwright.methods.verb import in_context
 
 
 @lru_cache(maxsize=32)
-def _stack(method: str, features: int, options: tuple[tuple[str, Any], ...]) -> AttentionStack:
+def _stack(method: str, features: int, options: tuple[tuple[str, Any], ...]) -> InContextStack:
     return in_context(method, features, certify=False, sample=False, **dict(options)).network
 
 
@@ -73,7 +73,7 @@ class _InContext(BaseEstimator):
     def _method(self) -> str:
         return str(self.get_params()["method"])
 
-    def _network(self) -> AttentionStack:
+    def _network(self) -> InContextStack:
         options = {
             "penalty": self.penalty,
             "intercept": self.intercept,

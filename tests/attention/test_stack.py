@@ -1,110 +1,77 @@
-"""A stack is softmax attention and linear maps: other implementations give the same numbers, files give it back."""
+"""The residual stack by itself: named columns, inputs and fixed tokens, layers that repeat, and what cannot run."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-import softwright as sw
-from softwright.attention.stack import AttentionStack, StackLayer
-from softwright.methods.multihead import to_multihead
-from softwright.methods.reference import random_design
-from softwright.methods.verb import SOLVERS
+from softwright.attention.stack import (
+    FIXED,
+    AttentionStack,
+    Blueprint,
+    HeadWeights,
+    LayerWeights,
+    Segment,
+    Slots,
+    check_blueprint,
+)
+from softwright.errors import InvalidInput
+from softwright.result.constructed import tensors_of
 
-SMALL = {
-    "fista": {"steps": 60},
-    "admm": {"steps": 40},
-    "projected_gradient": {"steps": 60},
-    "gradient": {"steps": 5},
-    "chebyshev": {"condition": 10.0},
-    "irls": {"steps": 6},
-}
-JOBS = [(method, solver) for method, solvers in SOLVERS.items() for solver in solvers]
-
-
-def _built(method: str, solver: str, **extra: object) -> sw.Built:
-    return sw.in_context(method, 3, solver=solver, sample=False, certify=False, **{**SMALL.get(solver, {}), **extra})  # pyright: ignore[reportArgumentType]
+SLOTS = Slots(x=2, sum=2, one=1)
 
 
-def _by_hand(stack: AttentionStack, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """The formula of the module's docstring in NumPy, head by head."""
-    from softwright.methods.prompts import read_prompt
-
-    prompt = read_prompt(x, y, queries, None, stack.settings, stack.dtype, True)
-    stream = {name: tokens[0].numpy() for name, tokens in stack.embed(prompt).items()}
-    for position in range(stack.depth):
-        layer = stack.layer_at(position)
-        rows = np.concatenate([stream[name] for name in layer.rows])
-        keys = np.concatenate([stream[name] for name in layer.keys])
-        new = rows if layer.R is None else rows @ layer.R.numpy()
-        for Wq, Wk, Wv, Wo in zip(layer.Wq.numpy(), layer.Wk.numpy(), layer.Wv.numpy(), layer.Wo.numpy(), strict=True):
-            scores = (rows @ Wq) @ (keys @ Wk).T
-            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-            new = new + (weights / weights.sum(axis=1, keepdims=True)) @ (keys @ Wv) @ Wo
-        lengths = np.cumsum([len(stream[name]) for name in layer.rows])[:-1]
-        stream |= dict(zip(layer.rows, np.split(new, lengths), strict=True))
-    return stream["query"] @ stack.read.numpy()
+def _blueprint() -> Blueprint:
+    """Tokens average the words around them and the two of a bank, twice, and keep half of what they had."""
+    words = np.zeros((2, SLOTS.width))
+    words[:, :2] = np.eye(2)
+    bank = np.tile(SLOTS.vector(one=1.0), (2, 1))
+    bank[:, :2] = [[3.0, -1.0], [5.0, 7.0]]
+    uniform = np.zeros((SLOTS.width, 1))
+    head = HeadWeights(uniform, uniform, SLOTS.select("x"), SLOTS.select("sum").T)
+    layer = LayerWeights([head], ("words",), ("words", "bank"), SLOTS.residual(("x", "x", 0.5)), "mean")
+    segments = [Segment("words", "input", SLOTS.vector(one=1.0)[None], words), Segment("bank", FIXED, bank)]
+    return Blueprint(SLOTS.places, segments, [layer, layer])
 
 
-@pytest.mark.parametrize(("method", "solver"), JOBS)
-def test_the_formula_by_hand_sdpa_and_stock_multihead_attention_agree(method: str, solver: str) -> None:
-    built = _built(method, solver)
-    x, y = random_design(method, 3, 46, 11)
-    given = built(x=x[:40], y=y[:40], queries=x[40:], check=False)
-    scale = 1.0 + np.abs(given).max()
-    assert np.abs(_by_hand(built.network, x[:40], y[:40], x[40:]) - given).max() <= 1e-8 * scale
-    with torch.no_grad():
-        stock = to_multihead(built.network)(torch.tensor(x[:40]), torch.tensor(y[:40]), torch.tensor(x[40:])).numpy()
-    assert np.abs(stock - given).max() <= 1e-8 * scale
+def test_columns_have_names() -> None:
+    token = SLOTS.vector(x=2.0, one=1.0)
+    assert token.tolist() == [2.0, 2.0, 0.0, 0.0, 1.0]
+    assert (token @ SLOTS.select("x")).tolist() == [2.0, 2.0]
+    moved = token @ SLOTS.residual(("x", "sum", 3.0), ("x", "x", 0.0))
+    assert moved.tolist() == [0.0, 0.0, 6.0, 6.0, 1.0]
 
 
-@pytest.mark.parametrize(("method", "solver"), JOBS)
-def test_a_file_gives_the_same_stack_back(method: str, solver: str, tmp_path: Path) -> None:
-    built = _built(method, solver)
-    built.save(tmp_path / "stack.safetensors")
-    again = sw.load(tmp_path / "stack.safetensors")
-    x, y = random_design(method, 3, 46, 12)
-    given = {"x": x[:40], "y": y[:40], "queries": x[40:], "check": False}
-    assert np.array_equal(built(**given), again(**given))
-    assert again.network.describe() == built.network.describe()
+def test_layers_update_their_rows_and_nothing_else() -> None:
+    stack = AttentionStack(_blueprint())
+    assert (stack.depth, len(stack.distinct), stack.width, stack.fixed_tokens) == (2, 1, 5, 2)
+    x = np.random.default_rng(0).normal(size=(3, 4, 2))
+    before, middle, after = stack.states(stack.tokens({"input": torch.tensor(x)}))
+    bank = np.broadcast_to(np.array([[3.0, -1.0], [5.0, 7.0]]), (3, 2, 2))
+    for share, state in ((1.0, before), (0.5, middle), (0.25, after)):
+        assert np.array_equal(state["bank"], before["bank"])
+        assert np.allclose(state["words"][..., :2], share * x, rtol=0, atol=1e-15)
+    first, second = (np.concatenate([share * x, bank], axis=1).mean(axis=1) for share in (1.0, 0.5))
+    assert np.allclose(after["words"][..., 2:4], (first + second)[:, None], rtol=0, atol=1e-15)
 
 
-def test_there_is_nothing_but_attention_and_linear_maps() -> None:
-    stack = _built("lasso", "fista").network
-    kinds = {type(module).__name__ for module in stack.modules()}
-    assert kinds == {"AttentionStack", "ModuleList", "StackLayer"}
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_description_and_the_tensors_give_it_back(dtype: torch.dtype) -> None:
+    stack = AttentionStack(_blueprint(), dtype)
+    again = AttentionStack.rebuilt(stack.describe(), tensors_of(stack))
+    assert again.describe() == stack.describe() and again.dtype == dtype
+    inputs = {"input": torch.ones(1, 3, 2, dtype=dtype)}
+    assert torch.equal(
+        [*again.states(again.tokens(inputs))][-1]["words"], [*stack.states(stack.tokens(inputs))][-1]["words"]
+    )
 
 
-def test_prompts_are_batched_and_do_not_see_each_other() -> None:
-    built = _built("ridge", "newton_schulz")
-    designs = [random_design("ridge", 3, 36, seed) for seed in (1, 2, 3)]
-    x, y = np.stack([d[0] for d in designs]), np.stack([d[1] for d in designs])
-    together = built(x=x[:, :30], y=y[:, :30], queries=x[:, 30:])
-    assert together.shape == (3, 6)
-    for k in range(3):
-        alone = built(x=x[k, :30], y=y[k, :30], queries=x[k, 30:])
-        assert np.allclose(together[k], alone, rtol=0, atol=1e-11)
-
-
-def test_a_changed_weight_changes_the_answer() -> None:
-    """The coordinates that a layer uses are remembered between runs, but not beyond a change."""
-    built = _built("least_squares", "newton_schulz")
-    x, y = random_design("least_squares", 3, 36, 4)
-    before = built(x=x[:30], y=y[:30], queries=x[30:])
-    last = built.network.layer_at(built.network.depth - 1)
-    assert isinstance(last, StackLayer)
-    last.Wo[:, :, built.network.slots["offset"][0]] += 1.0
-    after = built(x=x[:30], y=y[:30], queries=x[30:])
-    assert np.abs(after - before).max() > 1e-6
-
-
-def test_constant_tokens_are_read_only() -> None:
-    for method, solver in JOBS:
-        stack = _built(method, solver).network
-        moved = {name for position in range(stack.depth) for name in stack.layer_at(position).rows}
-        fixed = {name for name, source in stack.sources.items() if source == "fixed"}
-        assert moved & fixed <= {"unit", "basis"}
-        assert "null" not in moved and "count" not in moved
+def test_a_blueprint_that_cannot_run_is_refused_with_all_its_faults() -> None:
+    good = _blueprint()
+    narrow = HeadWeights(*(np.zeros((3, 1)) for _ in range(4)))
+    bad = LayerWeights([narrow], ("words",), ("nobody",))
+    with pytest.raises(InvalidInput) as caught:
+        check_blueprint(Blueprint(good.slots, good.segments, [*good.program, bad]))
+    assert "nobody" in str(caught.value) and "another width" in str(caught.value)
+    check_blueprint(good)

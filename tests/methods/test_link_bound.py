@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.attention.stack import AttentionStack, apply_layer
+from softwright.attention.stack import apply_layer
 from softwright.errors import InvalidInput
 from softwright.methods.link_bound import link_certificate
+from softwright.methods.network import InContextStack
 from softwright.methods.prompts import read_prompt
 
 METHODS = ("logistic", "poisson", "robust")
@@ -23,7 +24,7 @@ def _built(method: str, **options: Any) -> sw.Built:
     return sw.in_context(method, 3, **{"solver": "gradient", "steps": 1, "sample": False, **options})
 
 
-def _prompts(rng: np.random.Generator, stack: AttentionStack, count: int, n: int) -> tuple[np.ndarray, ...]:
+def _prompts(rng: np.random.Generator, stack: InContextStack, count: int, n: int) -> tuple[np.ndarray, ...]:
     """x, y, (w, b) and a query at the rim: two clusters, one outlier, random rows; w along the rows in half of them."""
     c, d = stack.settings, stack.features
     x = rng.normal(size=(count, n, d))
@@ -43,7 +44,7 @@ def _prompts(rng: np.random.Generator, stack: AttentionStack, count: int, n: int
     return x, y, w, x[:, :1]
 
 
-def _errors(stack: AttentionStack, x: np.ndarray, y: np.ndarray, w: np.ndarray, q: np.ndarray) -> tuple[float, float]:
+def _errors(stack: InContextStack, x: np.ndarray, y: np.ndarray, w: np.ndarray, q: np.ndarray) -> tuple[float, float]:
     """The largest error of a coefficient and of a prediction after one step from a stream that holds w, long double."""
     c, d = stack.settings, stack.features
     prompt = read_prompt(x, y, q, None, c, stack.dtype, False)

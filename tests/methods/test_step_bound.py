@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.attention.stack import StackLayer, apply_layer
+from softwright.attention.stack import apply_layer
 from softwright.errors import InvalidInput
 from softwright.methods.prompts import read_prompt
 from softwright.methods.step_bound import Group, bilinear_bound
@@ -18,7 +18,7 @@ from softwright.methods.step_bound import Group, bilinear_bound
 def _layer_error(built: sw.Built, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
     """The largest error of a coefficient after one gradient layer that starts at w (float64, long double beside it)."""
     stack = built.network
-    layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "gradient")
+    layer = next(layer for layer in stack.distinct if layer.label == "gradient")
     stream = stack.embed(read_prompt(x, y, None, None, stack.settings, stack.dtype, False))
     f = stack.slots["f"][0]
     fits = torch.tensor(np.einsum("bnd,bd->bn", x, w))
@@ -59,7 +59,7 @@ def test_a_penalised_newton_schulz_layer_stays_within_its_bound() -> None:
         "ridge", d, penalty=1.0, order=1, angle=0.3, max_rows=4, score_bound=10.0, intercept=False, sample=False
     )
     stack = built.network
-    layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "newton-schulz")
+    layer = next(layer for layer in stack.distinct if layer.label == "newton-schulz")
     rows = np.zeros((1, 4, d))
     stream = stack.embed(read_prompt(rows, rows[..., 0], rows[:, :1], None, stack.settings, stack.dtype, False))
     stream = {name: tokens.clone() for name, tokens in stream.items()}

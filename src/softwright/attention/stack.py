@@ -1,4 +1,4 @@
-"""`AttentionStack`: a prompt of observations goes in, the predictions of a model fitted to it come out.
+"""`AttentionStack`: a residual stream of named columns under layers of softmax attention and linear maps.
 
 Tokens are rows. A layer is softmax attention, a linear map of the residual stream, and nothing else:
 
@@ -6,39 +6,70 @@ Tokens are rows. A layer is softmax attention, a linear map of the residual stre
 
 R the identity unless given. There is no feed-forward block, no normalisation and no mask: a head that must not see a
 token gives it a score of -Omega, so that its weight underflows to exactly 0 and the scores of all others stay as they
-are. The softmax is that of `scaled_dot_product_attention`; `attention.multihead` writes the same stack with stock
-`nn.MultiheadAttention` modules.
+are. The softmax is that of `scaled_dot_product_attention`.
 
-The sequence consists of segments. Those of observations hold one token a row of the prompt, the queries one token each,
-all made by one linear map; the others are fixed tokens. A layer updates the segments `rows` and looks at the segments
-`keys`; what is in no `rows` is read-only. Layers that repeat are stored once: `program` lists them in order.
+`Slots` gives the columns of the stream names, so that a head is written as what it reads and writes. The sequence
+consists of segments: those with a source hold one token per row of that input, made by one linear map; the others are
+fixed tokens. A layer updates the segments `rows` and looks at the segments `keys`; what is in no `rows` is read-only.
+Layers that repeat are stored once: `program` lists them in order.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
-from softwright.errors import Faults, InvalidInput
-from softwright.methods.guards import Guard
-from softwright.methods.prompts import Prompt, read_prompt
+from softwright.errors import Faults
 from softwright.result.constructed import load_tensors
 
-SOURCES = ("data", "query", "fixed")
+FIXED = "fixed"
 Stream = dict[str, Tensor]  # segment -> (batch, tokens, width)
+
+
+class Slots:
+    """Names for the coordinates of a token."""
+
+    def __init__(self, **sizes: int) -> None:
+        self.places: dict[str, tuple[int, int]] = {}
+        self.width = 0
+        for name, size in sizes.items():
+            self.places[name] = (self.width, self.width + size)
+            self.width += size
+
+    def select(self, name: str) -> np.ndarray:
+        """(D, size): reads a slot when it multiplies a token, writes it when transposed."""
+        start, stop = self.places[name]
+        matrix = np.zeros((self.width, stop - start))
+        matrix[start:stop] = np.eye(stop - start)
+        return matrix
+
+    def vector(self, **weights: float) -> np.ndarray:
+        """(D,): a linear functional of a token, or a token, from the values of its slots."""
+        vector = np.zeros(self.width)
+        for name, weight in weights.items():
+            start, stop = self.places[name]
+            vector[start:stop] = weight
+        return vector
+
+    def residual(self, *changes: tuple[str, str, float]) -> np.ndarray:
+        """(D, D): the residual map; each change (from, to, factor) sets that block, the rest is the identity."""
+        matrix = np.eye(self.width)
+        for source, target, factor in changes:
+            (a, b), (c, d) = self.places[source], self.places[target]
+            matrix[a:b, c:d] = factor * np.eye(b - a)
+        return matrix
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Tokens of one kind: `base` (T, D), plus for observations and queries a linear map `embed` (d + 2, D) of
-    (x, y, log weight), added to the one base row."""
+    """Tokens of one kind: `base` (T, D), and unless the source is FIXED a linear map `embed` (inputs, D) of the rows of
+    the input that `source` names, added to the one base row."""
 
     name: str
     source: str
@@ -69,22 +100,11 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """Everything that makes a stack: what the builders of `softwright.methods` return.
-
-    `read` (D,) is the prediction as a functional of a query token. `coefficient` names a segment and a functional (D,)
-    that reads the coefficients of the scaled features at it; the scales are the slot `tau` of the unit tokens. `tail`
-    counts the last layers of the program, which read a state out and can be run after any layer before them, and `head`
-    the first, which prepare the prompt.
-    """
+    """Everything that makes a stack: the names of its columns, its tokens, and its layers in order."""
 
     slots: dict[str, tuple[int, int]]
     segments: list[Segment]
     program: list[LayerWeights]
-    read: np.ndarray
-    coefficient: tuple[str, np.ndarray]
-    guards: list[Guard] = field(default_factory=list)
-    head: int = 0
-    tail: int = 0
 
 
 class StackLayer(nn.Module):
@@ -184,17 +204,11 @@ def apply_layer(layer: StackLayer, stream: Stream, attend: Callable[[Tensor, Ten
 
 
 class AttentionStack(nn.Module):
-    """A stack of attention layers that fits a statistical model to the observations in its prompt."""
+    """Layers of attention over a sequence of segments; subclasses say what goes in and what is read out."""
 
-    kind: ClassVar[str] = "in_context"
-
-    def __init__(self, blueprint: Blueprint, settings: Mapping[str, Any], dtype: torch.dtype = torch.float64) -> None:
-        """`settings` are the arguments the stack was built with; method, features and intercept steer its checks."""
+    def __init__(self, blueprint: Blueprint, dtype: torch.dtype = torch.float64) -> None:
         super().__init__()
-        self.settings = dict(settings)
         self.slots = dict(blueprint.slots)
-        self.guards = list(blueprint.guards)
-        self.head, self.tail = blueprint.head, blueprint.tail
         self.sources = {segment.name: segment.source for segment in blueprint.segments}
         for segment in blueprint.segments:
             self.register_buffer(f"base_{segment.name}", torch.tensor(segment.base, dtype=dtype))
@@ -204,151 +218,66 @@ class AttentionStack(nn.Module):
         place = {id(layer): i for i, layer in enumerate(unique)}
         self.program = [place[id(layer)] for layer in blueprint.program]
         self.layers = nn.ModuleList([StackLayer.of(layer, dtype) for layer in unique])
-        self.coefficient_segment = blueprint.coefficient[0]
-        self.register_buffer("read", torch.tensor(blueprint.read, dtype=dtype))
-        self.register_buffer("read_coefficient", torch.tensor(blueprint.coefficient[1], dtype=dtype))
-
-    read: Tensor
-    read_coefficient: Tensor
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.read.dtype
+        return self.get_buffer(f"base_{next(iter(self.sources))}").dtype
 
     @property
-    def features(self) -> int:
-        return int(self.settings["features"])
+    def width(self) -> int:
+        return max(stop for _, stop in self.slots.values())
 
     @property
     def depth(self) -> int:
-        """Attention layers that a prompt passes."""
+        """Attention layers that a sequence passes."""
         return len(self.program)
 
     @property
     def parameter_count(self) -> int:
         return sum(tensor.numel() for tensor in self.state_dict().values())
 
-    def layer_at(self, position: int) -> StackLayer:
-        layer = self.layers[self.program[position]]
-        if not isinstance(layer, StackLayer):
-            raise TypeError("the layers of a stack are StackLayers")
-        return layer
+    @property
+    def fixed_tokens(self) -> int:
+        return sum(len(self.get_buffer(f"base_{name}")) for name, source in self.sources.items() if source == FIXED)
 
-    def embed(self, prompt: Prompt) -> Stream:
-        """The tokens of a prompt, by segment: one linear map each, and the fixed ones."""
-        batch = prompt.x.shape[0]
-        data = torch.cat([prompt.x, prompt.y[..., None], prompt.log_weights[..., None]], dim=-1)  # (B, n, d + 2)
-        query = pad(prompt.queries, (0, 2))  # (B, m, d + 2)
+    @property
+    def distinct(self) -> list[StackLayer]:
+        """The different layers; `program` says where each one runs."""
+        return [layer for layer in self.layers if isinstance(layer, StackLayer)]
+
+    def layer_at(self, position: int) -> StackLayer:
+        return self.distinct[self.program[position]]
+
+    def tokens(self, inputs: Mapping[str, Tensor]) -> Stream:
+        """The tokens by segment, from inputs (B, rows, columns) by source: one linear map each, and the fixed ones."""
+        batch = next(iter(inputs.values())).shape[0]
         stream: Stream = {}
         for name, source in self.sources.items():
-            base = getattr(self, f"base_{name}")
-            if source == "fixed":
+            base = self.get_buffer(f"base_{name}")
+            if source == FIXED:
                 stream[name] = base.expand(batch, -1, -1)
             else:
-                stream[name] = (data if source == "data" else query) @ getattr(self, f"embed_{name}") + base
+                stream[name] = inputs[source] @ self.get_buffer(f"embed_{name}") + base
         return stream
 
     def states(
-        self, stream: Stream, check: bool = False, attend: Sequence[Callable[[Tensor, Tensor], Tensor]] | None = None
+        self, stream: Stream, attend: Sequence[Callable[[Tensor, Tensor], Tensor]] | None = None
     ) -> Iterator[Stream]:
-        """The stream after 0, 1, .., depth layers; with `check` every guard looks at it when its layer is reached."""
-        seen: list[Stream] = [stream]
-        watched = max((guard.reach for guard in self.guards), default=0) + 1
-        for position in range(self.depth + 1):
-            if check:
-                for guard in self.guards:
-                    if guard.position == position:
-                        guard.look(seen, self.slots)
-            yield seen[-1]
-            if position < self.depth:
-                layer = self.layer_at(position)
-                run = None if attend is None else attend[self.program[position]]
-                seen = [*seen[-watched:], apply_layer(layer, seen[-1], run)]
-
-    def run(self, prompt: Prompt, check: bool = True) -> Stream:
-        return deque(self.states(self.embed(prompt), check), maxlen=1).pop()
-
-    def forward(
-        self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None, check: bool = True
-    ) -> Tensor:
-        """x (..., n, d), y (..., n), queries (..., m, d) -> predictions (..., m)."""
-        prompt = read_prompt(x, y, queries, sample_weight, self.settings, self.dtype, check)
-        return prompt.unbatched(self.run(prompt, check)["query"] @ self.read)
-
-    def coefficients(
-        self, x: Tensor, y: Tensor, sample_weight: Tensor | None = None, check: bool = True
-    ) -> tuple[Tensor, Tensor]:
-        """(..., d) coefficients and (...) intercepts.
-
-        The stack holds the coefficients of scaled features and their scales; their product is taken here, outside the
-        attention, as is the intercept: the prediction at the mean of x minus what the coefficients make of that mean.
-        """
-        whole = read_prompt(x, y, None, sample_weight, self.settings, self.dtype, check)
-        mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
-        prompt = replace(whole, queries=mean)
-        final = self.run(prompt, check)
-        at = final[self.coefficient_segment] @ self.read_coefficient
-        # Unit tokens come in pairs of both signs; half their difference is free of what rounding adds to both alike.
-        scaled = (at if self.coefficient_segment == "basis" else 0.5 * (at[:, ::2] - at[:, 1::2]))[:, : self.features]
-        tau = final["unit"][:, ::2, self.slots["tau"][0]][:, : self.features]
-        coefficients = scaled * tau  # (B, d)
-        intercept = (final["query"] @ self.read)[:, 0] - (coefficients * mean[:, 0]).sum(dim=-1)
-        if not self.settings["intercept"]:
-            intercept = torch.zeros_like(intercept)
-        return prompt.unbatched(coefficients), prompt.unbatched(intercept)
-
-    def trace(self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None) -> list[Tensor]:
-        """Predictions (..., m) after every layer that follows the preparation, as the last layers would read them."""
-        prompt = read_prompt(x, y, queries, sample_weight, self.settings, self.dtype, True)
-        found = []
-        for position, stream in enumerate(self.states(self.embed(prompt))):
-            if self.head <= position <= self.depth - self.tail:
-                shown = stream
-                for place in range(self.depth - self.tail, self.depth):
-                    shown = apply_layer(self.layer_at(place), shown)
-                found.append(prompt.unbatched(shown["query"] @ self.read))
-        return found
-
-    def evaluate(
-        self,
-        inputs: Any = None,
-        /,
-        *,
-        x: Any = None,
-        y: Any = None,
-        queries: Any = None,
-        sample_weight: Any = None,
-        check: bool = True,
-    ) -> np.ndarray:
-        """NumPy in, NumPy out: evaluate(x=..., y=..., queries=...), or one tuple (x, y, queries)."""
-        if inputs is not None:
-            x, y, queries = inputs
-        if x is None or y is None or queries is None:
-            raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
-        with torch.no_grad():
-            return self(x, y, queries, sample_weight, check).double().numpy()
-
-    def fitted(self, x: Any, y: Any, sample_weight: Any = None, check: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """NumPy in, NumPy out: the coefficients and the intercept."""
-        with torch.no_grad():
-            coefficients, intercept = self.coefficients(x, y, sample_weight, check)
-        return coefficients.double().numpy(), intercept.double().numpy()
+        """The stream after 0, 1, .., depth layers; `attend` runs the heads of each kind of layer in another way."""
+        yield stream
+        layers = self.distinct
+        for place in self.program:
+            stream = apply_layer(layers[place], stream, None if attend is None else attend[place])
+            yield stream
 
     def describe(self) -> dict[str, Any]:
-        layers = [layer.description() for layer in self.layers if isinstance(layer, StackLayer)]
-        shapes = {name: list(tensor.shape) for name, tensor in self.named_buffers(recurse=False)}
         return {
-            "settings": self.settings,
             "dtype": str(self.dtype).removeprefix("torch."),
             "slots": {name: list(place) for name, place in self.slots.items()},
             "sources": self.sources,
-            "shapes": shapes,
+            "shapes": {name: list(tensor.shape) for name, tensor in self.named_buffers(recurse=False)},
             "program": self.program,
-            "layers": layers,
-            "guards": [guard.as_dict() for guard in self.guards],
-            "coefficient_segment": self.coefficient_segment,
-            "head": self.head,
-            "tail": self.tail,
+            "layers": [layer.description() for layer in self.distinct],
         }
 
     @classmethod
@@ -356,11 +285,7 @@ class AttentionStack(nn.Module):
         dtype = getattr(torch, model["dtype"])
         network = cls.__new__(cls)
         nn.Module.__init__(network)
-        network.settings = dict(model["settings"])
         network.slots = {name: (int(a), int(b)) for name, (a, b) in model["slots"].items()}
-        network.guards = [Guard.from_dict(data) for data in model["guards"]]
-        network.head, network.tail = int(model["head"]), int(model["tail"])
-        network.coefficient_segment = model["coefficient_segment"]
         network.sources = dict(model["sources"])
         network.program = [int(place) for place in model["program"]]
         for name, shape in model["shapes"].items():
@@ -373,21 +298,12 @@ class AttentionStack(nn.Module):
         load_tensors(network, tensors)
         return network
 
-    def facts(self) -> list[tuple[str, str]]:
-        most = max(layer.heads for layer in self.layers if isinstance(layer, StackLayer))
-        return [
-            ("method", f"{self.settings['method']} by {self.settings['solver']}"),
-            ("takes", f"observations (x, y) with {self.features} feature(s), any number, and queries"),
-            ("layers", f"{self.depth} of softmax attention ({len(self.layers)} different), at most {most} heads each"),
-            ("width", str(self.read.shape[0])),
-        ]
-
 
 def check_blueprint(blueprint: Blueprint) -> None:
     """Raise if a builder made something that cannot run: unknown segments, matrices of the wrong width."""
     faults = Faults("AttentionStack")
     names = {segment.name for segment in blueprint.segments}
-    width = len(blueprint.read)
+    width = max(stop for _, stop in blueprint.slots.values())
     for i, layer in enumerate(blueprint.program):
         unknown = {*layer.rows, *layer.keys} - names
         faults.check(not unknown, f"layer {i} names segments {sorted(unknown)} that do not exist")

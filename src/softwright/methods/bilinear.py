@@ -28,7 +28,7 @@ from math import prod
 import numpy as np
 
 from softwright.attention.stack import HeadWeights
-from softwright.methods.slots import Pair, head
+from softwright.methods.frame import Pair, head
 
 ANGLES: dict[str, dict[int, float]] = {
     "float64": {1: 3e-5, 2: 2e-3, 3: 2e-2, 4: 8e-2, 5: 1e-1, 6: 1.2e-1},

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from softwright.attention.stack import Blueprint
 from softwright.methods.gradient import descent
+from softwright.methods.network import FitBlueprint
 from softwright.methods.newton_schulz import Constants
 
 
@@ -34,7 +34,7 @@ def chebyshev_steps(smallest: float, largest: float, count: int) -> list[float]:
     return (1.0 / leja(roots)).tolist()
 
 
-def chebyshev(constants: Constants) -> Blueprint:
+def chebyshev(constants: Constants) -> FitBlueprint:
     """Least squares or ridge; `steps` unless given from the condition and the tolerance."""
     c = constants
     largest = c.most + (0.0 if c.scaling else c.penalty)

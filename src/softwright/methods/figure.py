@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from softwright.attention.stack import AttentionStack
 from softwright.errors import InvalidInput
+from softwright.methods.network import InContextStack
 from softwright.methods.reference import random_design, reference
 from softwright.report.style import BLUE, GREEN, GREY, ORANGE, RED, STYLE
 
@@ -24,7 +24,7 @@ _ROWS, _QUERIES, _SEED = 200, 40, 7
 
 
 def error_by_layer(
-    stack: AttentionStack, x: np.ndarray, y: np.ndarray, queries: np.ndarray
+    stack: InContextStack, x: np.ndarray, y: np.ndarray, queries: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Layers passed, and the largest distance of the predictions to those of the exact solution after each."""
     w, b = reference(x, y, stack.settings)
@@ -87,7 +87,7 @@ def plot_in_context(built: Built, path: str | Path | None = None) -> Figure:
     return figure
 
 
-def plot_methods(stacks: Sequence[tuple[str, AttentionStack]], path: str | Path) -> None:
+def plot_methods(stacks: Sequence[tuple[str, InContextStack]], path: str | Path) -> None:
     """Error by layer of several stacks on their random designs, in one picture."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure

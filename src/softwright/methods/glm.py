@@ -31,8 +31,9 @@ import math
 
 import numpy as np
 
-from softwright.attention.stack import Blueprint, HeadWeights, LayerWeights
+from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import bilinear_heads
+from softwright.methods.frame import Frame, Pair, layer
 from softwright.methods.guards import Guard
 from softwright.methods.links import (
     cell_edges,
@@ -46,8 +47,8 @@ from softwright.methods.links import (
     soft_cell_rows,
     tanh_rows,
 )
+from softwright.methods.network import FitBlueprint
 from softwright.methods.newton_schulz import Constants, inverse_depth
-from softwright.methods.slots import Frame, Pair, layer
 from softwright.methods.standardise import SCALED_MOST, prepare, scale_guards
 
 SINK = {"float64": 32.0, "float32": 14.0}  # m: e^-m is truncation, m times the unit roundoff is rounding
@@ -150,7 +151,7 @@ def _start(frame: Frame, constants: Constants, method: str, start: float) -> lis
     return first
 
 
-def reweighted(constants: Constants, method: str) -> Blueprint:
+def reweighted(constants: Constants, method: str) -> FitBlueprint:
     """IRLS with Newton and Schulz's iteration alongside."""
     c = constants
     frame = _frame(c, method)
@@ -202,20 +203,20 @@ def _settled(method: str, end: int, constants: Constants) -> Guard:
 
 def _read(
     frame: Frame, c: Constants, method: str, program: list[LayerWeights], guards: list[Guard], head: int
-) -> Blueprint:
+) -> FitBlueprint:
     s = frame.slots
     tail = 0
     read = s.vector(s=1.0)
     if c.response and method != "robust":
         program = [*program, _link_layer(frame, c, method, ("query",), False)]
         read, tail = s.vector(G=1.0), 1
-    return Blueprint(
+    return FitBlueprint(
         s.places, frame.segments, program, read=read, coefficient=("basis", s.vector(s=1.0)), guards=guards,
         head=head, tail=tail,
     )  # fmt: skip
 
 
-def descent(constants: Constants, method: str) -> Blueprint:
+def descent(constants: Constants, method: str) -> FitBlueprint:
     """Plain gradient descent of the same loss, two layers a step (link, step), on features as they are given."""
     c = constants
     frame = _frame(c, method)

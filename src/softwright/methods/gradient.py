@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softwright.attention.stack import Blueprint, LayerWeights
+from softwright.attention.stack import LayerWeights
 from softwright.methods.bilinear import bilinear_heads
+from softwright.methods.frame import Frame, layer
 from softwright.methods.guards import Guard
+from softwright.methods.network import FitBlueprint
 from softwright.methods.newton_schulz import Constants
-from softwright.methods.slots import Frame, layer
 from softwright.methods.standardise import prepare, scale_guards
 
 
@@ -41,7 +42,7 @@ def gradient_layer(frame: Frame, constants: Constants, eta: float) -> LayerWeigh
     return layer("gradient", rows, keys, heads)
 
 
-def descent(constants: Constants, etas: Sequence[float]) -> Blueprint:
+def descent(constants: Constants, etas: Sequence[float]) -> FitBlueprint:
     """Least squares or ridge with the given step sizes."""
     c = constants
     frame = Frame(c.features, c.intercept, constant=False, extra={"f": 1})
@@ -55,13 +56,13 @@ def descent(constants: Constants, etas: Sequence[float]) -> Blueprint:
     if c.scaling:
         guards += scale_guards(c.range_bound, c.feature_bound)
     s = frame.slots
-    return Blueprint(
+    return FitBlueprint(
         s.places, frame.segments, [*first, *[steps[eta] for eta in etas]], read=s.vector(f=1.0, offset=1.0),
         coefficient=("basis", s.vector(f=1.0)), guards=guards, head=len(first),
     )  # fmt: skip
 
 
-def gradient(constants: Constants) -> Blueprint:
+def gradient(constants: Constants) -> FitBlueprint:
     """Plain gradient descent: `steps` steps of size `step_size`, 1/largest eigenvalue unless given."""
     eta = constants.step_size or 1.0 / (constants.most + constants.penalty)
     return descent(constants, [eta] * (constants.steps or 100))

@@ -24,12 +24,13 @@ import math
 
 import numpy as np
 
-from softwright.attention.stack import Blueprint, HeadWeights, LayerWeights
+from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import bilinear_heads
+from softwright.methods.frame import Frame, layer
 from softwright.methods.guards import Guard
 from softwright.methods.links import prox_heads
+from softwright.methods.network import FitBlueprint
 from softwright.methods.newton_schulz import Constants, inverse_depth, step_layer
-from softwright.methods.slots import Frame, layer
 from softwright.methods.standardise import prepare, scale_guards
 
 GATE = 1e14  # slope of the gates: what lies within 1e-13 of a kink is blurred
@@ -56,7 +57,7 @@ def settled_guard(depth: int, reach: int, slot: str, limit: float) -> Guard:
     return Guard("settled", depth, limit, remedy, slot, slot, ("unit",), (), reach=reach)
 
 
-def proximal_gradient(constants: Constants, nonnegative: bool) -> Blueprint:
+def proximal_gradient(constants: Constants, nonnegative: bool) -> FitBlueprint:
     """FISTA with the momentum of strongly convex problems, for the lasso or for coefficients of 0 or more."""
     c = constants
     frame = Frame(c.features, c.intercept, constant=False, extra={"f": 1, "w": 1, "before": 1})
@@ -93,11 +94,11 @@ def proximal_gradient(constants: Constants, nonnegative: bool) -> Blueprint:
     return _finished(frame, c, program, "w", guards, len(first))
 
 
-def fista(constants: Constants) -> Blueprint:
+def fista(constants: Constants) -> FitBlueprint:
     return proximal_gradient(constants, nonnegative=False)
 
 
-def admm(constants: Constants) -> Blueprint:
+def admm(constants: Constants) -> FitBlueprint:
     """ADMM; `step_size` is rho, in scaled features."""
     c = constants
     frame = Frame(c.features, c.intercept, constant=False, extra={"z": c.features, "f": 1, "w": 1, "u": 1, "v": 1})
@@ -135,10 +136,10 @@ def admm(constants: Constants) -> Blueprint:
 
 def _finished(
     frame: Frame, c: Constants, program: list[LayerWeights], slot: str, guards: list[Guard], head: int
-) -> Blueprint:
+) -> FitBlueprint:
     s = frame.slots
     guards = [*(scale_guards(c.range_bound, c.feature_bound) if c.scaling else []), *guards]
-    return Blueprint(
+    return FitBlueprint(
         s.places, frame.segments, program, read=s.vector(f=1.0, offset=1.0),
         coefficient=("unit", s.vector(**{slot: 1.0})), guards=guards, head=head, tail=1,
     )  # fmt: skip

@@ -55,10 +55,11 @@ from flint import arb, ctx
 from torch import Tensor
 
 from softwright.attention import digest_of
-from softwright.attention.stack import AttentionStack, HeadWeights, StackLayer
+from softwright.attention.stack import HeadWeights, Slots, StackLayer
 from softwright.errors import InvalidInput
+from softwright.methods.frame import OMEGA, head
 from softwright.methods.links import link_head, link_tokens
-from softwright.methods.slots import OMEGA, Slots, head
+from softwright.methods.network import InContextStack
 from softwright.methods.step_bound import (
     MOST,
     PRECISION,
@@ -173,7 +174,7 @@ def mean_bound(
     return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, size, C, sink)))
 
 
-def read_step(stack: AttentionStack) -> Step:
+def read_step(stack: InContextStack) -> Step:
     """The link and step layers of a stack, every entry compared with what the analysis presupposes."""
     c = stack.settings
     method, d, order = str(c["method"]), stack.features, int(c["order"])
@@ -235,7 +236,7 @@ def _heads(layer: StackLayer, expected: list[HeadWeights]) -> None:
 
 
 def _tokens(
-    stack: AttentionStack,
+    stack: InContextStack,
     slots: Slots,
     link: StackLayer,
     step: StackLayer,
@@ -297,7 +298,7 @@ def _above(x: arb) -> float:
     return float(np.nextafter(float(x.upper()), np.inf))
 
 
-def _tensor(stack: AttentionStack, name: str) -> Tensor:
+def _tensor(stack: InContextStack, name: str) -> Tensor:
     return stack.get_buffer(name)
 
 
@@ -312,7 +313,7 @@ def _same(good: bool, what: str) -> None:
         )
 
 
-def link_certificate(stack: AttentionStack, target: dict[str, Any]) -> ClosedForm:
+def link_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedForm:
     """One gradient step of a generalised linear model against the exact step, for all prompts within the norms."""
     started = time.monotonic()
     c = stack.settings

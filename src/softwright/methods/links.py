@@ -23,8 +23,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softwright.attention.stack import HeadWeights
-from softwright.methods.slots import OMEGA, Frame, Slots, head
+from softwright.attention.stack import HeadWeights, Slots
+from softwright.methods.frame import OMEGA, Frame, head
 
 CELL_SHARPNESS = 64.0
 _OFFSET = 0.7390851332151607  # keeps the edges of cells away from 1, 1/4 and other numbers that data like to have

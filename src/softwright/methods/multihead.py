@@ -1,4 +1,4 @@
-"""An `AttentionStack` written with stock `nn.MultiheadAttention` modules: the same numbers, other code."""
+"""An `InContextStack` written with stock `nn.MultiheadAttention` modules: the same numbers, other code."""
 
 from __future__ import annotations
 
@@ -10,26 +10,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from softwright.attention.stack import AttentionStack, StackLayer
+from softwright.attention.stack import StackLayer
+from softwright.methods.network import InContextStack
 from softwright.methods.prompts import read_prompt
 
 
-def to_multihead(stack: AttentionStack) -> MultiheadStack:
-    """The same stack with every layer a stock `nn.MultiheadAttention`."""
-    return MultiheadStack(stack)
-
-
 class MultiheadStack(nn.Module):
-    """An `AttentionStack` whose heads are run by stock `nn.MultiheadAttention` modules, the residual outside.
+    """An `InContextStack` whose heads are run by stock `nn.MultiheadAttention` modules, the residual outside.
 
     The modules want embed_dim = heads * head_dim: tokens are padded with zeros to that width. They divide scores by
     sqrt(head_dim), which is folded into the query weights.
     """
 
-    def __init__(self, stack: AttentionStack) -> None:
+    def __init__(self, stack: InContextStack) -> None:
         super().__init__()
         self.stack = stack
-        self.blocks = nn.ModuleList([_multihead(layer) for layer in stack.layers if isinstance(layer, StackLayer)])
+        self.blocks = nn.ModuleList([_multihead(layer) for layer in stack.distinct])
 
     def forward(self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         prompt = read_prompt(x, y, queries, sample_weight, self.stack.settings, self.stack.dtype, True)

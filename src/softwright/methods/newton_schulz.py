@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from softwright.attention.stack import Blueprint, HeadWeights, LayerWeights
+from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import ANGLES, bilinear_heads
+from softwright.methods.frame import Frame, layer
 from softwright.methods.guards import Guard
-from softwright.methods.slots import Frame, layer
+from softwright.methods.network import FitBlueprint
 from softwright.methods.standardise import SCALED_MOST, prepare, scale_guards
 
 
@@ -105,7 +106,7 @@ def inverse_guard(position: int, constants: Constants, frame: Frame, penalised: 
     )  # fmt: skip
 
 
-def newton_schulz(constants: Constants) -> Blueprint:
+def newton_schulz(constants: Constants) -> FitBlueprint:
     """Least squares, or ridge with constants.penalty > 0."""
     c = constants
     frame = Frame(c.features, c.intercept, constant=False, extra={"z": c.features, "f": 1})
@@ -128,7 +129,7 @@ def newton_schulz(constants: Constants) -> Blueprint:
         score_guard(before, c, (*frame.data, "query"), frame.data),
     ]
     program = [*first, *[step] * depth, layer("read", frame.queries, frame.data, read)]
-    return Blueprint(
+    return FitBlueprint(
         s.places, frame.segments, program, read=s.vector(f=1.0, offset=1.0), coefficient=("basis", s.vector(f=1.0)),
         guards=guards, head=len(first), tail=1,
     )  # fmt: skip

@@ -8,10 +8,10 @@ iteration of `lasso.proximal_gradient`. Scales are positive, so the constraint m
 
 from __future__ import annotations
 
-from softwright.attention.stack import Blueprint
 from softwright.methods.lasso import proximal_gradient
+from softwright.methods.network import FitBlueprint
 from softwright.methods.newton_schulz import Constants
 
 
-def nonnegative(constants: Constants) -> Blueprint:
+def nonnegative(constants: Constants) -> FitBlueprint:
     return proximal_gradient(constants, nonnegative=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from softwright.attention.stack import AttentionStack
+from softwright.methods.network import InContextStack
 from softwright.result.observed import Observed
 
 _LARGE = 1000  # layers times features beyond which one design must do
@@ -124,7 +124,7 @@ def random_design(
     return x, s + 0.3 * rng.normal(size=rows) + (0.5 if method != "nonnegative_least_squares" else 0.0)
 
 
-def observe(stack: AttentionStack, *, seed: int = 4242, queries: int = 20) -> Observed:
+def observe(stack: InContextStack, *, seed: int = 4242, queries: int = 20) -> Observed:
     """The largest distance between the stack's predictions and those of the exact solution, on fresh designs."""
     settings = stack.settings
     method, d = settings["method"], stack.features

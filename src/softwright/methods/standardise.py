@@ -24,9 +24,9 @@ import numpy as np
 
 from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import bilinear_heads
+from softwright.methods.frame import OMEGA, Frame, head, layer
 from softwright.methods.guards import Guard
 from softwright.methods.links import cell_edges, cell_scores
-from softwright.methods.slots import OMEGA, Frame, head, layer
 
 _HARD = 2.0**44  # sharpness of the heads that find the largest and smallest value
 _RANGE = (-30, 30)  # octaves of ranges: features from 1e-9 to 1e9

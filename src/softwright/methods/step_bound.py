@@ -37,8 +37,9 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from softwright.attention import digest_of
-from softwright.attention.stack import AttentionStack, StackLayer
+from softwright.attention.stack import StackLayer
 from softwright.errors import InvalidInput
+from softwright.methods.network import InContextStack
 from softwright.proof.arithmetic.rounding import ARITHMETIC, ASSUMPTIONS
 from softwright.result.closed_form import ClosedForm
 from softwright.version import __version__
@@ -174,13 +175,13 @@ def upward(x: arb) -> float:
     return float(np.nextafter(top, np.inf))
 
 
-def gradient_certificate(stack: AttentionStack, target: dict[str, Any]) -> ClosedForm:
+def gradient_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedForm:
     """One gradient layer of least squares or ridge against the exact step, for all x, y, w within the stated norms."""
     started = time.monotonic()
     c = stack.settings
     X, Y, W, rows = (float(c[name]) for name in ("x_bound", "y_bound", "w_bound", "max_rows"))
     dtype = str(stack.dtype).removeprefix("torch.")
-    layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "gradient")
+    layer = next(layer for layer in stack.distinct if layer.label == "gradient")
     slots, f = stack.slots, stack.slots["f"][0]
     heads = 2 * int(c["order"])
     eta = float(c["step_size"])
@@ -239,12 +240,12 @@ def gradient_certificate(stack: AttentionStack, target: dict[str, Any]) -> Close
     )
 
 
-def group_certificate(stack: AttentionStack, target: dict[str, Any]) -> ClosedForm:
+def group_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedForm:
     """A Newton-Schulz layer against 2z minus its covariances, per unit of the largest coordinate of any z."""
     started = time.monotonic()
     c = stack.settings
     dtype = str(stack.dtype).removeprefix("torch.")
-    layer = next(layer for layer in stack.layers if isinstance(layer, StackLayer) and layer.label == "newton-schulz")
+    layer = next(layer for layer in stack.distinct if layer.label == "newton-schulz")
     rows, reach = int(c["max_rows"]), float(c["score_bound"])
     z = stack.slots["z"]
     keys = rows * (1 if c["intercept"] else 2) + 2 * stack.features

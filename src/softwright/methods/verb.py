@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from softwright.attention import DTYPES
-from softwright.attention.stack import AttentionStack, Blueprint, check_blueprint
+from softwright.attention.stack import check_blueprint
 from softwright.errors import Faults, InvalidInput
 from softwright.methods import glm
 from softwright.methods.bilinear import ANGLES, ORDERS
@@ -25,6 +25,7 @@ from softwright.methods.chebyshev import chebyshev
 from softwright.methods.gradient import gradient
 from softwright.methods.lasso import admm, fista
 from softwright.methods.link_bound import link_certificate
+from softwright.methods.network import FitBlueprint, InContextStack
 from softwright.methods.newton_schulz import Constants, newton_schulz
 from softwright.methods.nonnegative import nonnegative
 from softwright.methods.reference import observe
@@ -33,12 +34,12 @@ from softwright.result.built import Built
 from softwright.result.plan import Plan
 from softwright.threads import one_thread
 
-_SQUARES: dict[str, Callable[[Constants], Blueprint]] = {
+_SQUARES: dict[str, Callable[[Constants], FitBlueprint]] = {
     "newton_schulz": newton_schulz,
     "gradient": gradient,
     "chebyshev": chebyshev,
 }
-SOLVERS: dict[str, dict[str, Callable[[Constants], Blueprint]]] = {
+SOLVERS: dict[str, dict[str, Callable[[Constants], FitBlueprint]]] = {
     "least_squares": _SQUARES,
     "ridge": _SQUARES,
     "lasso": {"fista": fista, "admm": admm},
@@ -147,7 +148,7 @@ def in_context(
         )
     blueprint = SOLVERS[method][settings["solver"]](constants)
     check_blueprint(blueprint)
-    stack = AttentionStack(blueprint, settings, DTYPES[dtype])
+    stack = InContextStack(blueprint, settings, DTYPES[dtype])
     target = {"kind": "in_context", "text": f"minimise {_TEXT[method]}", **settings}
     certificate, unproved = None, "not asked for"
     if certify:
@@ -236,7 +237,7 @@ def _positive(faults: Faults, name: str, value: Any) -> None:
     faults.check(bool(good), f"{name} must be a positive number, got {value!r}")
 
 
-def _certificate(stack: AttentionStack, target: dict[str, Any]) -> tuple[Any, str]:
+def _certificate(stack: InContextStack, target: dict[str, Any]) -> tuple[Any, str]:
     solver, method = stack.settings["solver"], stack.settings["method"]
     if solver == "gradient" and stack.settings["scaling"]:
         return None, "a step is proved for features as given; leave scaling off"
@@ -252,7 +253,7 @@ def _certificate(stack: AttentionStack, target: dict[str, Any]) -> tuple[Any, st
     return None, f"a step of {method} by {solver} is not covered by the closed form; its error is observed"
 
 
-def _plan(stack: AttentionStack, constants: Constants, seconds: float) -> Plan:
+def _plan(stack: InContextStack, constants: Constants, seconds: float) -> Plan:
     labels = [stack.layer_at(i).label for i in range(stack.depth)]
     heads = []
     for layer in dict.fromkeys(stack.program):

@@ -24,7 +24,7 @@ from softwright.targets import Expression
 _NETWORKS = {
     "memory": "softwright.memory.network:MemoryNetwork",
     "approximation": "softwright.attention.network:AttentionNetwork",
-    "in_context": "softwright.attention.stack:AttentionStack",
+    "in_context": "softwright.methods.network:InContextStack",
     "theorem": "softwright.theorems.tools.network:TheoremNetwork",
     "transpiled": "softwright.transpiler.network:TranspiledNetwork",
 }

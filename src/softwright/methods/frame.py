@@ -1,7 +1,6 @@
-"""Named coordinates of a token, and the tokens that every stack shares.
+"""The sequence of a stack in context: `Frame` lays it out.
 
-A token is a row of D numbers; `Slots` gives parts of it names, so that a head is written as what it reads and writes.
-`Frame` lays out the sequence. Per observation there is one token (x, y, log weight); per query one token (x). Besides:
+Per observation there is one token (x, y, log weight); per query one token (x). Besides:
 
     mirror    without an intercept: the observation once more with both signs turned, so that covariances are means
     count     for generalised linear models: a token per observation that only weighs, value 0 (see `glm`)
@@ -19,44 +18,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softwright.attention.stack import HeadWeights, LayerWeights, Segment
+from softwright.attention.stack import FIXED, HeadWeights, LayerWeights, Segment, Slots
 
 OMEGA = 2.0**20
 Pair = tuple[np.ndarray, np.ndarray]  # query map and key map, (D,) or (D, k)
-
-
-class Slots:
-    """Names for the coordinates of a token."""
-
-    def __init__(self, **sizes: int) -> None:
-        self.places: dict[str, tuple[int, int]] = {}
-        self.width = 0
-        for name, size in sizes.items():
-            self.places[name] = (self.width, self.width + size)
-            self.width += size
-
-    def select(self, name: str) -> np.ndarray:
-        """(D, size): reads a slot when it multiplies a token, writes it when transposed."""
-        start, stop = self.places[name]
-        matrix = np.zeros((self.width, stop - start))
-        matrix[start:stop] = np.eye(stop - start)
-        return matrix
-
-    def vector(self, **weights: float) -> np.ndarray:
-        """(D,): a linear functional of a token, or a token, from the values of its slots."""
-        vector = np.zeros(self.width)
-        for name, weight in weights.items():
-            start, stop = self.places[name]
-            vector[start:stop] = weight
-        return vector
-
-    def residual(self, *changes: tuple[str, str, float]) -> np.ndarray:
-        """(D, D): the residual map; each change (from, to, factor) sets that block, the rest is the identity."""
-        matrix = np.eye(self.width)
-        for source, target, factor in changes:
-            (a, b), (c, d) = self.places[source], self.places[target]
-            matrix[a:b, c:d] = factor * np.eye(b - a)
-        return matrix
 
 
 def head(pairs: Sequence[Pair], V: np.ndarray, O: np.ndarray) -> HeadWeights:  # noqa: E741
@@ -111,9 +76,9 @@ class Frame:
         self.segments.append(Segment("query", "query", base[None], embed))
         basis = np.tile(s.vector(one=1.0), (d, 1))
         basis[:, x : x + d] += np.eye(d)
-        self.segments.append(Segment("basis", "fixed", basis))
+        self.segments.append(Segment("basis", FIXED, basis))
         self.segments.append(
-            Segment("unit", "fixed", np.stack([self._unit(p, sign) for p in range(dx) for sign in (1.0, -1.0)]))
+            Segment("unit", FIXED, np.stack([self._unit(p, sign) for p in range(dx) for sign in (1.0, -1.0)]))
         )
         self.add_fixed("null", s.vector(one=1.0, null=1.0)[None])
         self.queries = ("query", "basis")
@@ -145,11 +110,11 @@ class Frame:
         return token
 
     def add_fixed(self, name: str, tokens: np.ndarray) -> None:
-        self.segments.append(Segment(name, "fixed", tokens))
+        self.segments.append(Segment(name, FIXED, tokens))
 
     def change_fixed(self, name: str, tokens: np.ndarray) -> None:
         place = next(i for i, segment in enumerate(self.segments) if segment.name == name)
-        self.segments[place] = Segment(name, "fixed", tokens)
+        self.segments[place] = Segment(name, FIXED, tokens)
 
     def fixed(self, name: str) -> np.ndarray:
         return next(segment.base for segment in self.segments if segment.name == name)

@@ -1,0 +1,186 @@
+"""`InContextStack`: a prompt of observations goes in, the predictions of a model fitted to it come out.
+
+An `AttentionStack` whose inputs are the rows (x, y, log weight) of a prompt, under the name "data", and its queries,
+under "query". Guards look at the stream while it passes, outside the attention.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from softwright.attention.stack import AttentionStack, Blueprint, Stream, apply_layer
+from softwright.errors import InvalidInput
+from softwright.methods.guards import Guard
+from softwright.methods.prompts import Prompt, read_prompt
+
+if TYPE_CHECKING:
+    from softwright.methods.multihead import MultiheadStack
+
+
+@dataclass(frozen=True)
+class FitBlueprint(Blueprint):
+    """What the builders of this room return.
+
+    `read` (D,) is the prediction as a functional of a query token. `coefficient` names a segment and a functional (D,)
+    that reads the coefficients of the scaled features at it; the scales are the slot `tau` of the unit tokens. `tail`
+    counts the last layers of the program, which read a state out and can be run after any layer before them, and `head`
+    the first, which prepare the prompt.
+    """
+
+    read: np.ndarray
+    coefficient: tuple[str, np.ndarray]
+    guards: list[Guard] = field(default_factory=list)
+    head: int = 0
+    tail: int = 0
+
+
+class InContextStack(AttentionStack):
+    """A stack of attention layers that fits a statistical model to the observations in its prompt."""
+
+    kind: ClassVar[str] = "in_context"
+
+    def __init__(
+        self, blueprint: FitBlueprint, settings: Mapping[str, Any], dtype: torch.dtype = torch.float64
+    ) -> None:
+        """`settings` are the arguments the stack was built with; method, features and intercept steer its checks."""
+        super().__init__(blueprint, dtype)
+        self.settings = dict(settings)
+        self.guards = list(blueprint.guards)
+        self.head, self.tail = blueprint.head, blueprint.tail
+        self.coefficient_segment = blueprint.coefficient[0]
+        self.register_buffer("read", torch.tensor(blueprint.read, dtype=dtype))
+        self.register_buffer("read_coefficient", torch.tensor(blueprint.coefficient[1], dtype=dtype))
+
+    read: Tensor
+    read_coefficient: Tensor
+
+    @property
+    def features(self) -> int:
+        return int(self.settings["features"])
+
+    def embed(self, prompt: Prompt) -> Stream:
+        """The tokens of a prompt, by segment."""
+        data = torch.cat([prompt.x, prompt.y[..., None], prompt.log_weights[..., None]], dim=-1)  # (B, n, d + 2)
+        return self.tokens({"data": data, "query": pad(prompt.queries, (0, 2))})
+
+    def run(self, prompt: Prompt, check: bool = True) -> Stream:
+        """The stream after all layers; with `check` every guard looks at it when its layer is reached."""
+        guards = self.guards if check else []
+        seen: deque[Stream] = deque(maxlen=max((guard.reach for guard in guards), default=0) + 1)
+        for position, stream in enumerate(self.states(self.embed(prompt))):
+            seen.append(stream)
+            for guard in guards:
+                if guard.position == position:
+                    guard.look(seen, self.slots)
+        return seen[-1]
+
+    def forward(
+        self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None, check: bool = True
+    ) -> Tensor:
+        """x (..., n, d), y (..., n), queries (..., m, d) -> predictions (..., m)."""
+        prompt = read_prompt(x, y, queries, sample_weight, self.settings, self.dtype, check)
+        return prompt.unbatched(self.run(prompt, check)["query"] @ self.read)
+
+    def coefficients(
+        self, x: Tensor, y: Tensor, sample_weight: Tensor | None = None, check: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """(..., d) coefficients and (...) intercepts.
+
+        The stack holds the coefficients of scaled features and their scales; their product is taken here, outside the
+        attention, as is the intercept: the prediction at the mean of x minus what the coefficients make of that mean.
+        """
+        whole = read_prompt(x, y, None, sample_weight, self.settings, self.dtype, check)
+        mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
+        prompt = replace(whole, queries=mean)
+        final = self.run(prompt, check)
+        at = final[self.coefficient_segment] @ self.read_coefficient
+        # Unit tokens come in pairs of both signs; half their difference is free of what rounding adds to both alike.
+        scaled = (at if self.coefficient_segment == "basis" else 0.5 * (at[:, ::2] - at[:, 1::2]))[:, : self.features]
+        tau = final["unit"][:, ::2, self.slots["tau"][0]][:, : self.features]
+        coefficients = scaled * tau  # (B, d)
+        intercept = (final["query"] @ self.read)[:, 0] - (coefficients * mean[:, 0]).sum(dim=-1)
+        if not self.settings["intercept"]:
+            intercept = torch.zeros_like(intercept)
+        return prompt.unbatched(coefficients), prompt.unbatched(intercept)
+
+    def trace(self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None) -> list[Tensor]:
+        """Predictions (..., m) after every layer that follows the preparation, as the last layers would read them."""
+        prompt = read_prompt(x, y, queries, sample_weight, self.settings, self.dtype, True)
+        found = []
+        for position, stream in enumerate(self.states(self.embed(prompt))):
+            if self.head <= position <= self.depth - self.tail:
+                shown = stream
+                for place in range(self.depth - self.tail, self.depth):
+                    shown = apply_layer(self.layer_at(place), shown)
+                found.append(prompt.unbatched(shown["query"] @ self.read))
+        return found
+
+    def evaluate(
+        self,
+        inputs: Any = None,
+        /,
+        *,
+        x: Any = None,
+        y: Any = None,
+        queries: Any = None,
+        sample_weight: Any = None,
+        check: bool = True,
+    ) -> np.ndarray:
+        """NumPy in, NumPy out: evaluate(x=..., y=..., queries=...), or one tuple (x, y, queries)."""
+        if inputs is not None:
+            x, y, queries = inputs
+        if x is None or y is None or queries is None:
+            raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
+        with torch.no_grad():
+            return self(x, y, queries, sample_weight, check).double().numpy()
+
+    def fitted(self, x: Any, y: Any, sample_weight: Any = None, check: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """NumPy in, NumPy out: the coefficients and the intercept."""
+        with torch.no_grad():
+            coefficients, intercept = self.coefficients(x, y, sample_weight, check)
+        return coefficients.double().numpy(), intercept.double().numpy()
+
+    def multihead(self) -> MultiheadStack:
+        """The same stack with every layer a stock `nn.MultiheadAttention`."""
+        from softwright.methods.multihead import MultiheadStack
+
+        return MultiheadStack(self)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "settings": self.settings,
+            **super().describe(),
+            "guards": [guard.as_dict() for guard in self.guards],
+            "coefficient_segment": self.coefficient_segment,
+            "head": self.head,
+            "tail": self.tail,
+        }
+
+    @classmethod
+    def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
+        network = super().rebuilt(model, tensors)
+        network.settings = dict(model["settings"])
+        network.guards = [Guard.from_dict(data) for data in model["guards"]]
+        network.head, network.tail = int(model["head"]), int(model["tail"])
+        network.coefficient_segment = model["coefficient_segment"]
+        return network
+
+    def facts(self) -> list[tuple[str, str]]:
+        count, most = len(self.distinct), max(layer.heads for layer in self.distinct)
+        return [
+            ("method", f"{self.settings['method']} by {self.settings['solver']}"),
+            ("takes", f"observations (x, y) with {self.features} feature(s), any number, and queries"),
+            (
+                "layers",
+                f"{self.depth} of softmax attention ({count} different), at most {most} heads each",
+            ),
+            ("width", str(self.width)),
+        ]

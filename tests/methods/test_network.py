@@ -1,0 +1,110 @@
+"""A stack is softmax attention and linear maps: other implementations give the same numbers, files give it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import softwright as sw
+from softwright.attention.stack import StackLayer
+from softwright.methods.network import InContextStack
+from softwright.methods.reference import random_design
+from softwright.methods.verb import SOLVERS
+
+SMALL = {
+    "fista": {"steps": 60},
+    "admm": {"steps": 40},
+    "projected_gradient": {"steps": 60},
+    "gradient": {"steps": 5},
+    "chebyshev": {"condition": 10.0},
+    "irls": {"steps": 6},
+}
+JOBS = [(method, solver) for method, solvers in SOLVERS.items() for solver in solvers]
+
+
+def _built(method: str, solver: str, **extra: object) -> sw.Built:
+    return sw.in_context(method, 3, solver=solver, sample=False, certify=False, **{**SMALL.get(solver, {}), **extra})  # pyright: ignore[reportArgumentType]
+
+
+def _by_hand(stack: InContextStack, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The formula of the module's docstring in NumPy, head by head."""
+    from softwright.methods.prompts import read_prompt
+
+    prompt = read_prompt(x, y, queries, None, stack.settings, stack.dtype, True)
+    stream = {name: tokens[0].numpy() for name, tokens in stack.embed(prompt).items()}
+    for position in range(stack.depth):
+        layer = stack.layer_at(position)
+        rows = np.concatenate([stream[name] for name in layer.rows])
+        keys = np.concatenate([stream[name] for name in layer.keys])
+        new = rows if layer.R is None else rows @ layer.R.numpy()
+        for Wq, Wk, Wv, Wo in zip(layer.Wq.numpy(), layer.Wk.numpy(), layer.Wv.numpy(), layer.Wo.numpy(), strict=True):
+            scores = (rows @ Wq) @ (keys @ Wk).T
+            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+            new = new + (weights / weights.sum(axis=1, keepdims=True)) @ (keys @ Wv) @ Wo
+        lengths = np.cumsum([len(stream[name]) for name in layer.rows])[:-1]
+        stream |= dict(zip(layer.rows, np.split(new, lengths), strict=True))
+    return stream["query"] @ stack.read.numpy()
+
+
+@pytest.mark.parametrize(("method", "solver"), JOBS)
+def test_the_formula_by_hand_sdpa_and_stock_multihead_attention_agree(method: str, solver: str) -> None:
+    built = _built(method, solver)
+    x, y = random_design(method, 3, 46, 11)
+    given = built(x=x[:40], y=y[:40], queries=x[40:], check=False)
+    scale = 1.0 + np.abs(given).max()
+    assert np.abs(_by_hand(built.network, x[:40], y[:40], x[40:]) - given).max() <= 1e-8 * scale
+    with torch.no_grad():
+        stock = built.network.multihead()(torch.tensor(x[:40]), torch.tensor(y[:40]), torch.tensor(x[40:])).numpy()
+    assert np.abs(stock - given).max() <= 1e-8 * scale
+
+
+@pytest.mark.parametrize(("method", "solver"), JOBS)
+def test_a_file_gives_the_same_stack_back(method: str, solver: str, tmp_path: Path) -> None:
+    built = _built(method, solver)
+    built.save(tmp_path / "stack.safetensors")
+    again = sw.load(tmp_path / "stack.safetensors")
+    x, y = random_design(method, 3, 46, 12)
+    given = {"x": x[:40], "y": y[:40], "queries": x[40:], "check": False}
+    assert np.array_equal(built(**given), again(**given))
+    assert again.network.describe() == built.network.describe()
+
+
+def test_there_is_nothing_but_attention_and_linear_maps() -> None:
+    stack = _built("lasso", "fista").network
+    kinds = {type(module).__name__ for module in stack.modules()}
+    assert kinds == {"InContextStack", "ModuleList", "StackLayer"}
+
+
+def test_prompts_are_batched_and_do_not_see_each_other() -> None:
+    built = _built("ridge", "newton_schulz")
+    designs = [random_design("ridge", 3, 36, seed) for seed in (1, 2, 3)]
+    x, y = np.stack([d[0] for d in designs]), np.stack([d[1] for d in designs])
+    together = built(x=x[:, :30], y=y[:, :30], queries=x[:, 30:])
+    assert together.shape == (3, 6)
+    for k in range(3):
+        alone = built(x=x[k, :30], y=y[k, :30], queries=x[k, 30:])
+        assert np.allclose(together[k], alone, rtol=0, atol=1e-11)
+
+
+def test_a_changed_weight_changes_the_answer() -> None:
+    """The coordinates that a layer uses are remembered between runs, but not beyond a change."""
+    built = _built("least_squares", "newton_schulz")
+    x, y = random_design("least_squares", 3, 36, 4)
+    before = built(x=x[:30], y=y[:30], queries=x[30:])
+    last = built.network.layer_at(built.network.depth - 1)
+    assert isinstance(last, StackLayer)
+    last.Wo[:, :, built.network.slots["offset"][0]] += 1.0
+    after = built(x=x[:30], y=y[:30], queries=x[30:])
+    assert np.abs(after - before).max() > 1e-6
+
+
+def test_constant_tokens_are_read_only() -> None:
+    for method, solver in JOBS:
+        stack = _built(method, solver).network
+        moved = {name for position in range(stack.depth) for name in stack.layer_at(position).rows}
+        fixed = {name for name, source in stack.sources.items() if source == "fixed"}
+        assert moved & fixed <= {"unit", "basis"}
+        assert "null" not in moved and "count" not in moved
