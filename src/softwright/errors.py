@@ -33,6 +33,10 @@ class FileFormatError(SoftwrightError, ValueError):
     """A file is not what it claims to be: truncated, foreign, or of an unknown schema version."""
 
 
+class ForeignFile(FileFormatError):
+    """A readable file, but one that softwright did not write."""
+
+
 class ToleranceNotReached(SoftwrightError):
     """The tolerance could not be met within the budget; `best` is the best result found, with its honest error."""
 

@@ -25,7 +25,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from softwright.errors import FileFormatError
+from softwright.errors import FileFormatError, ForeignFile
 
 SCHEMA = "1"
 _SECTIONS = ("model", "target", "plan", "observed", "certificate")
@@ -99,7 +99,7 @@ def read_model(path: str | Path) -> ModelFile:
         ) from error
     schema = metadata.get("softwright")
     if schema is None:
-        raise FileFormatError(f"{source}: a safetensors file, but not written by softwright")
+        raise ForeignFile(f"{source}: a safetensors file, but not written by softwright")
     if schema != SCHEMA:
         raise FileFormatError(
             f"{source}: file schema {schema!r}, this version reads {SCHEMA!r}; upgrade softwright or rebuild the file"

@@ -16,6 +16,7 @@ from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.targets import Expression, parse
 from softwright.targets.formula.affine import is_affine, is_piecewise_affine
+from softwright.targets.formula.definedness import UndefinedSearch
 from softwright.targets.formula.nodes import Node
 from softwright.targets.formula.tape import Tape
 from tests.targets.trees import UnknownValueError, reference, trees
@@ -262,3 +263,15 @@ def test_affine_forms(text: str, form: tuple[dict[str, float], float] | None) ->
 )
 def test_piecewise_affine(text: str, answer: bool) -> None:
     assert is_piecewise_affine(parse(text)[0]) is answer
+
+
+def test_a_report_says_whether_it_is_certain_and_a_box_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box(x=(-2, 2))
+    (touching,) = Expression("1/(x**2 - 2)**2", box).undefined(box)
+    (crossing,) = Expression("1/(x**2 - 2)", box).undefined(box)
+    assert not touching.certain and crossing.certain
+    assert "may be" in touching.text and "may be" not in crossing.text
+    formula = Expression("1/x", box)
+    found = formula.undefined(box)
+    monkeypatch.setattr(UndefinedSearch, "run", lambda self: pytest.fail("the same box was searched again"))
+    assert formula.undefined(Box(x=(-2, 2))) == found and found[0].certain

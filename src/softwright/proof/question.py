@@ -174,7 +174,7 @@ def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str
             f"the target has {wanted.outputs} output(s), the network {network.outputs}; they must agree",
         )
         if isinstance(wanted, Expression) and box.names == network.names:
-            faults.found += [report for report in wanted.find_undefined(box) if "may be" not in report]
+            faults.found += [report.text for report in wanted.undefined(box) if report.certain]
         if isinstance(wanted, Interpolant) and box.names == network.names:
             side, ratio = narrowest_cell(wanted, box)
             faults.check(

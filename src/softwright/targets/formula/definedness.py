@@ -4,7 +4,7 @@ Two kinds of evidence count. A *point* of the box at which an operation leaves i
 value exceeds float64 is found by evaluating a grid, the corners, and the corners and centres of ever smaller boxes on
 which interval arithmetic cannot rule the operation out. A *pole between floats*, such as that of 1/(x**2 - 2), is never
 hit by a point: there the divisor (or the cosine, for tan) changes its sign within a tiny box and is continuous on it,
-so it has a zero. If the box cannot be cleared and no sign change shows ((x**2 - 2)**2), the report says "may be".
+so it has a zero. If the box cannot be cleared and no sign change shows ((x**2 - 2)**2), the report is not certain.
 
 Touching the border of the domain is no fault: sqrt(1 - x**2) on [-1, 1] and x**0.5 on [0, 1] are fine. A step that
 only a branch of `where` needs is reported only with a point as witness: where(0 < x, x*log(x), 0) is fine.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,6 +49,14 @@ _OUTSIDE: dict[str, Callable[..., np.ndarray]] = {
 _POLES = frozenset({"div", "log", "pow", "tan"})
 
 
+class Undefined(NamedTuple):
+    """A step of the tape at which a formula is undefined somewhere on a box, or, if not `certain`, may be."""
+
+    step: int
+    certain: bool
+    text: str
+
+
 class UndefinedSearch:
     """One search over one box; `run` returns the reports, one for each sub-expression at fault."""
 
@@ -66,15 +75,19 @@ class UndefinedSearch:
         order = [box.names.index(name) for name in names]
         self.lower, self.upper = box.lower[order], box.upper[order]
         self.guarded = _guarded_steps(tape)
-        self.reports: dict[int, str] = {}  # step -> report
+        self.reports: dict[int, Undefined] = {}  # by step
 
-    def run(self) -> list[str]:
+    def run(self) -> list[Undefined]:
         first = self._suspects(self.lower[None], self.upper[None])
         self._try_points(self._grid())
         if first and len(self.reports) <= _MOST_REPORTS:
             self._narrow_down()
-        listed = list(self.reports.values())[:_MOST_REPORTS]
-        return listed + ["and more parts are undefined; mend these first"] * (len(self.reports) > _MOST_REPORTS)
+        found = list(self.reports.values())
+        listed, rest = found[:_MOST_REPORTS], found[_MOST_REPORTS:]
+        if rest:
+            more = "and more parts are undefined; mend these first"
+            listed.append(Undefined(rest[0].step, any(report.certain for report in rest), more))
+        return listed
 
     # Points -------------------------------------------------------------------------------------------------------
 
@@ -168,8 +181,9 @@ class UndefinedSearch:
                 return index
             index = bad[0]
 
-    def _report(self, index: int, finding: str) -> None:
-        self.reports[index] = f"{textwrap.shorten(format_node(self.tape.steps[index].node), 80)} {finding}"
+    def _report(self, index: int, finding: str, certain: bool = True) -> None:
+        what = textwrap.shorten(format_node(self.tape.steps[index].node), 80)
+        self.reports[index] = Undefined(index, certain, f"{what} {finding}")
 
     # Boxes --------------------------------------------------------------------------------------------------------
 
@@ -211,8 +225,9 @@ class UndefinedSearch:
         crossing = self._sign_change(node, lower, upper)
         if crossing is not None:
             where = show_point(self.names, 0.5 * lower[crossing] + 0.5 * upper[crossing])
-        verb = "may be" if crossing is None else "is"
-        self._report(suspect.step, f"{verb} undefined near {where} ({suspect.reason}); {_REMEDY}")
+        certain = crossing is not None
+        verb = "is" if certain else "may be"
+        self._report(suspect.step, f"{verb} undefined near {where} ({suspect.reason}); {_REMEDY}", certain)
 
     def _exponent_negative(self, step: int, lower: np.ndarray, upper: np.ndarray) -> bool:
         exponent = self.tape.steps[self.tape.steps[step].arguments[1]].node

@@ -12,7 +12,7 @@ import torch
 
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.targets.formula.definedness import UndefinedSearch
+from softwright.targets.formula.definedness import Undefined, UndefinedSearch
 from softwright.targets.formula.derivative import differentiate
 from softwright.targets.formula.enclosure import Enclosure, Suspect, constant_intervals, enclose
 from softwright.targets.formula.formatting import format_node
@@ -68,6 +68,7 @@ class Expression(Target):
         self.nodes: tuple[Node, ...] = nodes
         self.names = tuple(names) if names is not None else variables_of(nodes)
         self.outputs = len(nodes)
+        self._searched: tuple[Box, list[Undefined]] | None = None
         faults = Faults("formula")
         faults.check(
             bool(self.names), "the formula has no variables; give their names, for example Expression('1', names=['x'])"
@@ -150,6 +151,15 @@ class Expression(Target):
 
     def find_undefined(self, box: Box) -> list[str]:
         """Why the formula is undefined on the box: one report for each sub-expression at fault, with a place."""
+        return [report.text for report in self.undefined(box)]
+
+    def undefined(self, box: Box) -> list[Undefined]:
+        """The same with what is known of each place; a box is searched once, however often it is asked for."""
+        if self._searched is None or self._searched[0] != box:
+            self._searched = box, self._search(box)
+        return list(self._searched[1])
+
+    def _search(self, box: Box) -> list[Undefined]:
         missing = [name for name in self.names if name not in box.names]
         if missing:
             fault = f"the box has no side for {', '.join(missing)}; its sides are {', '.join(box.names)}"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erf
 
-from softwright.errors import Faults, FileFormatError, InvalidInput
+from softwright.errors import Faults, FileFormatError, ForeignFile, InvalidInput
 from softwright.fileformat import read_model
 from softwright.targets.mlp.activations import Activation, sigmoid
 from softwright.targets.mlp.dense import FILE_KIND, DenseLayer, DenseNetwork
@@ -61,9 +61,7 @@ def read_file(path: str | Path) -> DenseNetwork:
 def _read_own(source: Path) -> DenseNetwork:
     try:
         content = read_model(source)
-    except FileFormatError as error:
-        if "not written by softwright" not in str(error):
-            raise
+    except ForeignFile as error:
         raise FileFormatError(
             f"{source}: the file names no activations, so the network is not known from it; build the module in "
             "Python, load these tensors into it, and write it with softwright.save_mlp(module, path)"
