@@ -74,9 +74,14 @@ PRECISIONS = {
 FLOAT64, FLOAT32 = PRECISIONS["float64"], PRECISIONS["float32"]
 
 
+def name_of(dtype: Dtype) -> str:
+    """The name of any type, known here or not, as NumPy and torch call it: "float32" for torch.float32."""
+    return str(dtype).removeprefix("torch.")
+
+
 def precision_of(dtype: Dtype) -> Precision:
     """The row of a type given by name or as a torch.dtype; an `InvalidInput` that lists the rows for anything else."""
-    row = PRECISIONS.get(str(dtype).removeprefix("torch."))
+    row = PRECISIONS.get(name_of(dtype))
     if row is None:
         names = ", ".join(f"{name!r}" for name in PRECISIONS)
         raise InvalidInput("dtype", [f"unknown dtype {dtype!r}; choose from {names} or the torch.dtype of that name"])

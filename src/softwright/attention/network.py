@@ -103,11 +103,22 @@ class AttentionNetwork(nn.Module):
             y = torch.stack(outputs).sum(dim=0)
         return y.reshape(*x.shape[:-1], y.shape[-1])
 
-    def evaluate(self, points: np.ndarray, engine: str = "sdpa") -> np.ndarray:
-        """NumPy in, NumPy out: points (..., d) in any float type, values (..., m) in float64."""
+    def evaluate(self, points: Any = None, /, engine: Any = "sdpa", **named: Any) -> np.ndarray:
+        """NumPy in, NumPy out: points (..., d) in any float type, or one array per variable by name; values (..., m)
+        in float64."""
+        if points is None:
+            if "engine" in self.names:  # a variable of that name is meant
+                named["engine"], engine = engine, "sdpa"
+            points = self._points(named)
         with torch.no_grad():
             x = torch.tensor(np.asarray(points, dtype=np.float64)).to(self.dtype)
             return self(x, engine=engine).double().numpy()
+
+    def _points(self, named: Mapping[str, Any]) -> np.ndarray:
+        if set(named) != set(self.names):
+            wanted = f"give every one of {', '.join(self.names)}"
+            raise InvalidInput("AttentionNetwork", [f"{wanted}, got {', '.join(named) or 'nothing'}"])
+        return np.stack(np.broadcast_arrays(*[np.asarray(named[name], dtype=float) for name in self.names]), axis=-1)
 
     def facts(self) -> list[tuple[str, str]]:
         sides = ", ".join(f"{name} in [{low:g}, {high:g}]" for name, low, high in self.box)

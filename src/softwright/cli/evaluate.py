@@ -16,8 +16,6 @@ from softwright.errors import Faults, InvalidInput
 if TYPE_CHECKING:
     from softwright.result.built import Built
 
-_OTHER_COMMANDS = {"memory": "softwright recall", "in_context": "softwright in-context"}
-
 
 def evaluate_command(
     file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
@@ -50,10 +48,12 @@ def evaluate_command(
         faults.raise_if_any()
         with spinner("loading", quiet=as_json) as say, shown_warnings():
             from softwright.result.built import load
+            from softwright.result.kinds import kind_of
 
             built = load(file)
-            if built.kind != "approximation":
-                other = _OTHER_COMMANDS.get(built.kind, "Python: softwright.load(file).network")
+            command = kind_of(built.kind).command
+            if command != "evaluate":
+                other = f"softwright {command}" if command else "Python: softwright.load(file).network"
                 raise InvalidInput("evaluate", [f"{file} holds a network of kind {built.kind!r}; use {other}"])
             counts = None if csv is None else evaluate_csv(built, csv, output, strict, say)
         if counts is None:

@@ -60,6 +60,9 @@ class Between:
         )
         return faults.found
 
+    def summary(self) -> str:
+        return f"<= {self.bound:.3g} against multilinear interpolation (seen {self.lower:.3g}, {self.boxes} boxes)"
+
     def to_json(self) -> dict[str, Any]:
         return {
             "bound": self.bound,

@@ -36,10 +36,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
-from softwright.domain import Box
+from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput
+from softwright.precision import PRECISIONS, Dtype, name_of
 from softwright.result.between import Between
 from softwright.result.numbers import check_hex, check_types, is_count, is_number, sum_rounded_up
 from softwright.result.proof_tree import LEAF, count_leaves, decode_tree, encode_tree, leaf_boxes
@@ -58,7 +59,6 @@ __all__ = [
 ]
 
 SCHEMA = "softwright-certificate/1"
-DTYPES = ("float64", "float32")
 ENGINES = ("sdpa", "factorised", "any")
 NORMS = ("sup", "Lp")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -102,6 +102,7 @@ class Certificate:
     `lower` is the largest |g - f| rigorously seen, at `witness`: the smallest bound lies in [lower, exact_part].
     """
 
+    schema: ClassVar[str] = SCHEMA
     norm: str
     bound: float
     exact_part: float
@@ -133,18 +134,26 @@ class Certificate:
     def box(self) -> Box:
         return Box(self.domain)
 
-    def covers(self, box: Box | Mapping[str, Sequence[float]], dtype: str, engine: str | None = None) -> bool:
-        """Whether the statement speaks about this box (a part of the domain, same names), dtype and engine.
-
-        `dtype` is a name, "float64"; a torch dtype's name, "torch.float64", is understood as well.
-        """
-        wanted = box if isinstance(box, Box) else Box(box)
+    def covers(
+        self, box: Box | Mapping[str, Sequence[float]] | Sequence[Any], dtype: Dtype, engine: str | None = None
+    ) -> bool:
+        """Whether the statement speaks about this box (a part of the domain, same names), dtype and engine."""
+        wanted = as_box(box, tuple(self.domain))
         inside = set(wanted.names) == set(self.domain) and all(
             self.domain[name][0] <= low and high <= self.domain[name][1] for name, low, high in wanted
         )
         same_engine = engine is None or self.engine in ("any", engine)
         # A part of a domain has a smaller sup norm and a smaller integral: both kinds of statement pass down.
-        return inside and str(dtype).removeprefix("torch.") == self.dtype and same_engine
+        return inside and name_of(dtype) == self.dtype and same_engine
+
+    def summary(self) -> str:
+        parts = f"exact {self.exact_part:.3g} + rounding {self.rounding_part:.2g}"
+        where = "at the table's points" if self.target["kind"] == "table" else f"in {self.norm} norm"
+        return f"<= {self.bound:.3g} {where} ({parts}, {self.boxes} box(es), {self.seconds:.2f} s)"
+
+    def facts(self) -> list[tuple[str, str]]:
+        between = [] if self.between is None else [("proved between points", self.between.summary())]
+        return [("proved error", self.summary()), *between]
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready dictionary, the `certificate` section of a model file."""
@@ -232,7 +241,7 @@ def _faults_of(c: Certificate) -> list[str]:
         except InvalidInput as error:
             for fault in error.faults:
                 faults.add(f"domain: {fault}")
-    faults.check(c.dtype in DTYPES, f"dtype {c.dtype!r} is not covered; use one of {', '.join(DTYPES)}")
+    faults.check(c.dtype in PRECISIONS, f"dtype {c.dtype!r} is not covered; use one of {', '.join(PRECISIONS)}")
     faults.check(c.engine in ENGINES, f"engine {c.engine!r} is unknown; use one of {', '.join(ENGINES)}")
     faults.check(isinstance(c.method, str) and bool(c.method), f"method {c.method!r} must say in words what proved it")
     for name in ("order", "boxes"):

@@ -13,12 +13,18 @@ A theorem about real arithmetic only has `rounding_part` 0 and the assumption EX
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from softwright.errors import Faults, InvalidInput
+from softwright.precision import name_of
+from softwright.version import __version__
+
+if TYPE_CHECKING:
+    from softwright.result.constructed import Network
 
 SCHEMA = "softwright-closed-form/1"
 EXACT_ARITHMETIC = "real arithmetic (the theorem says nothing of rounding)"
@@ -28,6 +34,7 @@ EXACT_ARITHMETIC = "real arithmetic (the theorem says nothing of rounding)"
 class ClosedForm:
     """What was proved, for which inputs, by which formula, from which numbers."""
 
+    schema: ClassVar[str] = SCHEMA
     statement: str
     bound: float
     exact_part: float
@@ -63,9 +70,53 @@ class ClosedForm:
             )
         faults.raise_if_any()
 
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        target: dict[str, Any],
+        started: float,
+        *,
+        statement: str,
+        bound: float,
+        exact_part: float,
+        rounding_part: float,
+        method: str,
+        quantities: dict[str, float] | None = None,
+        assumptions: tuple[str, ...] = (),
+        engine: str = "any",
+        norm: str = "sup",
+    ) -> ClosedForm:
+        """The certificate of this very network; `started` is the `time.monotonic()` at which the proof began."""
+        from softwright.result.constructed import digest_of  # torch is not needed to read a certificate
+
+        return cls(
+            statement=statement,
+            bound=bound,
+            exact_part=exact_part,
+            rounding_part=rounding_part,
+            method=method,
+            dtype=name_of(network.dtype),
+            weights_sha256=digest_of(network),
+            target=target,
+            version=__version__,
+            seconds=time.monotonic() - started,
+            quantities={} if quantities is None else quantities,
+            assumptions=assumptions,
+            engine=engine,
+            norm=norm,
+        )
+
     @property
     def boxes(self) -> int:
         return 0
+
+    def summary(self) -> str:
+        parts = f"exact {self.exact_part:.3g} + rounding {self.rounding_part:.2g}"
+        return f"<= {self.bound:.3g}, {self.statement} ({parts}, {self.method})"
+
+    def facts(self) -> list[tuple[str, str]]:
+        return [("proved error", self.summary())]
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready dictionary, the `certificate` section of a model file."""
@@ -75,7 +126,7 @@ class ClosedForm:
     def from_json(cls, data: Mapping[str, Any]) -> ClosedForm:
         if data.get("schema") != SCHEMA:
             raise InvalidInput("ClosedForm", [f"schema {data.get('schema')!r}, this version reads {SCHEMA!r}"])
-        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        known = {name: data[name] for name in (entry.name for entry in fields(cls)) if name in data}
         return cls(**{**known, "assumptions": tuple(data.get("assumptions", ()))})
 
     def __str__(self) -> str:

@@ -16,13 +16,28 @@ from softwright.fileformat import weights_sha256
 
 
 @runtime_checkable
-class Constructed(Protocol):
-    """A `torch.nn.Module` whose weights were computed."""
+class Network(Protocol):
+    """A `torch.nn.Module` whose weights were computed, as every verb returns one."""
 
-    kind: ClassVar[str]  # "approximation", "memory", ...: names the class in a file
+    kind: ClassVar[str]  # "approximation", "memory", ...: a row of `kinds.KINDS`
 
     @property
     def dtype(self) -> torch.dtype: ...
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What it takes and gives, one line each, for tables on screen."""
+        ...
+
+    def evaluate(self, *inputs: Any, **named: Any) -> Any:
+        """NumPy in, NumPy out: one positional argument, or None and what the network takes by name."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class Constructed(Network, Protocol):
+    """A network that a file can hold."""
 
     def describe(self) -> dict[str, Any]:
         """Everything but the tensors that rebuilding takes, ready for JSON."""
@@ -33,21 +48,13 @@ class Constructed(Protocol):
         """The network of a description and its tensors, as they were stored."""
         ...
 
-    def facts(self) -> list[tuple[str, str]]:
-        """What it takes and gives, one line each, for tables on screen."""
-        ...
 
-    def evaluate(self, inputs: Any) -> Any:
-        """NumPy in, NumPy out."""
-        ...
-
-
-def tensors_of(network: nn.Module) -> dict[str, np.ndarray]:
+def tensors_of(network: nn.Module | Network) -> dict[str, np.ndarray]:
     """The tensors of a network as they are stored."""
     return {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
 
 
-def digest_of(network: nn.Module) -> str:
+def digest_of(network: nn.Module | Network) -> str:
     """The SHA-256 by which certificates name the weights they speak of."""
     return weights_sha256(tensors_of(network))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,3 +17,7 @@ class Observed:
 
     def as_dict(self) -> dict[str, object]:
         return {"error": self.error, "point": list(self.point), "points": self.points}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Observed:
+        return cls(data["error"], tuple(data["point"]), data["points"])

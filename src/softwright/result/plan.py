@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from softwright.precision import name_of
+
+if TYPE_CHECKING:
+    from softwright.result.constructed import Network
 
 
 @dataclass(frozen=True)
@@ -19,8 +26,33 @@ class Plan:
     seconds: float
     reasons: list[str] = field(default_factory=list)
 
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        started: float,
+        *,
+        strategy: str,
+        heads: list[dict[str, Any]],
+        tokens: int,
+        parameters: int,
+        tolerance: float = 0.0,
+        reasons: Sequence[str] = (),
+    ) -> Plan:
+        """The plan of this network; `started` is the `time.monotonic()` at which the verb was called."""
+        return cls(
+            strategy=strategy,
+            tolerance=tolerance,
+            heads=heads,
+            tokens=tokens,
+            parameters=parameters,
+            dtype=name_of(network.dtype),
+            seconds=time.monotonic() - started,
+            reasons=list(reasons),
+        )
+
     def explain(self) -> str:
-        """Why this construction, one line a reason, then one line a head."""
+        """Why this construction: one line for each reason, then one for each head."""
         size = f"{self.tokens} token(s), {self.parameters} parameters"
         lines = [f"strategy {self.strategy}: {size}, tolerance {self.tolerance:g}"]
         lines += [f"  because {reason}" for reason in self.reasons]

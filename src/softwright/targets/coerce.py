@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from softwright.domain import Box
@@ -38,3 +38,10 @@ def as_target(thing: Any, variables: Box | Sequence[str]) -> Target:
         f"{type(thing).__name__} is not a target; give a formula (str), a callable, a pair (points, values) or a Target"
     )
     raise InvalidInput("target", [fault])
+
+
+def rebuilt(description: Mapping[str, Any]) -> Target | None:
+    """The target that `Target.describe` described; None where a description does not hold it (a callable)."""
+    if description.get("kind") == "expression":
+        return Expression(description["text"], description["variables"])
+    return None

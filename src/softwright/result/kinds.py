@@ -1,0 +1,78 @@
+"""`KINDS`: one row per kind of network that a verb returns. Saving, loading, `info`, `plot` and `evaluate` ask it.
+
+Everything is a name, "module:object", and is loaded when it is asked for: this room imports none of the rooms it names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from softwright.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of network: its class, the function that draws a `Built` of it, and the command that asks it."""
+
+    name: str
+    network: str
+    figure: str
+    command: str = ""  # the command that runs a stored network of this kind; empty: Python alone
+    stored: bool = True  # whether a file can hold it; the class then has `describe` and `rebuilt`
+
+
+KINDS: dict[str, Kind] = {
+    row.name: row
+    for row in (
+        Kind(
+            "approximation",
+            network="softwright.attention.network:AttentionNetwork",
+            figure="softwright.approximation.figure:plot_built",
+            command="evaluate",
+        ),
+        Kind(
+            "memory",
+            network="softwright.memory.network:MemoryNetwork",
+            figure="softwright.memory.figure:plot_memory",
+            command="recall",
+        ),
+        Kind(
+            "transpiled",
+            network="softwright.transpiler.network:TranspiledNetwork",
+            figure="softwright.transpiler.figure:plot_transpiled",
+        ),
+        Kind(
+            "transpiled_module",
+            network="softwright.transpiler.network:TranspiledModule",
+            figure="softwright.transpiler.figure:plot_transpiled",
+            stored=False,
+        ),
+        Kind(
+            "in_context",
+            network="softwright.methods.network:InContextStack",
+            figure="softwright.methods.figure:plot_in_context",
+            command="in-context",
+        ),
+        Kind(
+            "theorem",
+            network="softwright.theorems.tools.network:TheoremNetwork",
+            figure="softwright.theorems.figure:plot_theorem",
+        ),
+    )
+}
+
+
+def kind_of(name: Any) -> Kind:
+    """The row of a kind; an `InvalidInput` that lists the rows for a name that has none."""
+    row = KINDS.get(name) if isinstance(name, str) else None
+    if row is None:
+        raise InvalidInput("kind", [f"unknown kind of network {name!r}; this version knows {', '.join(KINDS)}"])
+    return row
+
+
+def loaded(place: str) -> Any:
+    """The object that a name "module:object" means."""
+    module, name = place.split(":")
+    return getattr(import_module(module), name)
