@@ -34,7 +34,7 @@ ALLOWED: dict[str, str] = {
     "methods": SHARED,
     "theorems": f"{SHARED} approximation memory transpiler methods",
     "experiments": f"{SHARED} approximation memory transpiler methods theorems",
-    "export": f"{LEAVES} result attention memory.network transpiler.network theorems.tools.network",
+    "export": f"{LEAVES} fileformat result attention memory.network transpiler.network theorems.tools.network",
     "sklearn": f"{LEAVES} result attention approximation methods",
     "cli": f"{SHARED} checker approximation memory transpiler methods theorems experiments export",
     "__main__": "cli",

@@ -63,6 +63,12 @@ def write_model(path: str | Path, tensors: Mapping[str, np.ndarray], sections: M
         if section is not None:
             metadata[name] = json.dumps(section, allow_nan=False)  # in the order given: it is that of the variables
     content = _ordered(save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata))
+    replace_file(target, content)
+
+
+def replace_file(path: str | Path, content: bytes) -> None:
+    """Write a file under a temporary name and rename it: it is never there by half, and an old one is not lost."""
+    target = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:

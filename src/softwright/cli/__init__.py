@@ -2,6 +2,7 @@
 
     approximate   a formula or a table becomes an attention network
     evaluate      a stored network at points
+    export        a stored network in a format for other programs
     in-context    an attention stack fits a model to the rows of a file
     info          what a file holds
     memorize      labelled texts become a memory
@@ -25,6 +26,7 @@ import typer
 from softwright.cli.approximate import approximate_command
 from softwright.cli.evaluate import evaluate_command
 from softwright.cli.exits import EXIT_CODE_HELP
+from softwright.cli.export import export_command
 from softwright.cli.in_context import in_context_command
 from softwright.cli.info import info_command
 from softwright.cli.memorize import memorize_command
@@ -48,6 +50,7 @@ app = typer.Typer(
 )
 app.command("approximate", epilog=EXIT_CODE_HELP, no_args_is_help=True)(approximate_command)
 app.command("evaluate", epilog=EXIT_CODE_HELP, no_args_is_help=True)(evaluate_command)
+app.command("export", epilog=EXIT_CODE_HELP, no_args_is_help=True)(export_command)
 app.command("in-context", epilog=EXIT_CODE_HELP, no_args_is_help=True)(in_context_command)
 app.command("info", epilog=EXIT_CODE_HELP, no_args_is_help=True)(info_command)
 app.command("memorize", epilog=EXIT_CODE_HELP, no_args_is_help=True)(memorize_command)

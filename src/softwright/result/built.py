@@ -18,6 +18,7 @@ from softwright.result.plan import Plan
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 _TARGET = "softwright.targets.coerce:rebuilt"
+_EXPORT = "softwright.export:export"
 _PROOF_FIGURE = "softwright.report.proof_figure:proof_figure"
 
 
@@ -105,6 +106,10 @@ class Built(Generic[NetworkT]):
     def save(self, path: str | Path) -> None:
         """Weights and everything said about them in one safetensors file."""
         write_model(path, tensors_of(self.network), self.sections())
+
+    def export(self, path: str | Path, format: str | None = None) -> None:
+        """A file for another program, in the format that its ending names (.npz, say) or the one given."""
+        loaded(_EXPORT)(self, path, format)
 
 
 def load(path: str | Path) -> Built[Any]:

@@ -1,0 +1,37 @@
+"""`softwright export`: a stored network in a format for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from softwright.cli.exits import exit_codes, print_json
+from softwright.cli.screen import print_facts, shown_warnings, spinner
+
+
+def export_command(
+    file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
+    *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write here; the ending names the format.", show_default=False)
+    ],
+    format: Annotated[
+        str | None, typer.Option(help="The format, where the ending does not name it.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Write a stored network in a format for other programs."""
+    with exit_codes(as_json):
+        with spinner("loading", quiet=as_json) as say, shown_warnings():
+            from softwright.export import export
+            from softwright.result.built import load
+
+            built = load(file)
+            say("writing")
+            row = export(built, output, format)
+        if as_json:
+            print_json({"ok": True, "file": str(output), "format": row.name, "kind": built.kind})
+        else:
+            print_facts("softwright", [("file", str(output)), ("format", f"{row.name}: {row.summary}")])

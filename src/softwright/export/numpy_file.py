@@ -1,0 +1,41 @@
+"""The tensors of a network as a NumPy archive: for programs that bring their own arithmetic.
+
+One array per entry of `state_dict`, under its name, as it runs; `numpy.load(path)` reads them without softwright and
+without torch. Nothing else is in the file: a certificate speaks of these weights run by torch's kernels, and not of
+what another program makes of them.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from numpy.lib.format import write_array
+
+from softwright.fileformat import replace_file
+from softwright.result.built import Built
+from softwright.result.constructed import tensors_of
+from softwright.result.kinds import KINDS
+
+
+class NumpyFile:
+    """A row of `EXPORTERS`."""
+
+    name = "numpy"
+    suffix = ".npz"
+    kinds = frozenset(KINDS)
+    needs = ""
+    summary = "the tensors alone, one array per name, for numpy.load"
+
+    def write(self, built: Built[Any], path: Path) -> None:
+        content = io.BytesIO()
+        with ZipFile(content, "w") as archive:
+            for name, array in tensors_of(built.network).items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    write_array(entry, array, allow_pickle=False)
+        replace_file(path, content.getvalue())
+
+
+EXPORTER = NumpyFile()

@@ -1,0 +1,106 @@
+"""What every format must do: say what it holds, be chosen by its ending, hold the kinds it names and refuse others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import softwright as sw
+from softwright.cli import app
+from softwright.export import EXPORTERS, Exporter, exporter_for, exporter_named
+from softwright.fileformat import weights_sha256
+from softwright.result.constructed import tensors_of
+from softwright.result.kinds import KINDS
+from tests.contracts.kinds_made import MADE
+
+_ROWS = pytest.mark.parametrize("name", EXPORTERS)
+
+
+@_ROWS
+def test_a_row_is_complete(name: str) -> None:
+    row = exporter_named(name)
+    assert isinstance(row, Exporter)
+    assert row.name == name
+    assert row.suffix.startswith(".")
+    assert row.summary
+    assert row.kinds
+    assert row.kinds <= set(KINDS)
+    assert exporter_for(Path(f"a/network{row.suffix}")) is row
+
+
+def test_endings_are_different() -> None:
+    endings = [exporter_named(name).suffix for name in EXPORTERS]
+    assert len(set(endings)) == len(endings)
+
+
+@_ROWS
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_written_or_refused_by_name(name: str, kind: str, tmp_path: Path) -> None:
+    row, built = exporter_named(name), MADE[kind]()
+    path = tmp_path / f"network{row.suffix}"
+    if kind not in row.kinds:
+        with pytest.raises(sw.InvalidInput, match=kind):
+            built.export(path)
+        assert list(tmp_path.iterdir()) == []
+        return
+    built.export(path)
+    first = path.read_bytes()
+    built.export(tmp_path / "other.name", format=name)
+    assert (tmp_path / "other.name").read_bytes() == first  # the same network, the same bytes
+    assert sorted(found.name for found in tmp_path.iterdir()) == sorted([path.name, "other.name"])
+
+
+def test_numpy_reads_the_tensors_that_run(tmp_path: Path) -> None:
+    built: sw.Built[Any] = MADE["approximation"]()
+    built.export(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as read:
+        tensors = {name: read[name] for name in read.files}
+    assert weights_sha256(tensors) == weights_sha256(tensors_of(built.network))
+    x = np.linspace(-1.0, 1.0, 7)
+    t = (x[:, None] - tensors["center"]) * tensors["scale"]  # (q, d)
+    weights = np.exp(t @ tensors["layer.heads.0.keys"].T + tensors["layer.heads.0.biases"])  # (q, N)
+    values = tensors["layer.heads.0.values"]  # (N, m)
+    if "layer.heads.0.slopes" in tensors:
+        values = values + np.einsum("nmd,qd->qnm", tensors["layer.heads.0.slopes"], t)
+    by_hand = (weights[..., None] * values).sum(axis=1) / weights.sum(axis=1, keepdims=True)
+    assert np.abs(by_hand - built(x[:, None])).max() < 1e-12
+
+
+def test_safetensors_is_what_save_writes(tmp_path: Path) -> None:
+    built = MADE["approximation"]()
+    built.export(tmp_path / "a.safetensors")
+    built.save(tmp_path / "b.safetensors")
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("wrong", ["network.xyz", "network", ".gitignore"])
+def test_other_endings_are_refused_with_the_list(wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(sw.InvalidInput) as error:
+        MADE["approximation"]().export(tmp_path / wrong)
+    assert all(exporter_named(name).suffix in str(error.value) for name in EXPORTERS)
+
+
+def test_an_unknown_format_is_refused_with_the_list(tmp_path: Path) -> None:
+    with pytest.raises(sw.InvalidInput, match=", ".join(EXPORTERS)):
+        MADE["approximation"]().export(tmp_path / "a.npz", format="pickle")
+
+
+def test_a_missing_folder_is_a_file_error(tmp_path: Path) -> None:
+    with pytest.raises(sw.FileFormatError, match="does not exist"):
+        MADE["approximation"]().export(tmp_path / "nowhere" / "a.npz")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    source, output = tmp_path / "a.safetensors", tmp_path / "a.npz"
+    MADE["approximation"]().save(source)
+    result = CliRunner().invoke(app, ["export", str(source), "-o", str(output), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"ok": True, "file": str(output), "format": "numpy", "kind": "approximation"}
+    assert output.is_file()
+    assert CliRunner().invoke(app, ["export", str(source), "-o", str(tmp_path / "a.what")]).exit_code == 2
+    assert CliRunner().invoke(app, ["export", str(tmp_path / "none"), "-o", str(output)]).exit_code == 4

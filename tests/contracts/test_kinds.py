@@ -1,0 +1,90 @@
+"""What every kind of network must do: run after a file as before, keep its certificate, lose it with its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import softwright as sw
+from softwright.attention import Constructed, digest_of
+from softwright.cli import app
+from softwright.fileformat import read_model, write_model
+from softwright.result.certified import SCHEMAS, Certified, read_certificate
+from softwright.result.kinds import KINDS, kind_of, loaded
+from tests.contracts.kinds_made import MADE
+
+_RNG = np.random.default_rng(3)
+_X, _Y = _RNG.normal(size=(30, 2)), _RNG.normal(size=30)
+
+
+_RUN: dict[str, Callable[[sw.Built[Any]], Any]] = {
+    "approximation": lambda built: built(np.linspace(-1, 1, 5)[:, None]),
+    "memory": lambda built: built([[2, 1], [3], [1, 2]]),
+    "transpiled": lambda built: built(_X),
+    "in_context": lambda built: built(x=_X[:20], y=_Y[:20], queries=_X[20:]),
+    "theorem": lambda built: built(np.full((1, 2, 3), 0.25)),
+}
+
+
+def test_every_kind_is_covered() -> None:
+    assert set(MADE) == set(KINDS)
+    assert set(_RUN) == {name for name, kind in KINDS.items() if kind.stored}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_names_things_that_are_there(kind: str) -> None:
+    row = KINDS[kind]
+    assert row.name == loaded(row.network).kind == kind
+    assert callable(loaded(row.figure))
+    assert all(hasattr(loaded(row.network), name) for name in ("describe", "rebuilt")) == row.stored
+    assert not row.command or row.command in {command.name for command in app.registered_commands}
+    assert isinstance(MADE[kind]().network, loaded(row.network))
+
+
+def test_every_schema_names_a_certificate() -> None:
+    for schema, place in SCHEMAS.items():
+        assert loaded(place).schema == schema
+    for kind, make in MADE.items():
+        assert isinstance(make().certificate, Certified), kind
+
+
+def test_unknown_kinds_and_schemas_are_refused_with_the_list() -> None:
+    with pytest.raises(sw.InvalidInput, match="transpiled_module"):
+        kind_of("perceptron")
+    with pytest.raises(sw.InvalidInput, match="softwright-closed-form/1"):
+        read_certificate({"schema": "softwright-hearsay/1"})
+
+
+@pytest.mark.parametrize("kind", _RUN)
+def test_contract(kind: str, tmp_path: Path) -> None:
+    run = _RUN[kind]
+    built, path = MADE[kind](), tmp_path / "network.safetensors"
+    assert isinstance(built.network, torch.nn.Module)
+    assert isinstance(built.network, Constructed)
+    assert built.kind == kind
+    assert built.certificate is not None
+    assert built.certificate.weights_sha256 == digest_of(built.network)
+    assert built.observed_error <= built.certificate.bound or kind == "in_context"  # which bounds one step
+    assert repr(built).count("\n") >= 5
+    before = np.asarray(run(built))
+    assert np.isfinite(before).all()
+
+    built.save(path)
+    again = sw.load(path)
+    assert np.array_equal(np.asarray(run(again)), before)
+    assert again.certificate == built.certificate
+    assert sw.verify(path).status in ("VERIFIED", "CONSISTENT")
+
+    content = read_model(path)
+    name = max(content.tensors, key=lambda n: (content.tensors[n].dtype.kind == "f", content.tensors[n].size))
+    changed = content.tensors[name].copy()
+    changed.reshape(-1)[0] = np.nextafter(changed.reshape(-1)[0], np.inf)
+    write_model(path, {**content.tensors, name: changed}, content.sections)
+    assert sw.verify(path).status == "NOT VERIFIED"
+    with pytest.warns(UserWarning, match="certificate is dropped"):
+        assert sw.load(path).certificate is None
