@@ -14,7 +14,7 @@ run: $(STAMP)
 	$(BIN)/softwright approximate "sin(3*x) * exp(-y**2)" x=-1:1 y=-2:2 --tol 1e-6 -o out/model.safetensors --plot out/model.png
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff check .

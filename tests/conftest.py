@@ -1,8 +1,18 @@
-"""What all tests share: hypothesis draws the same examples in every run, and is never failed for being slow."""
+"""What all tests share.
+
+Hypothesis draws the same examples in every run, and is never failed for being slow. Linear algebra runs in one thread:
+the suite runs in as many processes as there are cores, and sums in one thread have one order, so that every run of a
+test sees the same numbers. The variables are set before anything loads NumPy or torch; worker processes inherit them.
+"""
 
 from __future__ import annotations
 
-from hypothesis import settings
+import os
+
+for _pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_pool] = "1"
+
+from hypothesis import settings  # noqa: E402
 
 settings.register_profile("softwright", derandomize=True, deadline=None, database=None)
 settings.load_profile("softwright")
