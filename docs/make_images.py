@@ -17,9 +17,9 @@ from softwright.approximation.strategies.pieces import gate_head
 from softwright.attention import Axis, Head
 from softwright.methods.figure import plot_methods
 from softwright.report.style import BLUE, GREEN, ORANGE, RED, STYLE
-from softwright.targets.mlp.activations import Activation
+from softwright.targets.mlp.activation import Activation
 from softwright.transpiler.figure import draw_head
-from softwright.transpiler.heads import table_for
+from softwright.transpiler.tokens import table_for
 
 IMAGES = Path(__file__).resolve().parent / "images"
 COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#8A7A00")

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import softwright as sw
+from softwright.attention.richardson import richardson
 from softwright.attention.stack import HeadWeights
-from softwright.methods.bilinear import ORDERS, bilinear_heads, richardson
+from softwright.methods.bilinear import ORDERS, bilinear_heads
 from softwright.methods.chebyshev import chebyshev_steps, leja
 from softwright.methods.links import (
     cell_edges,

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from torch import nn
 
 import softwright as sw
-from softwright.targets.mlp.activations import PARAMETERS, Activation
+from softwright.targets.mlp.activation import Activation
+from softwright.targets.mlp.activations import ACTIVATIONS
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork
 from softwright.transpiler.bound import spectral_norm
-from softwright.transpiler.fitted_tokens import affine_table
-from softwright.transpiler.heads import table_for
 from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads
 from softwright.transpiler.token_proof import proved_error, tail_bound
 from softwright.transpiler.token_table import TokenTable
-from softwright.transpiler.unit_bounds import lipschitz, local_slope, range_of, unit_of
+from softwright.transpiler.tokens import fitted_table, table_for
+from softwright.transpiler.unit_bounds import unit_of
 
-VARIANTS = [Activation(name) for name in PARAMETERS] + [
+VARIANTS = [Activation(name) for name in ACTIVATIONS] + [
     Activation("leaky_relu", (-0.5,)),
     Activation("hardtanh", (0.0, 6.0)),
     Activation("hardtanh", (-0.3, 2.7)),
@@ -76,12 +76,12 @@ def test_no_unit_leaves_its_bound(activation: Activation, dtype: str) -> None:
 def test_fitted_tokens_are_proved_on_the_whole_line(name: str) -> None:
     activation = Activation(name, (1.0, 1e300) if name == "softplus" else ())
     for tokens in (8, 24):
-        table = affine_table(activation, tokens, "float64")
+        table = fitted_table(activation, tokens, "float64")
         proved = proved_error(activation, table)
         s = np.concatenate([np.linspace(-80, 80, 40001), [1e3, -1e3, 1e8, -1e8]])
         seen = float(np.abs(table(s) - activation(s)).max())
         assert seen <= proved + 1e-14 and proved <= 1.2 * seen + 1e-13
-    assert proved_error(Activation("gelu"), affine_table(Activation("gelu"), 24, "float64")) <= 1e-9
+    assert proved_error(Activation("gelu"), fitted_table(Activation("gelu"), 24, "float64")) <= 1e-9
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -96,7 +96,7 @@ def test_stored_elu_tokens_stay_within_the_exact_part(alpha: float, dtype: str) 
 
 
 def test_a_table_that_misses_its_asymptote_has_no_tail_bound() -> None:
-    table = affine_table(Activation("gelu"), 12, "float64")
+    table = fitted_table(Activation("gelu"), 12, "float64")
     wrong = TokenTable(table.keys, table.biases, np.r_[table.slopes[:-1], 1.001], table.offsets)
     assert tail_bound(wrong, 64.0) == np.inf
     assert tail_bound(table, 1e-3) == np.inf  # too near for the terms to fall
@@ -110,11 +110,11 @@ def test_slopes_and_ranges_hold(activation: Activation) -> None:
     beta, threshold = activation.parameters if activation.name == "softplus" else (1.0, 1e9)
     smooth = np.abs(s[1:] - threshold / beta) > 0.01  # torch's softplus jumps there
     slopes = np.abs(np.diff(values) / np.diff(s))[smooth]
-    assert slopes.max() <= lipschitz(activation) + 1e-9
+    assert slopes.max() <= activation.slope + 1e-9
     rng = np.random.default_rng(0)
     ends = np.sort(rng.uniform(-8, 8, size=(200, 2)), axis=1)
-    low, high = range_of(activation, ends[:, 0], ends[:, 1])
-    flat = local_slope(activation, ends[:, 0], ends[:, 1]) == 0
+    low, high = activation.span(ends[:, 0], ends[:, 1])
+    flat = activation.local_slope(ends[:, 0], ends[:, 1]) == 0
     for (a, b), least, most, constant in zip(ends, low, high, flat, strict=True):
         inside = activation(np.linspace(a, b, 101))
         assert least <= inside.min() and inside.max() <= most

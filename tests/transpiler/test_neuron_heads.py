@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from softwright.attention.richardson import richardson
 from softwright.errors import InvalidInput
-from softwright.targets.mlp.activations import PARAMETERS, Activation
-from softwright.transpiler.exact_tokens import BETA, EXACT, GATES, exact_table
-from softwright.transpiler.fitted_tokens import affine_table, token_counts
-from softwright.transpiler.gated_heads import GatedHeads, richardson
-from softwright.transpiler.heads import table_for
+from softwright.targets.mlp.activation import Activation
+from softwright.targets.mlp.activations import ACTIVATIONS, BETA
+from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads
 from softwright.transpiler.token_table import TokenTable
+from softwright.transpiler.tokens import direct_gate, exact_table, fitted_table, table_for, token_counts
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 S = np.concatenate([np.linspace(-60, 60, 1201), np.geomspace(1e-22, 1, 80), -np.geomspace(1e-22, 1, 80)])
@@ -26,7 +26,7 @@ def values(table: TokenTable, s: np.ndarray, dtype: str, layout: str) -> np.ndar
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", sorted(EXACT | GATES))
+@pytest.mark.parametrize("name", [row.name for row in ACTIVATIONS.values() if row.family != "fitted"])
 def test_exact_activations_are_exact_up_to_rounding(name: str, layout: str) -> None:
     activation = Activation(name)
     for dtype, unit in (("float64", 2.0**-53), ("float32", 2.0**-24)):
@@ -57,7 +57,7 @@ def test_relu_is_within_its_theorem_at_every_sharpness() -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gelu_takes_at_most_24_tokens_for_1e_9(layout: str) -> None:
-    table = affine_table(Activation("gelu"), 20, "float64")
+    table = fitted_table(Activation("gelu"), 20, "float64")
     assert table.tokens <= 24
     assert np.abs(values(table, S, "float64", layout) - Activation("gelu")(S)).max() <= 1e-9
 
@@ -67,14 +67,14 @@ def test_more_tokens_are_closer_and_the_edges_are_the_asymptotes(name: str) -> N
     activation = Activation(name, (1.0, 1e300) if name == "softplus" else ())
     errors = []
     for count in token_counts(activation):
-        table = affine_table(activation, count, "float64")
+        table = fitted_table(activation, count, "float64")
         assert table.slopes[[0, -1]].tolist() == [0.0, 1.0] and table.offsets[[0, -1]].tolist() == [0.0, 0.0]
         errors.append(float(np.abs(table(S) - activation(S)).max()))
         assert abs(table(np.array([1e6]))[0] - 1e6) == 0.0 and table(np.array([-1e6]))[0] == 0.0
     assert errors == sorted(errors, reverse=True) and errors[-1] < 3e-11
 
 
-@pytest.mark.parametrize("name", sorted(PARAMETERS))
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_all_layouts_agree_on_a_layer(name: str) -> None:
     rng = np.random.default_rng(3)
     weight, bias = rng.normal(size=(5, 7)), rng.normal(size=5)
@@ -102,6 +102,8 @@ def test_heads_are_differentiable_and_the_sink_gate_is_recognised() -> None:
     table = exact_table(Activation("relu"), "float64")
     assert table is not None and table.sink_gate == BETA
     assert table_for(Activation("tanh"), "float64").sink_gate is None
+    direct = {name: direct_gate(Activation(name)) for name in ACTIVATIONS}
+    assert {name: second for name, second in direct.items() if second is not None} == {"sigmoid": 0.0, "tanh": -1.0}
     x = torch.tensor([[0.5, -2.0, 0.0]], dtype=torch.float64, requires_grad=True)
     NeuronHeads(np.eye(3), np.zeros(3), table)(x).sum().backward()
     assert x.grad is not None and torch.isfinite(x.grad).all() and x.grad[0, :2].tolist() == [1.0, 0.0]
@@ -109,7 +111,7 @@ def test_heads_are_differentiable_and_the_sink_gate_is_recognised() -> None:
 
 def test_richardson_weights_cancel_the_odd_powers() -> None:
     for order in (1, 2, 3, 4):
-        c, k = richardson(order), np.arange(1, order + 1)
+        c, k = np.array(richardson(order), dtype=float), np.arange(1, order + 1)
         moments = [float((c * k ** (2 * n + 1.0)).sum()) for n in range(order)]
         assert np.allclose(moments, [1.0] + [0.0] * (order - 1), atol=1e-12)
 

@@ -22,11 +22,10 @@ run. Rounding adds about eps B rho / u, so u has a best value for every order; A
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
-from math import prod
 
 import numpy as np
 
+from softwright.attention.richardson import richardson
 from softwright.attention.stack import HeadWeights
 from softwright.methods.frame import Pair, head
 
@@ -35,15 +34,6 @@ ANGLES: dict[str, dict[int, float]] = {
     "float32": {1: 2.5e-2, 2: 1.5e-1, 3: 3e-1, 4: 3e-1, 5: 3e-1, 6: 3e-1},
 }
 ORDERS = tuple(ANGLES["float64"])
-
-
-def richardson(order: int) -> list[Fraction]:
-    """c_1, .., c_H, exactly."""
-    squares = [Fraction(h * h) for h in range(1, order + 1)]
-    return [
-        prod((other / (other - own) for other in squares if other != own), start=Fraction(1)) / h
-        for h, own in enumerate(squares, 1)
-    ]
 
 
 def bilinear_heads(

@@ -15,7 +15,7 @@ smaller of the two for every neuron: e by interval arithmetic through |W|, r by 
 is the largest slope of the activation over the neuron's own range (0 for a neuron that is off on the whole box), and
 ranges of s come from interval arithmetic on the box. For one hidden layer and ReLU in real arithmetic this is sum_h
 |W2_oh| 0.2785/beta. A gated block adds |b| e_u + |u^| d_b for its factors and the error of its product heads
-(`attention/gated_heads.py`). Without a box only real arithmetic is bounded: e is then free of s, rounding is not.
+(`gated_heads.py`). Without a box only real arithmetic is bounded: e is then free of s, rounding is not.
 
 |W|_2 <= |(W W^T)^8|_F^{1/16}, its products charged with their rounding; for wide layers sqrt(|W|_1 |W|_inf).
 All numbers are float64 with sums of non-negative terms rounded up.
@@ -30,11 +30,11 @@ import numpy as np
 
 from softwright.proof.arithmetic.directed import TINY, gamma, up
 from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
+from softwright.targets.mlp.activations import BETA
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
-from softwright.transpiler.exact_tokens import BETA
-from softwright.transpiler.gated_heads import DIRECT
 from softwright.transpiler.token_table import TokenTable
-from softwright.transpiler.unit_bounds import Unit, lipschitz, local_slope, range_of, unit_of
+from softwright.transpiler.tokens import direct_gate
+from softwright.transpiler.unit_bounds import Unit, unit_of
 
 _WIDEST = 1024  # beyond it the powers of W W^T cost more than they are worth
 
@@ -148,18 +148,18 @@ def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, 
 def _activated(layer: DenseLayer, s: State, rounded: np.ndarray, unit: Unit, setting: _Setting) -> State:
     """a = phi(s) by heads."""
     m = np.maximum(np.abs(s.low), np.abs(s.high)) + s.error
-    slope = local_slope(layer.activation, s.low - s.error, s.high + s.error)
+    slope = layer.activation.local_slope(s.low - s.error, s.high + s.error)
     if setting.everywhere:
-        m, slope = np.full_like(m, np.inf), np.full_like(slope, lipschitz(layer.activation))
+        m, slope = np.full_like(m, np.inf), np.full_like(slope, layer.activation.slope)
     own = unit.exact_for(m)
     if setting.arithmetic is not None:
-        off = (layer.activation.name == "relu") & (slope == 0.0)  # |s| times its weight is below 1/beta where s < 0
+        off = unit.sink & (slope == 0.0)
         own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
         if setting.layout == "multihead":
             own = own + 2 * unit.mixing * rounded + setting.arithmetic.gamma(layer.inputs + 8) * unit.offset
     error = up(slope * s.error + own, 8)
-    low, high = range_of(layer.activation, s.low, s.high)
-    return State(low, high, error, min(_norm(error), (lipschitz(layer.activation) * s.norm + _norm(own)) * (1 + 1e-14)))
+    low, high = layer.activation.span(s.low, s.high)
+    return State(low, high, error, min(_norm(error), (layer.activation.slope * s.norm + _norm(own)) * (1 + 1e-14)))
 
 
 def _layer(layer: DenseLayer, unit: Unit | None, state: State, setting: _Setting) -> State:
@@ -226,7 +226,7 @@ def bound_gated(
     box: tuple[np.ndarray, np.ndarray] | None,
 ) -> Bound:
     """The same for a gated block. Without a box only direct gates are bounded, and there the error is 0."""
-    direct = network.gate.activation.name in DIRECT
+    direct = direct_gate(network.gate.activation) is not None
     if box is None:
         return Bound(0.0 if direct else np.inf, 0.0)
     unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout)
@@ -239,7 +239,7 @@ def bound_gated(
         slip = 0.0 if arithmetic is None else 2 * arithmetic.exp_error + arithmetic.gamma(24)
         if direct:
             scores = arithmetic.gamma(12) if arithmetic is not None else 0.0  # a w (1 - w) <= 0.28
-            gate = np.minimum(lipschitz(network.gate.activation) * u.error, 2.0) + slip + scores
+            gate = np.minimum(network.gate.activation.slope * u.error, 2.0) + slip + scores
             error = b.size * gate + b.error
             low, high = -b.size, b.size
         else:
@@ -251,7 +251,7 @@ def bound_gated(
             truncation = (weights * orders * series).sum(axis=1) * u.size
             head = slip * np.abs(shares).sum() * (1 + delta * u.size * orders[-1])
             unit_roundoff = 2.0**-50 if arithmetic is None else max(8 * arithmetic.unit, 2.0**-50)
-            stored_shares = unit_roundoff * np.abs(shares * steps).sum() * u.size  # c_k are solved for in float64
+            stored_shares = unit_roundoff * np.abs(shares * steps).sum() * u.size  # c_k are rounded
             error = b.size * (truncation + head + stored_shares + u.error) + u.size * b.error
             low, high = -b.size * u.size, b.size * u.size
         error = up(error, 16)
@@ -264,5 +264,5 @@ def bound_gated(
 
 def largest_gate(network: GatedNetwork, box: tuple[np.ndarray, np.ndarray]) -> float:
     """The largest |phi(a)| over the box, with room for the errors of what runs."""
-    low, high = range_of(network.gate.activation, *_ranges(network.gate, _start(*box)))
+    low, high = network.gate.activation.span(*_ranges(network.gate, _start(*box)))
     return float(np.maximum(np.abs(low), np.abs(high)).max()) * 1.01 + 1e-30

@@ -28,16 +28,8 @@ from softwright.errors import InvalidInput
 from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, frozen
 from softwright.transpiler.token_table import TokenTable
 
-DIRECT = {"sigmoid": 0.0, "tanh": -1.0}  # the second token is this times the first: {a: b, 0: 0}, {a: b, -a: -b}
 GATED_LAYOUTS = ("softmax", "sdpa", "multihead")
 _CHUNK = 1 << 20
-
-
-def richardson(order: int) -> np.ndarray:
-    """c_1..c_K of the formula above."""
-    k = np.arange(1.0, order + 1)
-    powers = k[None, :] ** (2 * np.arange(order)[:, None] + 1)
-    return np.linalg.solve(powers, np.eye(order)[0])
 
 
 class GatedHeads(nn.Module):

@@ -12,28 +12,16 @@ import numpy as np
 from torch import nn
 
 from softwright.attention.network import DTYPES
-from softwright.targets.mlp.activations import Activation
+from softwright.attention.richardson import richardson
 from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork
-from softwright.transpiler.exact_tokens import exact_table
-from softwright.transpiler.fitted_tokens import affine_table, token_counts
-from softwright.transpiler.gated_heads import DIRECT, GatedHeads, richardson
+from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.network import TranspiledNetwork, projection
 from softwright.transpiler.neuron_heads import NeuronHeads
 from softwright.transpiler.token_table import TokenTable
+from softwright.transpiler.tokens import FINEST, direct_gate, table_for, token_counts
 
-FINEST = 99
-_MOST_FLOAT32 = 16  # finer tokens are no better once they are stored in float32
 _ORDER = {"float64": 4, "float32": 3}
 _ROUNDING = {"float64": 2.0**-51, "float32": 2.0**-21}
-
-
-def table_for(activation: Activation, dtype: str, fineness: int = FINEST) -> TokenTable:
-    """The tokens of one activation, as stored."""
-    table = exact_table(activation, dtype)
-    if table is not None:
-        return table
-    counts = [count for count in token_counts(activation) if dtype == "float64" or count <= _MOST_FLOAT32]
-    return affine_table(activation, counts[min(fineness, len(counts) - 1)], dtype)
 
 
 def tables_for(network: DenseNetwork, dtype: str, fineness: int = FINEST) -> list[TokenTable | None]:
@@ -49,8 +37,7 @@ def fineness_levels(network: DenseNetwork | GatedNetwork) -> int:
     activations = [network.gate.activation] if isinstance(network, GatedNetwork) else [
         layer.activation for layer in network.layers
     ]  # fmt: skip
-    fitted = [a for a in activations if exact_table(a, "float64") is None]
-    return max((len(token_counts(a)) for a in fitted), default=1)
+    return max(1, *(len(token_counts(activation)) for activation in activations))
 
 
 def network_of(network: DenseNetwork, tables: list[TokenTable | None], dtype: str, layout: str) -> TranspiledNetwork:
@@ -79,10 +66,11 @@ class GatePlan:
 def plan_gate(network: GatedNetwork, dtype: str, largest: float, fineness: int = FINEST) -> GatePlan:
     """`largest` is U, the largest |phi(a)| to allow for; a direct gate does not use it."""
     activation = network.gate.activation
-    if activation.name in DIRECT:
-        return GatePlan(None, DIRECT[activation.name], np.ones(1), np.ones(1))
+    second = direct_gate(activation)
+    if second is not None:
+        return GatePlan(None, second, np.ones(1), np.ones(1))
     order = _ORDER[dtype]
-    c, k = richardson(order), np.arange(1.0, order + 1)
+    c, k = np.array(richardson(order), dtype=np.float64), np.arange(1.0, order + 1)
     rho = np.geomspace(1e-4, 1.2 / order, 400)
     q = 2 * k * rho[:, None] / np.pi
     truncation = (np.abs(c) * k * q ** (2 * order) / (1 - q**2)).sum(axis=1)

@@ -1,14 +1,14 @@
 """Sup error of fitted tokens against their activation, on the whole real line, for the very numbers stored.
 
-On [-L, L], L = 64 (64/beta for softplus(beta s)/beta) rounded up to a power of two, the Taylor-model prover bounds |g
-- phi|; scaling the tokens by a power of two is exact. Beyond L the edge token e at that end has the activation's
-asymptote as its value, 0 or s, and
+On [-L, L], L = 64 (64/rate for base(rate s)/rate) rounded up to a power of two, the Taylor-model prover bounds
+|g - phi|, phi without its jump; scaling the tokens by a power of two is exact. Beyond L the edge token e at that end
+has the activation's asymptote as its value, 0 or s, and
 
     |g(s) - phi(s)| <= sum_{j != e} e^{(k_j - k_e) s + b_j - b_e} (|v_j - v_e| |s| + |u_j - u_e|)
                        + |phi(s) - asymptote|.
 
-Each term falls in |s| once |k_j - k_e| |s| >= 1, which is checked, so its value at L bounds the tail. The asymptotes:
-|gelu(s) - max(s, 0)| <= e^{-|s|} and the same for the tanh form and softplus(s), for |s| >= 8.
+Each term falls in |s| once |k_j - k_e| |s| >= 1, which is checked, so its value at L bounds the tail. The asymptote:
+|base(s) - max(s, 0)| <= e^{-|s|} for |s| >= 8, which every fitted row promises.
 """
 
 from __future__ import annotations
@@ -22,22 +22,10 @@ from softwright.attention import AttentionNetwork, Head
 from softwright.domain import Box
 from softwright.errors import SoftwrightError
 from softwright.proof.prover import certify
-from softwright.targets.mlp.activations import Activation
+from softwright.targets.mlp.activation import Activation
 from softwright.transpiler.token_table import TokenTable
 
 _REACH = 64.0
-_FORMULAS = {
-    "gelu": "0.5*x*(1+erf(x/sqrt(2)))",
-    "gelu_tanh": "0.5*x*(1+tanh(sqrt(2/pi)*(x+0.044715*x**3)))",
-}
-
-
-def formula_of(activation: Activation) -> str:
-    """The activation as an expression of the prover; softplus without torch's threshold."""
-    if activation.name == "softplus":
-        beta = repr(activation.options["beta"])
-        return f"0.5*x+log(2*cosh(0.5*{beta}*x))/{beta}"  # log(1 + e^x) without its large exponentials
-    return _FORMULAS[activation.name]
 
 
 def proved_error(activation: Activation, table: TokenTable) -> float:
@@ -48,7 +36,7 @@ def proved_error(activation: Activation, table: TokenTable) -> float:
 @lru_cache(maxsize=64)
 def _proved(activation: Activation, content: bytes, tokens: int) -> float:
     table = TokenTable(*np.frombuffer(content, dtype=np.float64).reshape(4, tokens))
-    rate = activation.options["beta"] if activation.name == "softplus" else 1.0
+    rate = activation.rate
     reach = 2.0 ** math.ceil(math.log2(_REACH / rate))
     head = Head(
         (table.keys * reach)[:, None],
@@ -57,7 +45,7 @@ def _proved(activation: Activation, content: bytes, tokens: int) -> float:
         (table.slopes * reach)[:, None, None],
     )
     network = AttentionNetwork([head], Box(x=(-reach, reach)))
-    found = certify(network, formula_of(activation), tightness=0.1, max_seconds=20.0)
+    found = certify(network, activation.smooth.formula, tightness=0.1, max_seconds=20.0)
     if found.certificate is None:
         raise SoftwrightError(f"the tokens of {activation} could not be proved ({found.status}); please report this")
     return (found.certificate.exact_part + tail_bound(table, reach, rate)) * (1 + 1e-12)

@@ -46,6 +46,15 @@ class TokenTable:
         first, second = self.stacked.T if self.tokens == 2 else (np.ones(4), np.ones(4))
         return float(second[0]) if not first.any() and second[1:].tolist() == [0.0, 1.0, 0.0] else None
 
+    @property
+    def direct_gate(self) -> float | None:
+        """c if the table is {s: 1, c s: c}, else None: times a number b that is the head {s: b, c s: c b}."""
+        tokens = self.stacked.T.tolist()
+        if self.tokens != 2 or [1.0, 0.0, 0.0, 1.0] not in tokens:
+            return None
+        key, bias, slope, offset = tokens[1 - tokens.index([1.0, 0.0, 0.0, 1.0])]
+        return key if bias == slope == 0.0 and offset == key else None
+
     def weights(self, s: np.ndarray) -> np.ndarray:
         """Softmax weights (..., p)."""
         scores = s[..., None] * self.keys + self.biases

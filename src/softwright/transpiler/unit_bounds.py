@@ -9,16 +9,17 @@
 u is the unit roundoff, E the error of exp. Every layout computes k_j s + b_j within 8 roundings of |k_j s| + |b_j|
 (storage of the tokens included), v_j s + u_j likewise, and sums p terms.
 
-*Gates* (`build/transpile/exact_heads.py`), pieces l_j with |l_j - l_*| <= C Delta_j, scores S_j = beta (.) and
-computed scores within t_j of them: Delta_j <= Delta'_j + 2 max t/beta, Delta' the computed gaps, for which sum w'
-Delta' <= W0((N-1)/e)/beta holds again. So a wrong score moves the gate but does no more harm than that: C (1 + 3E)
-W0/beta + 2 C max t/beta, and max t/beta = gamma_8 (|k_j||s| + |b_j|)/beta does not depend on beta. Where all biases
-are 0 scores are wrong by a factor only, and the second term is absent. Forming and summing values adds gamma_{N+14}
-(|phi(s)| + 2 max|u_j|).
+*Gates* (section 7 of the theory), pieces l_j with |l_j - l_*| <= C Delta_j at the score gap beta Delta_j, scores
+S_j = beta (.) and computed scores within t_j of them: Delta_j <= Delta'_j + 2 max t/beta, Delta' the computed gaps, for
+which sum w' Delta' <= W0((N-1)/e)/beta holds again. So a wrong score moves the gate but does no more harm than that:
+C (1 + 3E) W0/beta + 2 C max t/beta, and max t/beta = gamma_8 (|k_j||s| + |b_j|)/beta does not depend on beta. Where all
+biases are 0 scores are wrong by a factor only, and the second term is absent. Forming and summing values adds
+gamma_{N+14} (|phi(s)| + 2 max|u_j|). Neighbouring pieces meet where their scores do, so the pieces between j and * add
+up to |l_j - l_*| <= sum C_i Delta_i with gaps Delta_i that add up to Delta_j, C_i = |v' - v| beta/(k' - k).
 
-*ELU*: exact <= 2 |a| e^{-q m} + 1.01 (1 + |a|) W0(1/e)/(beta - q - 2), and storing the values, sum_j w_j |u_j| <= 2.1
-|a|, adds 2.1 |a| u and for the power tokens, formed in float64, 4 |a| 2^-53 more; its exp tokens have scores |s| + m,
-so rounding adds 3 |a| (E + gamma_10 (q m + 2)) since |s| e^s <= 1/e.
+*Powers* (ELU): exact <= 2 |a| e^{-q m} + 1.01 (1 + |a|) W0(1/e)/(beta - q - 2), and storing the values,
+sum_j w_j |u_j| <= 2.1 |a|, adds 2.1 |a| u and for the power tokens, formed in float64, 4 |a| 2^-53 more; its exp tokens
+have scores |s| + m, so rounding adds 3 |a| (E + gamma_10 (q m + 2)) since |s| e^s <= 1/e.
 
 *Smooth tokens*: the line is cut into cells; on each, w_j <= 1/sum_l e^{min over the cell of score_l - score_j}, a
 difference of linear functions, so its minimum is at an end. Relative to the cell's leading token r the computed weights
@@ -39,27 +40,14 @@ from functools import lru_cache
 import numpy as np
 
 from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
-from softwright.targets.mlp.activations import Activation
-from softwright.transpiler.exact_tokens import BETA, ELU_POWERS, ELU_SHIFT
+from softwright.targets.mlp.activation import Activation
+from softwright.targets.mlp.activations import BETA, ELU_POWERS, ELU_SHIFT
 from softwright.transpiler.token_proof import proved_error
 from softwright.transpiler.token_table import TokenTable
 
-_W0 = {2: 0.27847, 3: 0.46306}  # W0((N-1)/e), rounded up
+_W0 = {2: 0.27847, 3: 0.46306, 4: 0.60355, 5: 0.71783}  # W0((N-1)/e), rounded up
 _SLIP = 1.0 + 1e-9  # covers the float64 evaluation of the bounds themselves
 _CORE, _CELLS = 64.0, 2048
-
-LIPSCHITZ: dict[str, float] = {  # sup |phi'|, rounded up; those with a parameter are in `lipschitz`
-    "identity": 1.0,
-    "relu": 1.0,
-    "hardtanh": 1.0,
-    "sigmoid": 0.25,
-    "tanh": 1.0,
-    "silu": 1.1,
-    "mish": 1.09,
-    "gelu": 1.13,
-    "gelu_tanh": 1.13,
-    "softplus": 1.0,
-}
 
 
 @dataclass(frozen=True)
@@ -72,6 +60,7 @@ class Unit:
     jump: float = 0.0  # an extra of `exact` for units whose s can exceed `jump_at`
     jump_at: float = np.inf
     offset: float = 0.0
+    sink: bool = False  # relu: where s < 0 for certain, |s| times its weight is below 1/beta
 
     def exact_for(self, m: np.ndarray) -> np.ndarray:
         """`exact` for units with |s| <= m."""
@@ -79,27 +68,8 @@ class Unit:
 
 
 def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str = "softmax") -> Unit:
-    """Bounds of a head with the tokens `table`, as stored, run in `dtype`."""
-    arithmetic = arithmetic_of(dtype, layout)
-    match activation.name:
-        case "identity":
-            return Unit(0.0, np.zeros_like, 1.0)
-        case "relu" | "leaky_relu" | "hardtanh" | "hardsigmoid":
-            return _gate(activation, table, arithmetic)
-        case "elu":
-            return _elu(activation, arithmetic)
-    smooth = _Smooth(table.stacked.tobytes(), table.tokens, arithmetic)
-    if activation.name in ("gelu", "gelu_tanh", "softplus"):
-        exact = proved_error(activation, table)
-    else:
-        exact = arithmetic.unit if activation.name == "mish" else 0.0  # ln 2 is stored rounded: |s| w (1 - w) u |ln 2|
-    if activation.name != "softplus":
-        return Unit(exact * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
-    # torch returns s itself for beta s > threshold: a jump of log(1 + e^-threshold)/beta, met once by phi(s) and once
-    # by phi at the s that was computed.
-    beta, threshold = activation.parameters
-    jump = 2.0 * float(np.exp(-min(threshold, 700.0))) / beta
-    return Unit(exact * _SLIP, smooth, smooth.mixing, jump * _SLIP, threshold / beta * (1 - 1e-12), smooth.offset)
+    """Bounds of a head with the tokens `table`, as stored, run in `dtype`; the analysis is that of its family."""
+    return FAMILIES[activation.row.family](activation, table, arithmetic_of(dtype, layout))
 
 
 def arithmetic_of(dtype: str, layout: str) -> Arithmetic:
@@ -114,72 +84,28 @@ def _representable(m: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
     return np.where(4.0 * BETA * m < largest, 0.0, np.inf)
 
 
-def lipschitz(activation: Activation) -> float:
-    options = activation.options
-    match activation.name:
-        case "leaky_relu":
-            return max(1.0, abs(options["slope"]))
-        case "hardsigmoid":
-            return options["slope"]
-        case "elu":
-            return max(1.0, abs(options["alpha"]))
-    return LIPSCHITZ[activation.name]
+def _exact(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
+    smooth = _Smooth(table.stacked.tobytes(), table.tokens, arithmetic)
+    return Unit(activation.row.slip * arithmetic.unit * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
 
 
-def local_slope(activation: Activation, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """sup |phi'| for each unit over its own range: 0 where a unit is off or saturated, `lipschitz` elsewhere."""
-    options = activation.options
-    flat = np.zeros(low.shape, dtype=bool)
-    match activation.name:
-        case "relu":
-            flat = high < 0
-        case "hardtanh":
-            flat = (high < options["low"]) | (low > options["high"])
-        case "hardsigmoid":
-            left, right = -options["offset"] / options["slope"], (1 - options["offset"]) / options["slope"]
-            margin = 1e-12 * (1 + abs(left) + abs(right))
-            flat = (high < left - margin) | (low > right + margin)
-    return np.where(flat, 0.0, lipschitz(activation))
+def _fitted(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
+    smooth = _Smooth(table.stacked.tobytes(), table.tokens, arithmetic)
+    unit = Unit(proved_error(activation, table) * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
+    if activation.row.jump is None:
+        return unit
+    place, height = activation.row.jump(*activation.parameters)  # met by phi(s) and by phi at the s that was computed
+    return replace(unit, jump=2.0 * height * _SLIP, jump_at=place * (1 - 1e-12))
 
 
-def range_of(activation: Activation, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An interval that holds phi([low, high]), from inequalities that need no library function."""
-    options = activation.options
-    below, above = np.minimum(low, 0.0), np.maximum(high, 0.0)
-    least = {"silu": -0.2785, "gelu": -0.171, "gelu_tanh": -0.171, "mish": -0.309}
-    match activation.name:
-        case "identity":
-            ends = low, high
-        case "relu":
-            ends = np.maximum(low, 0.0), above
-        case "leaky_relu":
-            sides = np.stack([np.where(x > 0, x, options["slope"] * x) for x in (low, high, np.clip(0.0, low, high))])
-            ends = sides.min(axis=0), sides.max(axis=0)
-        case "hardtanh":
-            ends = np.clip(low, options["low"], options["high"]), np.clip(high, options["low"], options["high"])
-        case "hardsigmoid":
-            ends = tuple(np.clip(options["slope"] * x + options["offset"], 0.0, 1.0) for x in (low, high))
-        case "sigmoid":
-            ends = np.maximum(0.5 + below / 4, 0.0), np.minimum(0.5 + above / 4, 1.0)
-        case "tanh":
-            ends = np.maximum(below, -1.0), np.minimum(above, 1.0)
-        case "elu":
-            size = np.minimum(-below, 1.0) * abs(options["alpha"])
-            ends = (np.minimum(low, 0.0) * 0 - size, above) if options["alpha"] >= 0 else (below * 0, above + size)
-        case "softplus":
-            # Beyond its threshold torch returns s, which is negative where the threshold is.
-            ends = np.maximum(low, 0.0) if options["threshold"] >= 0 else below, above + 0.6932 / options["beta"]
-        case name:
-            ends = np.where(low >= 0, 0.5 * low, np.maximum(least[name], low)), above
-    cancels = 1 + abs(options["offset"]) if activation.name == "hardsigmoid" else 0.0
-    slack = [1e-15 * (np.abs(end) + cancels) + 1e-300 for end in ends]
-    return ends[0] - slack[0], ends[1] + slack[1]
+def _steepness(activation: Activation) -> float:
+    """C of |l_j - l_*| <= C Delta_j: pieces in the order of their keys meet, so C = max |v' - v| beta/(k' - k)."""
+    keys, _, slopes, _ = np.array(sorted(activation.tokens("float64") or ())).T
+    return float((np.abs(np.diff(slopes)) * BETA / np.diff(keys)).max())
 
 
 def _gate(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
-    options = activation.options
-    factor = {"leaky_relu": abs(1.0 - options.get("slope", 0.0)), "hardsigmoid": options.get("slope", 0.0)}
-    C = factor.get(activation.name, 1.0)
+    C = _steepness(activation)
     N = table.tokens
     shift = np.abs(table.biases).max() / BETA
     key = np.abs(table.keys).max() / BETA
@@ -187,19 +113,20 @@ def _gate(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> 
     moved = bool(np.any(table.biases != 0))
     stored = 4 * arithmetic.unit * (C * shift + offset + C * shift) if moved else 0.0
     exact = (C * (1 + 3 * arithmetic.exp_error) * _W0[N] / BETA + stored) * _SLIP
-    reach = lipschitz(activation)
+    slope, bounded = activation.slope, activation.bounded
 
     def rounding(m: np.ndarray) -> np.ndarray:
         gate = 2 * C * arithmetic.gamma(8) * (key * m + shift) if moved else 0.0 * m
-        size = np.minimum(reach * m, offset) if moved else reach * m  # a clip is bounded by its ends
+        size = np.minimum(slope * m, offset) if bounded else slope * m  # a clip is bounded by its ends
         values = arithmetic.gamma(N + 14) * (size + 2 * offset) + 64 * arithmetic.smallest * (1 + m)
         return (gate + values) * _SLIP + _representable(m + shift, arithmetic)
 
     mixing = float(np.abs(table.slopes).max())
-    return Unit(float(exact), rounding, mixing, offset=float(np.abs(table.offsets[table.slopes != 0]).max(initial=0.0)))
+    affine = float(np.abs(table.offsets[table.slopes != 0]).max(initial=0.0))
+    return Unit(float(exact), rounding, mixing, offset=affine, sink=table.sink_gate is not None)
 
 
-def _elu(activation: Activation, arithmetic: Arithmetic) -> Unit:
+def _powers(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
     alpha, m0 = abs(activation.options["alpha"]), ELU_SHIFT[arithmetic.name]
     exact = 2 * alpha * float(np.exp(-ELU_POWERS * m0)) + 1.01 * (1 + alpha) * _W0[2] / (BETA - ELU_POWERS - 2)
     exact += 1.01 * (1 + alpha) * 6 * arithmetic.exp_error * _W0[2] / BETA
@@ -212,6 +139,14 @@ def _elu(activation: Activation, arithmetic: Arithmetic) -> Unit:
         return (3 * alpha * score + values + lost) * _SLIP + _representable(m, arithmetic)
 
     return Unit(exact * _SLIP, rounding, 1.0)
+
+
+FAMILIES: dict[str, Callable[[Activation, TokenTable, Arithmetic], Unit]] = {
+    "exact": _exact,
+    "gate": _gate,
+    "powers": _powers,
+    "fitted": _fitted,
+}
 
 
 class _Smooth:

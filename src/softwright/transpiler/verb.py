@@ -34,9 +34,11 @@ from softwright.targets.mlp.torch_reader import read_module
 from softwright.transpiler import blocks as modules
 from softwright.transpiler import heads as networks
 from softwright.transpiler.bound import Bound, bound_gated, bound_network, largest_gate, stored
-from softwright.transpiler.gated_heads import DIRECT, GATED_LAYOUTS
+from softwright.transpiler.gated_heads import GATED_LAYOUTS
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
 from softwright.transpiler.neuron_heads import LAYOUTS
+from softwright.transpiler.token_table import TokenTable
+from softwright.transpiler.tokens import direct_gate
 from softwright.version import __version__
 
 Sides = tuple[np.ndarray, np.ndarray]
@@ -132,7 +134,7 @@ def _check_source(
             f"{network.name} is gated, and layout {layout!r} has no gated form; use {' or '.join(GATED_LAYOUTS)}",
         )
         faults.check(
-            sides is not None or network.gate.activation.name in DIRECT,
+            sides is not None or direct_gate(network.gate.activation) is not None,
             f"{network.name} multiplies by {network.gate.activation}, which needs the range of its inputs; "
             "give it as box=(low, high)",
         )
@@ -244,17 +246,16 @@ def _network(
 
 
 def _unchanged(network: DenseNetwork | GatedNetwork, dtype: str) -> bool:
-    """Whether the dtype stores all weights, and the slopes of leaky units, as they are."""
+    """Whether the dtype stores all weights, and the slopes of unbounded pieces, as they are."""
     layers = network.layers if isinstance(network, DenseNetwork) else (network.gate, network.value, network.down)
     return all(
         np.array_equal(array, same)
         for layer in layers
         for array, same in zip(stored(layer, dtype), (layer.weight, layer.bias), strict=True)
     ) and all(
-        dtype == "float64" or float(np.float32(slope)) == slope
+        np.array_equal(TokenTable.of(*tokens).slopes, TokenTable.of(*tokens).rounded(dtype).slopes)
         for layer in layers
-        if layer.activation.name == "leaky_relu"
-        for slope in layer.activation.parameters
+        if (tokens := layer.activation.tokens(dtype)) is not None and not layer.activation.bounded
     )
 
 
@@ -281,7 +282,7 @@ def _certificate(
 
 def _reasons(network: DenseNetwork | GatedNetwork, layout: str) -> list[str]:
     if isinstance(network, GatedNetwork):
-        direct = network.gate.activation.name in DIRECT
+        direct = direct_gate(network.gate.activation) is not None
         how = "its gate is a softmax weight" if direct else "its gate is made by heads and multiplied by heads"
         return [f"{network.name} is gated: {how}", f"layout {layout}"]
     return ["every neuron is one head: score and value are linear in the neuron's own input", f"layout {layout}"]

@@ -1,126 +1,348 @@
-"""The activations that `transpile` knows: name, parameters, and the function itself for checks by sampling.
+"""The activations of feed-forward networks: one row per activation says everything that is known of it.
 
     relu, leaky_relu(slope), hardtanh(low, high), hardsigmoid(slope, offset), elu(alpha), softplus(beta, threshold),
-    sigmoid, tanh, silu, mish, gelu (0.5 s (1 + erf(s / sqrt 2))), gelu_tanh (its tanh form), identity
+    sigmoid, tanh, silu, mish, gelu (0.5 s (1 + erf(s / sqrt 2))), gelu_tanh (its tanh form), identity; and GELU with
+    constants of its own, as graphs spell it out: gelu_erf(rate, divisor), gelu_cubic(rate, cubic)
 
-The functions keep the precision of their argument: given `numpy.longdouble` they return it, but for the error function,
-which exists in float64 only.
+Readers (torch, ONNX), the heads of `transpile`, their bounds, and the Taylor models of the prover are derived from the
+rows, so a new activation is one row here. `tests/contracts/test_activations.py` runs over all of them.
+
+Tokens, written {score: value}; beta is a power of two, so beta s is not rounded:
+
+    sigmoid       {s: 1, 0: 0}                                             exact
+    tanh          {s: 1, -s: -1}                                           exact
+    silu          {s: s, 0: 0}                                             exact
+    mish          {2s: s, s + ln 2: s, ln 2: 0}                            exact
+    identity      {0: s}                                                   exact
+    relu          {beta s: s, 0: 0}                                        error <= W0(1/e)/beta < 0.2785/beta
+    leaky relu    {beta s: s, 0: a s}                                      |1 - a| times that
+    hardtanh      {0: l, beta (s - l): s, beta (2s - l - h): h}            error <= W0(2/e)/beta < 0.4632/beta
+    hardsigmoid   the same with the affine piece c s + e in the middle     c times that
+    elu           {0: -a, i (s - m): a (e^m - 1) for i = 1..q, beta s: s}
+
+Mish: tanh(log(1 + t)) = (t^2 + 2t)/(t^2 + 2t + 2) with t = e^s. For ELU write z = e^{s - m}: for s <= 0 the first q + 1
+tokens give -a + a e^s (1 - z^q (1 - z)/(1 - z^{q+1})), so q tokens err by |a| e^{-q m}, and a small m keeps the scores,
+whose rounding costs about m units in the last place, small; the gate of the last token splits at the kink.
+
+Slope and range of s sigma(z), z = 2 r (s + k s^3), which is the tanh form: s z' = z (1 + 3t)/(1 + t), t = k s^2, so
+|phi'| <= sigma(z) + |z| sigma'(z) (1 + 2 t) <= 1.1 + 2.5 k/(2 r)^2, because |s| <= |z|/(2r) and |z|^3 sigma'(z) < 1.25;
+and <= 1.6, which is above sigma + 3 |z| sigma'. For s < 0 it is at least s sigma(2 r s) >= -0.2785/(2 r).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.special import erfc
+from torch import nn
+from torch.nn import functional
 
-from softwright.errors import Faults
+from softwright.targets.mlp.activation_row import ActivationRow, Array, Spelling, Token, number
 
-# Name -> names of the parameters with the values that torch gives them.
-PARAMETERS: dict[str, dict[str, float]] = {
-    "identity": {},
-    "relu": {},
-    "leaky_relu": {"slope": 0.01},
-    "hardtanh": {"low": -1.0, "high": 1.0},
-    "hardsigmoid": {"slope": 1.0 / 6.0, "offset": 0.5},
-    "sigmoid": {},
-    "tanh": {},
-    "silu": {},
-    "mish": {},
-    "elu": {"alpha": 1.0},
-    "gelu": {},
-    "gelu_tanh": {},
-    "softplus": {"beta": 1.0, "threshold": 20.0},
-}
+BETA = 2.0**60
+ELU_POWERS = 3
+ELU_SHIFT = {"float64": 12.25, "float32": 5.75}
+NO_THRESHOLD = 1e300  # of softplus: torch returns s itself beyond a threshold, ONNX and the formula never do
+_ROOT = math.sqrt(2 / math.pi)
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x: Array) -> Array:
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
 
-def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    root = np.sqrt(x.dtype.type(2) / x.dtype.type(np.pi))
-    return x * sigmoid(2 * root * (x + x.dtype.type(0.044715) * x**3))
+def _gelu_tanh(x: Array, rate: Any, cubic: Any) -> Array:
+    return x * sigmoid(2 * rate * (x + cubic * x**3))
 
 
-def _softplus(x: np.ndarray, beta: float, threshold: float) -> np.ndarray:
+def _softplus(x: Array, beta: float, threshold: float) -> Array:
     scaled = beta * x
     smooth = (np.maximum(scaled, 0) + np.log1p(np.exp(-np.abs(scaled)))) / beta
     return np.where(scaled > threshold, x, smooth)
 
 
-def _mish(x: np.ndarray) -> np.ndarray:
+def _softplus_formula(beta: float, threshold: float) -> str:
+    rate = number(beta)
+    smooth = f"0.5*x+log(2*cosh(0.5*{rate}*x))/{rate}"  # log(1 + e^x) without its large exponentials
+    return smooth if threshold >= NO_THRESHOLD else f"where({rate}*x > {number(threshold)}, x, {smooth})"
+
+
+def _mish(x: Array) -> Array:
     small = np.exp(-np.abs(x))  # tanh(log(1 + e^x)) = (e^2x + 2 e^x) / (e^2x + 2 e^x + 2), divided by e^2x for x > 0
     positive = (1 + 2 * small) / (1 + 2 * small + 2 * small**2)
     negative = (small**2 + 2 * small) / (small**2 + 2 * small + 2)
     return x * np.where(x >= 0, positive, negative)
 
 
-_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
-    "identity": lambda x: x,
-    "relu": lambda x: np.maximum(x, 0),
-    "leaky_relu": lambda x, slope: np.where(x > 0, x, slope * x),
-    "hardtanh": np.clip,
-    "hardsigmoid": lambda x, slope, offset: np.clip(slope * x + offset, 0, 1),
-    "sigmoid": sigmoid,
-    "tanh": np.tanh,
-    "silu": lambda x: x * sigmoid(x),
-    "mish": _mish,
-    "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
-    "gelu": lambda x: x * 0.5 * erfc((-x / np.sqrt(x.dtype.type(2))).astype(np.float64)),
-    "gelu_tanh": _gelu_tanh,
-    "softplus": _softplus,
+def _clip_tokens(left: float, right: float, slope: float, offset: float, low: float, high: float) -> tuple[Token, ...]:
+    """low for s < left, slope s + offset between, high for s > right."""
+    return (0, 0, 0, low), (BETA, -BETA * left, slope, offset), (2 * BETA, -BETA * (left + right), 0, high)
+
+
+def _elu_tokens(dtype: str, alpha: float) -> tuple[Token, ...]:
+    m = ELU_SHIFT[dtype]
+    powers = [(float(i), -i * m, 0.0, alpha * math.expm1(m)) for i in range(1, ELU_POWERS + 1)]
+    return (0, 0, 0, -alpha), *powers, (BETA, 0, 1, 0)
+
+
+def _knots(slope: float, offset: float) -> tuple[float, float]:
+    """Where hardsigmoid is constant, with room for the rounding of the knots."""
+    left, right = -offset / slope, (1 - offset) / slope
+    margin = 1e-12 * (1 + abs(left) + abs(right))
+    return left - margin, right + margin
+
+
+def _leaky_span(low: Array, high: Array, slope: float) -> tuple[Array, Array]:
+    sides = np.stack([np.where(x > 0, x, slope * x) for x in (low, high, np.clip(0.0, low, high))])
+    return sides.min(axis=0), sides.max(axis=0)
+
+
+def _hardsigmoid_span(low: Array, high: Array, slope: float, offset: float) -> tuple[Array, Array]:
+    ends = [np.clip(slope * x + offset, 0.0, 1.0) for x in (low, high)]
+    slack = 1e-15 * (1 + abs(offset))  # slope x and offset may cancel
+    return ends[0] - slack, ends[1] + slack
+
+
+def _elu_span(low: Array, high: Array, alpha: float) -> tuple[Array, Array]:
+    size, above = np.minimum(np.maximum(-low, 0.0), 1.0) * abs(alpha), np.maximum(high, 0.0)
+    return (-size, above) if alpha >= 0 else (np.zeros_like(size), above + size)
+
+
+def _dip(least: float, low: Array, high: Array) -> tuple[Array, Array]:
+    """phi(s) between s/2 and s for s >= 0, between s and 0 and not below `least` for s < 0."""
+    return np.where(low >= 0, 0.5 * low, np.maximum(least, low)), np.maximum(high, 0.0)
+
+
+def _spellings(*calls: Any, options: tuple[tuple[str, float | None], ...] = ()) -> tuple[Spelling, ...]:
+    return tuple(Spelling(call, options) for call in calls)
+
+
+_GELU_SHAPES = {8: (2.75, 0.9), 12: (5.25, 1.1), 16: (5.75, 1.3), 20: (6.5, 1.4), 24: (9.25, 1.3)}
+_GELU_TANH_SHAPES = {8: (3.75, 0.9), 12: (4.0, 1.0), 16: (4.75, 1.1), 20: (5.0, 1.3), 24: (6.25, 1.3), 28: (7.0, 1.3)}
+_SOFTPLUS_SHAPES = {8: (5.25, 1.0), 12: (6.25, 1.1), 16: (8.25, 1.1), 20: (4.25, 1.5), 24: (8.0, 1.2), 28: (8.0, 1.3)}
+
+ACTIVATIONS: dict[str, ActivationRow] = {
+    row.name: row
+    for row in (
+        ActivationRow(
+            name="identity",
+            function=lambda x: x,
+            formula=lambda: "x",
+            torch=_spellings(nn.Identity),
+            onnx=_spellings("Identity"),
+            family="exact",
+            tokens=lambda dtype: ((0, 0, 1, 0),),
+            slope=lambda: 1.0,
+            span=lambda low, high: (low, high),
+        ),
+        ActivationRow(
+            name="relu",
+            function=lambda x: np.maximum(x, 0),
+            formula=lambda: "max(0, x)",
+            torch=_spellings(nn.ReLU, torch.relu, torch.relu_, functional.relu, "relu", "relu_"),
+            onnx=_spellings("Relu"),
+            family="gate",
+            tokens=lambda dtype: ((0, 0, 0, 0), (BETA, 0, 1, 0)),
+            slope=lambda: 1.0,
+            flat=lambda: (0.0, math.inf),
+            span=lambda low, high: (np.maximum(low, 0.0), np.maximum(high, 0.0)),
+        ),
+        ActivationRow(
+            name="leaky_relu",
+            parameters={"slope": 0.01},
+            function=lambda x, slope: np.where(x > 0, x, slope * x),
+            formula=lambda slope: f"max(0, x) - {number(slope)}*max(0, -x)",
+            torch=_spellings(
+                nn.LeakyReLU, functional.leaky_relu, functional.leaky_relu_, options=(("negative_slope", 0.01),)
+            ),
+            onnx=_spellings("LeakyRelu", options=(("alpha", 0.01),)),
+            family="gate",
+            tokens=lambda dtype, slope: ((0, 0, slope, 0), (BETA, 0, 1, 0)),
+            slope=lambda slope: max(1.0, abs(slope)),
+            span=_leaky_span,
+        ),
+        ActivationRow(
+            name="hardtanh",
+            parameters={"low": -1.0, "high": 1.0},
+            function=np.clip,
+            formula=lambda low, high: f"{number(low)} + max(0, x - {number(low)}) - max(0, x - {number(high)})",
+            torch=(
+                *_spellings(
+                    nn.Hardtanh,
+                    nn.ReLU6,
+                    functional.hardtanh,
+                    functional.hardtanh_,
+                    options=(("min_val", -1.0), ("max_val", 1.0)),
+                ),
+                Spelling(functional.relu6, fixed=(0.0, 6.0)),
+            ),
+            onnx=_spellings("Clip", options=(("min", None), ("max", None))),
+            family="gate",
+            tokens=lambda dtype, low, high: _clip_tokens(low, high, 1.0, 0.0, low, high),
+            slope=lambda low, high: 1.0,
+            flat=lambda low, high: (low, high),
+            span=lambda low, high, least, most: (np.clip(low, least, most), np.clip(high, least, most)),
+            fault=lambda low, high: (
+                "" if low < high else f"hardtanh needs low < high, got {low:g} and {high:g}; swap or mend them"
+            ),
+        ),
+        ActivationRow(
+            name="hardsigmoid",
+            parameters={"slope": 1.0 / 6.0, "offset": 0.5},
+            function=lambda x, slope, offset: np.clip(slope * x + offset, 0, 1),
+            formula=lambda slope, offset: (
+                f"max(0, {number(slope)}*x + {number(offset)}) - max(0, {number(slope)}*x + {number(offset)} - 1)"
+            ),
+            torch=_spellings(nn.Hardsigmoid, functional.hardsigmoid),
+            onnx=_spellings("HardSigmoid", options=(("alpha", 0.2), ("beta", 0.5))),
+            family="gate",
+            tokens=lambda dtype, slope, offset: _clip_tokens(
+                -offset / slope, (1 - offset) / slope, slope, offset, 0.0, 1.0
+            ),
+            slope=lambda slope, offset: slope,
+            flat=_knots,
+            span=_hardsigmoid_span,
+            fault=lambda slope, offset: (
+                "" if slope > 0 else f"hardsigmoid needs a positive slope, got {slope:g}; mend it"
+            ),
+        ),
+        ActivationRow(
+            name="sigmoid",
+            function=sigmoid,
+            formula=lambda: "0.5 + 0.5*tanh(0.5*x)",
+            torch=_spellings(nn.Sigmoid, torch.sigmoid, torch.sigmoid_, functional.sigmoid, "sigmoid", "sigmoid_"),
+            onnx=_spellings("Sigmoid"),
+            family="exact",
+            tokens=lambda dtype: ((0, 0, 0, 0), (1, 0, 0, 1)),
+            slope=lambda: 0.25,
+            span=lambda low, high: (
+                np.maximum(0.5 + np.minimum(low, 0.0) / 4, 0.0),
+                np.minimum(0.5 + np.maximum(high, 0.0) / 4, 1.0),
+            ),
+        ),
+        ActivationRow(
+            name="tanh",
+            function=np.tanh,
+            formula=lambda: "tanh(x)",
+            torch=_spellings(nn.Tanh, torch.tanh, torch.tanh_, functional.tanh, "tanh", "tanh_"),
+            onnx=_spellings("Tanh"),
+            family="exact",
+            tokens=lambda dtype: ((1, 0, 0, 1), (-1, 0, 0, -1)),
+            slope=lambda: 1.0,
+            span=lambda low, high: (
+                np.maximum(np.minimum(low, 0.0), -1.0),
+                np.minimum(np.maximum(high, 0.0), 1.0),
+            ),
+        ),
+        ActivationRow(
+            name="silu",
+            function=lambda x: x * sigmoid(x),
+            formula=lambda: "x*(0.5 + 0.5*tanh(0.5*x))",
+            torch=_spellings(nn.SiLU, functional.silu),
+            family="exact",
+            tokens=lambda dtype: ((0, 0, 0, 0), (1, 0, 1, 0)),
+            slope=lambda: 1.1,
+            span=lambda low, high: _dip(-0.2785, low, high),
+        ),
+        ActivationRow(
+            name="mish",
+            function=_mish,
+            formula=lambda: "x*tanh(0.5*x + log(2*cosh(0.5*x)))",
+            torch=_spellings(nn.Mish, functional.mish),
+            onnx=_spellings("Mish"),
+            family="exact",
+            tokens=lambda dtype: ((0, math.log(2), 0, 0), (1, math.log(2), 1, 0), (2, 0, 1, 0)),
+            slip=1.0,  # ln 2 is stored rounded: |s| w (1 - w) u |ln 2|
+            slope=lambda: 1.09,
+            span=lambda low, high: _dip(-0.309, low, high),
+        ),
+        ActivationRow(
+            name="elu",
+            parameters={"alpha": 1.0},
+            function=lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+            formula=lambda alpha: f"max(0, x) + {number(alpha)}*(exp(min(0, x)) - 1)",
+            torch=_spellings(nn.ELU, functional.elu, functional.elu_, options=(("alpha", 1.0),)),
+            onnx=_spellings("Elu", options=(("alpha", 1.0),)),
+            family="powers",
+            tokens=_elu_tokens,
+            slope=lambda alpha: max(1.0, abs(alpha)),
+            span=_elu_span,
+        ),
+        ActivationRow(
+            name="gelu",
+            function=lambda x: x * 0.5 * erfc((-x / np.sqrt(x.dtype.type(2))).astype(np.float64)),
+            formula=lambda: "0.5*x*(1+erf(x/sqrt(2)))",
+            torch=tuple(Spelling(call, only=("approximate", "none", "none")) for call in (nn.GELU, functional.gelu)),
+            onnx=(Spelling("Gelu", only=("approximate", "none", "none")),),
+            family="fitted",
+            shapes=_GELU_SHAPES,
+            slope=lambda: 1.13,
+            span=lambda low, high: _dip(-0.171, low, high),
+        ),
+        ActivationRow(
+            name="gelu_tanh",
+            function=lambda x: _gelu_tanh(x, np.sqrt(x.dtype.type(2) / x.dtype.type(np.pi)), x.dtype.type(0.044715)),
+            formula=lambda: "0.5*x*(1+tanh(sqrt(2/pi)*(x+0.044715*x**3)))",
+            torch=tuple(Spelling(call, only=("approximate", "tanh", "none")) for call in (nn.GELU, functional.gelu)),
+            onnx=(Spelling("Gelu", only=("approximate", "tanh", "none")),),
+            family="fitted",
+            shapes=_GELU_TANH_SHAPES,
+            slope=lambda: 1.13,
+            span=lambda low, high: _dip(-0.171, low, high),
+        ),
+        ActivationRow(
+            name="gelu_erf",
+            parameters={"rate": 1.0, "divisor": math.sqrt(2)},
+            function=lambda x, rate, divisor: x * 0.5 * erfc((-(rate * x) / divisor).astype(np.float64)),
+            formula=lambda rate, divisor: f"0.5*x*(1+erf({number(rate)}*x/{number(divisor)}))",
+            family="fitted",
+            shapes=_GELU_SHAPES,
+            rate=lambda rate, divisor: rate * math.sqrt(2) / divisor,
+            base=lambda rate, divisor: (1.0, math.sqrt(2)),
+            slope=lambda rate, divisor: 1.13,
+            span=lambda low, high, rate, divisor: _dip(-0.171 * divisor / (rate * math.sqrt(2)), low, high),
+            fault=lambda rate, divisor: (
+                "" if min(rate, divisor) > 0 else "the constants of a GELU must be positive; mend them"
+            ),
+        ),
+        ActivationRow(
+            name="gelu_cubic",
+            parameters={"rate": _ROOT, "cubic": 0.044715},
+            function=_gelu_tanh,
+            formula=lambda rate, cubic: f"0.5*x*(1+tanh({number(rate)}*(x+{number(cubic)}*x**3)))",
+            family="fitted",
+            shapes=_GELU_TANH_SHAPES,
+            rate=lambda rate, cubic: rate / _ROOT,
+            base=lambda rate, cubic: (_ROOT, cubic / (rate / _ROOT) ** 2),
+            slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
+            span=lambda low, high, rate, cubic: _dip(-0.2785 / (2 * rate), low, high),
+            fault=lambda rate, cubic: (
+                "" if rate > 0 and cubic >= 0 else "the constants of a GELU must be positive; mend them"
+            ),
+        ),
+        ActivationRow(
+            name="softplus",
+            parameters={"beta": 1.0, "threshold": 20.0},
+            function=_softplus,
+            formula=_softplus_formula,
+            torch=_spellings(nn.Softplus, functional.softplus, options=(("beta", 1.0), ("threshold", 20.0))),
+            onnx=(Spelling("Softplus", fixed=(1.0, NO_THRESHOLD)),),
+            family="fitted",
+            shapes=_SOFTPLUS_SHAPES,
+            rate=lambda beta, threshold: beta,
+            base=lambda beta, threshold: (1.0, NO_THRESHOLD),
+            smooth=lambda beta, threshold: (beta, NO_THRESHOLD),
+            # torch returns s itself for beta s > threshold: a jump of log(1 + e^-threshold)/beta.
+            jump=lambda beta, threshold: (threshold / beta, math.exp(-min(threshold, 700.0)) / beta),
+            slope=lambda beta, threshold: 1.0,
+            span=lambda low, high, beta, threshold: (
+                np.maximum(low, 0.0) if threshold >= 0 else np.minimum(low, 0.0),  # s itself is negative there
+                np.maximum(high, 0.0) + 0.6932 / beta,
+            ),
+            fault=lambda beta, threshold: "" if beta > 0 else f"softplus needs a positive beta, got {beta:g}; mend it",
+        ),
+    )
 }
-
-
-@dataclass(frozen=True)
-class Activation:
-    """One activation; parameters left out are torch's."""
-
-    name: str
-    parameters: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        faults = Faults("Activation")
-        if faults.check(self.name in PARAMETERS, f"{self.name!r} is not known; use one of {', '.join(PARAMETERS)}"):
-            defaults = tuple(PARAMETERS[self.name].values())
-            given = tuple(float(value) for value in self.parameters) or defaults
-            faults.check(
-                len(given) == len(defaults),
-                f"{self.name} takes {len(defaults)} parameter(s), got {len(given)}; give all of them or none",
-            )
-            faults.check(
-                all(math.isfinite(value) for value in given), f"{self.name}{given}: parameters must be finite numbers"
-            )
-            object.__setattr__(self, "parameters", given)
-            faults.found += [] if faults.found else _faults_of(self.name, self.options)
-        faults.raise_if_any()
-
-    @property
-    def options(self) -> dict[str, float]:
-        """Parameters by name."""
-        return dict(zip(PARAMETERS[self.name], self.parameters, strict=True))
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        return _FUNCTIONS[self.name](x, *self.parameters)
-
-    def __str__(self) -> str:
-        shown = [f"{name}={value:g}" for name, value in self.options.items() if value != PARAMETERS[self.name][name]]
-        return f"{self.name}({', '.join(shown)})" if shown else self.name
-
-    def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "parameters": list(self.parameters)}
-
-
-def _faults_of(name: str, options: dict[str, float]) -> list[str]:
-    if name == "hardtanh" and not options["low"] < options["high"]:
-        return [f"hardtanh needs low < high, got {options['low']:g} and {options['high']:g}; swap or mend them"]
-    if name == "hardsigmoid" and not options["slope"] > 0:
-        return [f"hardsigmoid needs a positive slope, got {options['slope']:g}; mend it"]
-    if name == "softplus" and not options["beta"] > 0:
-        return [f"softplus needs a positive beta, got {options['beta']:g}; mend it"]
-    return []

@@ -20,7 +20,7 @@ import numpy as np
 
 from softwright.errors import Faults, InvalidInput
 from softwright.fileformat import write_model
-from softwright.targets.mlp.activations import Activation
+from softwright.targets.mlp.activation import Activation
 
 FILE_KIND = "mlp"
 _SKLEARN = {"identity": "identity", "logistic": "sigmoid", "tanh": "tanh", "relu": "relu"}

@@ -15,12 +15,13 @@ from scipy.special import erf
 
 from softwright.errors import Faults, FileFormatError, ForeignFile, InvalidInput
 from softwright.fileformat import read_model
-from softwright.targets.mlp.activations import Activation, sigmoid
+from softwright.targets.mlp.activation import Activation, read_spelling, spellings
+from softwright.targets.mlp.activations import sigmoid
 from softwright.targets.mlp.dense import FILE_KIND, DenseLayer, DenseNetwork
 
 _PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".joblib"}
-_NODES = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Mish": "mish"}
-_PASS = ("Identity", "Dropout")
+_SPELLINGS = spellings("onnx")
+_OPERATORS = ", ".join(dict.fromkeys(spelling.call for _, spelling in _SPELLINGS))
 # Activations that exporters spell out: the operations in order, all of them made of the input and constants.
 _SPELT = {
     ("Sigmoid", "Mul"): "silu",
@@ -168,15 +169,12 @@ class _Chain:
             self._product(kind, names, current, others, options)
         elif kind == "Add":
             self._bias(others)
-        elif kind in _PASS or (kind == "Flatten" and not self.layers):
+        elif kind in ("Identity", "Dropout") or (kind == "Flatten" and not self.layers):
             return
         else:
             found = self._activation(kind, others, options)
             if found is None:
-                self.faults.add(
-                    f"node {kind} has no attention form; use Gemm, MatMul, Add, Relu, LeakyRelu, Clip, HardSigmoid, "
-                    "Sigmoid, Tanh, Gelu, Softplus, Elu, Mish or Identity"
-                )
+                self.faults.add(f"node {kind} has no attention form; use Gemm, MatMul, Add, {_OPERATORS}, or Dropout")
             elif not self.layers:
                 self.faults.add(f"{kind} comes before any Gemm or MatMul; put a linear layer first")
             else:
@@ -225,27 +223,15 @@ class _Chain:
             self.layers.append(DenseLayer(np.eye(last.outputs), np.zeros(last.outputs), found))
 
     def _activation(self, kind: str, others: list[np.ndarray | None], options: dict[str, Any]) -> Activation | None:
-        if _NODES.get(kind):
-            return Activation(_NODES[kind])
-        match kind:
-            case "LeakyRelu":
-                return Activation("leaky_relu", (float(options.get("alpha", 0.01)),))
-            case "Elu":
-                return Activation("elu", (float(options.get("alpha", 1.0)),))
-            case "HardSigmoid":
-                slope, offset = float(options.get("alpha", 0.2)), float(options.get("beta", 0.5))
-                sixth = abs(slope - 1 / 6) < 1e-7  # torch exports the float32 nearest to 1/6
-                return Activation("hardsigmoid", (1 / 6 if sixth else slope, offset))
-            case "Softplus":
-                return Activation("softplus", (1.0, 1e300))  # ONNX has no threshold
-            case "Gelu":
-                form = options.get("approximate", b"none")
-                return Activation("gelu" if form in (b"none", "none") else "gelu_tanh")
-            case "Clip":
-                low, high = ([*others, None, None])[:2]
-                low = options.get("min", low)
-                high = options.get("max", high)
-                if low is None or high is None:
-                    return Activation("relu") if high is None and low is not None and float(low) == 0 else None
-                return Activation("hardtanh", (float(low), float(high)))
-        return None
+        def option(position: int, name: str, default: Any) -> Any:
+            value = options.get(name, default)
+            if kind == "Clip" and name not in options:
+                value = others[position] if position < len(others) else None
+            if name == "alpha" and kind == "HardSigmoid" and abs(float(value or 0.0) - 1 / 6) < 1e-7:
+                return 1 / 6  # torch exports the float32 nearest to 1/6
+            return value.decode() if isinstance(value, bytes) else value
+
+        found = read_spelling([entry for entry in _SPELLINGS if entry[1].call == kind], option)
+        if found is None and kind == "Clip" and option(1, "max", None) is None and option(0, "min", None) == 0:
+            return Activation("relu")
+        return found

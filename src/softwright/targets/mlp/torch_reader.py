@@ -18,80 +18,33 @@ from torch import fx, nn
 from torch.nn import functional
 
 from softwright.errors import Faults, InvalidInput
-from softwright.targets.mlp.activations import Activation
+from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 
-KNOWN = (
-    "Linear, ReLU, LeakyReLU, Hardtanh, ReLU6, Hardsigmoid, SiLU, Sigmoid, Tanh, GELU, Softplus, ELU, Mish, GLU, "
-    "Identity and Dropout (in eval mode)"
-)
-_PLAIN: dict[Any, str] = {
-    **dict.fromkeys((torch.relu, torch.relu_, functional.relu, "relu", "relu_"), "relu"),
-    **dict.fromkeys((torch.sigmoid, functional.sigmoid, "sigmoid"), "sigmoid"),
-    **dict.fromkeys((torch.tanh, functional.tanh, "tanh"), "tanh"),
-    functional.silu: "silu",
-    functional.mish: "mish",
-    functional.hardsigmoid: "hardsigmoid",
-}
+_SPELLINGS = spellings("torch")
+_CLASSES = [entry for entry in _SPELLINGS if isinstance(entry[1].call, type)]
+_NAMES = [spelling.call.__name__ for row, spelling in _CLASSES if row.name != "identity"]
+KNOWN = f"Linear, {', '.join(dict.fromkeys(_NAMES))}, GLU, Identity and Dropout (in eval mode)"
 _DROPOUTS = (nn.Dropout, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 
 def activation_of(layer: nn.Module | Callable[..., Any]) -> Activation | None:
     """The activation that a module or a plain function is; None if it is none that is known."""
-    match layer:
-        case nn.ReLU():
-            return Activation("relu")
-        case nn.LeakyReLU():
-            return Activation("leaky_relu", (float(layer.negative_slope),))
-        case nn.Hardtanh():  # ReLU6 is one
-            return Activation("hardtanh", (float(layer.min_val), float(layer.max_val)))
-        case nn.Hardsigmoid():
-            return Activation("hardsigmoid")
-        case nn.Sigmoid():
-            return Activation("sigmoid")
-        case nn.Tanh():
-            return Activation("tanh")
-        case nn.SiLU():
-            return Activation("silu")
-        case nn.Mish():
-            return Activation("mish")
-        case nn.GELU():
-            return Activation("gelu" if layer.approximate == "none" else "gelu_tanh")
-        case nn.Softplus():
-            return Activation("softplus", (float(layer.beta), float(layer.threshold)))
-        case nn.ELU():
-            return Activation("elu", (float(layer.alpha),))
-        case nn.Identity():
-            return Activation("identity")
-    if isinstance(layer, nn.Module):
-        return None
-    if layer in _PLAIN:
-        return Activation(_PLAIN[layer])
-    return _functional(layer, (), {})
+    if not isinstance(layer, nn.Module):
+        return _functional(layer, (), {})
+    # A class or an object with a forward of its own may compute anything.
+    own = "forward" in vars(layer)
+    found = [] if own else [entry for entry in _CLASSES if type(layer).forward is entry[1].call.forward]
+    return read_spelling(found, lambda position, name, default: getattr(layer, name))
 
 
 def _functional(function: Any, rest: tuple[Any, ...], named: dict[str, Any]) -> Activation | None:
     """A functional activation with its options."""
 
-    def option(position: int, name: str, default: float) -> float:
-        return float(rest[position] if len(rest) > position else named.get(name, default))
+    def option(position: int, name: str, default: Any) -> Any:
+        return rest[position] if len(rest) > position else named.get(name, default)
 
-    if function in _PLAIN:
-        return Activation(_PLAIN[function])
-    if function is functional.gelu:
-        form = rest[0] if rest else named.get("approximate", "none")
-        return Activation("gelu" if form == "none" else "gelu_tanh")
-    if function is functional.leaky_relu:
-        return Activation("leaky_relu", (option(0, "negative_slope", 0.01),))
-    if function is functional.hardtanh:
-        return Activation("hardtanh", (option(0, "min_val", -1.0), option(1, "max_val", 1.0)))
-    if function is functional.relu6:
-        return Activation("hardtanh", (0.0, 6.0))
-    if function is functional.elu:
-        return Activation("elu", (option(0, "alpha", 1.0),))
-    if function is functional.softplus:
-        return Activation("softplus", (option(0, "beta", 1.0), option(1, "threshold", 20.0)))
-    return None
+    return read_spelling([entry for entry in _SPELLINGS if entry[1].call == function], option)
 
 
 @dataclass
