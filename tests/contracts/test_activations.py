@@ -42,7 +42,14 @@ VARIANTS = [
 ]  # fmt: skip
 _ROWS = pytest.mark.parametrize("row", ACTIVATIONS.values(), ids=list(ACTIVATIONS))
 _EACH = pytest.mark.parametrize("activation", VARIANTS, ids=str)
-OPTIONAL = {"parameters", "torch", "onnx", "tokens", "slip", "shapes", "rate", "base", "smooth"} | {"jump", "flat", "fault"}
+NEEDED = ("name", "function", "formula", "family", "slope", "span")
+
+
+def kinks(activation: Activation) -> list[float]:
+    """Where the function bends or jumps, as far as the row says so."""
+    found = [0.0, *(place for place in activation.row.flat(*activation.parameters) if math.isfinite(place))]
+    if activation.row.jump is not None:
+        found.append(activation.row.jump(*activation.parameters)[0])
     return [place for place in found if abs(place) < 1e4]
 
 
@@ -60,9 +67,9 @@ def places(activation: Activation, reach: float, seed: int = 0) -> np.ndarray:
 
 def lacks(row: ActivationRow) -> Iterator[str]:
     """The fields that a row should have and has not."""
-    for field in fields(row):
-        if field.name not in OPTIONAL and not getattr(row, field.name):
-            yield f"{row.name} lacks {field.name}"
+    for name in NEEDED:
+        if not getattr(row, name):
+            yield f"{row.name} lacks {name}"
     if row.family not in FAMILIES:
         yield f"{row.name}: family {row.family!r} has no rounding analysis"
     if row.family == "fitted" and not row.shapes:
@@ -86,7 +93,7 @@ def test_no_field_is_missing(row: ActivationRow) -> None:
 def test_a_missing_field_is_named() -> None:
     good = ACTIVATIONS["leaky_relu"]
     values = {field.name: getattr(good, field.name) for field in fields(good)}
-    for name in ("function", "formula", "family", "slope", "span"):
+    for name in NEEDED:
         with pytest.raises(TypeError, match=name):
             ActivationRow(**{key: value for key, value in values.items() if key != name})
     assert list(lacks(ActivationRow(**{**values, "tokens": None}))) == ["leaky_relu is gate and lacks tokens"]
