@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.targets import Expression, parse
-from softwright.targets.formula.affine import is_affine, is_piecewise_affine
+from softwright.targets.formula.affine import is_affine
 from softwright.targets.formula.definedness import UndefinedSearch
 from softwright.targets.formula.nodes import Node
 from softwright.targets.formula.tape import Tape
@@ -245,24 +245,6 @@ def test_kinks() -> None:
 )
 def test_affine_forms(text: str, form: tuple[dict[str, float], float] | None) -> None:
     assert is_affine(parse(text)[0]) == form
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("x - 2*y", True),
-        ("max(0, x - 1)*2 + abs(y)/3 - min(x, abs(y))", True),
-        ("sin(1)*abs(x)", True),
-        ("abs(x)*abs(y)", False),
-        ("where(x < 0, x, y)", False),
-        ("sign(x)", False),
-        ("abs(x*y)", False),
-        ("1/abs(x)", False),
-        ("max(x**2, 0)", False),
-    ],
-)
-def test_piecewise_affine(text: str, answer: bool) -> None:
-    assert is_piecewise_affine(parse(text)[0]) is answer
 
 
 def test_a_report_says_whether_it_is_certain_and_a_box_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwright.targets import Expression
-from softwright.targets.formula.interval_functions import RULES
+from softwright.targets.formula.functions import OPERATIONS, RULES
 from softwright.targets.formula.intervals import Interval, literal
-from softwright.targets.formula.nodes import OPERATIONS, Constant, Node
+from softwright.targets.formula.nodes import Constant, Node
 from tests.targets.trees import UnknownValueError, number, reference, trees
 
 ends = st.one_of(

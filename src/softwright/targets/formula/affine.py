@@ -1,4 +1,4 @@
-"""Which formulas are affine, or piecewise affine: those need no approximation, one gated head holds them exactly.
+"""Which formulas are affine: those need no approximation.
 
 `is_affine` folds exactly in rational arithmetic (0.1*x + 0.2*x has the coefficient 0.3, rounded once at the end);
 irrational constants enter as their float64 neighbours. It follows the form of the formula and does not search for
@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from softwright.targets.formula.nodes import Constant, Node, Number, Operation, Variable
+from softwright.targets.formula.nodes import CONSTANT_VALUES, Constant, Node, Number, Variable
 from softwright.targets.formula.tape import Tape
-from softwright.targets.formula.values import CONSTANT_VALUES, fold_constants
+from softwright.targets.formula.values import fold_constants
 
 _LARGEST_EXACT_POWER = 16  # higher powers of constants are rounded to float64 before they go on
 _LONGEST_EXACT = 4096  # bits; longer fractions are rounded too, so that time stays bounded
@@ -48,27 +48,6 @@ def is_affine(node: Node) -> tuple[dict[str, float], float] | None:
         return {name: float(value) for name, value in form.coefficients.items()}, float(form.constant)
     except OverflowError:  # a coefficient beyond float64
         return None
-
-
-def is_piecewise_affine(node: Node) -> bool:
-    """Whether the node is made of affine nodes by -, +, scaling by constants, abs, min and max only.
-
-    `where` and `sign` may jump, so they do not count even if both branches are affine.
-    """
-    tape = Tape((node,))
-    forms = _forms(tape)
-    piecewise: list[bool] = []
-    for index, (step, arguments) in enumerate(tape.steps):
-        fits = forms[index] is not None
-        if not fits and isinstance(step, Operation):
-            if step.name in ("neg", "add", "sub", "abs", "min", "max"):
-                fits = all(piecewise[a] for a in arguments)
-            elif step.name == "mul":
-                fits = all(piecewise[a] for a in arguments) and any(tape.constant[a] for a in arguments)
-            elif step.name == "div":
-                fits = piecewise[arguments[0]] and tape.constant[arguments[1]]
-        piecewise.append(fits)
-    return piecewise[-1]
 
 
 def _forms(tape: Tape) -> list[_Form | None]:

@@ -21,6 +21,7 @@ import numpy as np
 from softwright.domain import Box
 from softwright.targets.formula.enclosure import REASONS, Suspect, constant_intervals, enclose
 from softwright.targets.formula.formatting import format_node
+from softwright.targets.formula.functions import ELEMENTARY
 from softwright.targets.formula.intervals import Interval
 from softwright.targets.formula.nodes import Node, Operation, Variable
 from softwright.targets.formula.tape import Tape
@@ -39,14 +40,18 @@ _REMEDY = "shrink the box to stay away from there, or guard it with where(condit
 # Whether an operation is outside its domain, at points where all its arguments are numbers.
 _OUTSIDE: dict[str, Callable[..., np.ndarray]] = {
     "div": lambda a, b: b == 0.0,
-    "log": lambda a: a <= 0.0,
-    "sqrt": lambda a: a < 0.0,
-    "asin": lambda a: np.abs(a) > 1.0,
-    "acos": lambda a: np.abs(a) > 1.0,
     "pow": lambda a, b: ((a < 0.0) & (b != np.rint(b))) | ((a == 0.0) & (b < 0.0)),
+    **{name: row.outside for name, row in ELEMENTARY.items() if row.outside is not None},
 }
 # Operations whose values grow without bound where they are undefined.
-_POLES = frozenset({"div", "log", "pow", "tan"})
+_POLES = frozenset({"div", "pow"} | {name for name, row in ELEMENTARY.items() if row.pole})
+# ... and what of their arguments changes its sign there.
+_VANISHING: dict[str, Callable[..., Node]] = {
+    "div": lambda a, b: b,
+    "pow": lambda a, b: a,
+    **{name: row.vanishing for name, row in ELEMENTARY.items() if row.vanishing is not None},
+}
+_JUMPS = frozenset({"where"} | {name for name, row in ELEMENTARY.items() if row.jump})
 
 
 class Undefined(NamedTuple):
@@ -239,11 +244,10 @@ class UndefinedSearch:
 
     def _sign_change(self, node: Operation, lower: np.ndarray, upper: np.ndarray) -> int | None:
         """A box at two of whose corners the divisor provably has opposite signs, and on which it is continuous."""
-        if node.name == "log":
+        if node.name not in _VANISHING:
             return None
-        divisor = {"div": node.arguments[-1], "pow": node.arguments[0]}.get(node.name, Operation("cos", node.arguments))
-        tape = Tape((divisor,))
-        if any(isinstance(s.node, Operation) and s.node.name in ("where", "sign") for s in tape.steps):
+        tape = Tape((_VANISHING[node.name](*node.arguments),))
+        if any(isinstance(s.node, Operation) and s.node.name in _JUMPS for s in tape.steps):
             return None
         # Boxes of a few floats are too small for interval arithmetic to tell a sign; look a little further out.
         around = _NEAR * (self.upper - self.lower)

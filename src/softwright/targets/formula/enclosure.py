@@ -7,19 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softwright.targets.formula.interval_functions import RULES
+from softwright.targets.formula.functions import ELEMENTARY, RULES
 from softwright.targets.formula.intervals import Interval, literal
 from softwright.targets.formula.nodes import Node, Operation, Variable
 from softwright.targets.formula.tape import Tape
 
 REASONS: dict[str, str] = {
     "div": "division by zero",
-    "log": "logarithm of a number that is not positive",
-    "sqrt": "square root of a negative number",
-    "tan": "pole of the tangent",
-    "asin": "arcsine of a number outside [-1, 1]",
-    "acos": "arccosine of a number outside [-1, 1]",
     "pow": "negative number to a power that is no integer, or zero to a negative power",
+    **{name: row.reason for name, row in ELEMENTARY.items() if row.reason},
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from softwright.targets.formula.definedness import Undefined, UndefinedSearch
 from softwright.targets.formula.derivative import differentiate
 from softwright.targets.formula.enclosure import Enclosure, Suspect, constant_intervals, enclose
 from softwright.targets.formula.formatting import format_node
+from softwright.targets.formula.functions import ELEMENTARY
 from softwright.targets.formula.intervals import Interval
 from softwright.targets.formula.nodes import Node, Operation
 from softwright.targets.formula.parser import parse
@@ -30,13 +31,39 @@ from softwright.targets.target import Target
 class Kink:
     """A set on which a formula may not be smooth: where `expression` is zero.
 
-    `kind` is the operation it comes from ('abs', 'min', 'max', 'sign', 'where'); `jump` says that the value itself, and
-    not only the slope, may break there.
+    `kind` is the operation it comes from ('abs', 'min', 'where', ...); `jump` says that the value itself, and not only
+    the slope, may break there.
     """
 
     kind: str
     expression: Expression
     jump: bool
+
+
+def _borders(condition: Node, *branches: Node) -> list[Node]:
+    """Left minus right side of every comparison of a condition."""
+    found: list[Node] = []
+    pending = [condition]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Operation) and node.name in ("and", "or"):
+            pending += reversed(node.arguments)
+        elif isinstance(node, Operation):
+            found.append(Operation("sub", node.arguments))
+    return found
+
+
+# Operation -> the expressions whose zeros hold its breaks of smoothness.
+_BREAKS: dict[str, Callable[..., list[Node]]] = {
+    **dict.fromkeys(("min", "max"), lambda a, b: [Operation("sub", (a, b))]),
+    "where": _borders,
+    **{
+        name: (lambda *arguments, kink=row.kink: [kink(*arguments)])
+        for name, row in ELEMENTARY.items()
+        if row.kink is not None
+    },
+}
+_CORNERS = frozenset({"min", "max"} | {name for name, row in ELEMENTARY.items() if not row.jump})
 
 
 class Expression(Target):
@@ -167,18 +194,16 @@ class Expression(Target):
         return UndefinedSearch(self._tape, self._folded, self._constant_intervals, self.names, box).run()
 
     def kinks(self) -> list[Kink]:
-        """The places where smoothness may break: one `Kink` for each distinct abs, min, max, sign and where."""
+        """The places where smoothness may break: one `Kink` for each distinct abs, min, max, sign, where, ..."""
         found: dict[tuple[str, str], Kink] = {}
         for step in self._tape.steps:
-            node = step.node
-            if not isinstance(node, Operation) or node.name not in ("abs", "min", "max", "sign", "where"):
+            if not isinstance(step.node, Operation) or step.node.name not in _BREAKS:
                 continue
-            first = node.arguments[0]
-            sides = first.arguments if node.name == "where" and isinstance(first, Operation) else node.arguments
-            zero = sides[0] if len(sides) == 1 else Operation("sub", sides)
-            if variables_of((zero,)):  # the kink of a constant is nowhere
-                kink = Kink(node.name, Expression.from_nodes([zero], self.names), node.name in ("sign", "where"))
-                found[kink.kind, kink.expression.text] = kink
+            jump = step.node.name not in _CORNERS
+            for zero in _BREAKS[step.node.name](*step.node.arguments):
+                if variables_of((zero,)):  # the kink of a constant is nowhere
+                    kink = Kink(step.node.name, Expression.from_nodes([zero], self.names), jump)
+                    found[kink.kind, kink.expression.text] = kink
         return list(found.values())
 
     def describe(self) -> dict[str, Any]:

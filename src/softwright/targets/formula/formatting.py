@@ -6,9 +6,11 @@ from softwright.targets.formula.nodes import Node, Number, Operation
 from softwright.targets.formula.tape import Tape
 
 # How tightly each form binds; `NEGATION` sits between products and powers, so -x**2 is -(x**2) and -x*y is (-x)*y.
-COMPARISON, SUM, PRODUCT, NEGATION, POWER, ATOM = range(6)
+OR, AND, COMPARISON, SUM, PRODUCT, NEGATION, POWER, ATOM = range(8)
 
 BINDING: dict[str, int] = {
+    "or": OR,
+    "and": AND,
     "less": COMPARISON,
     "less_equal": COMPARISON,
     "add": SUM,
@@ -18,7 +20,17 @@ BINDING: dict[str, int] = {
     "neg": NEGATION,
     "pow": POWER,
 }
-_SYMBOL = {"less": " < ", "less_equal": " <= ", "add": " + ", "sub": " - ", "mul": "*", "div": "/", "pow": "**"}
+_SYMBOL = {
+    "or": " or ",
+    "and": " and ",
+    "less": " < ",
+    "less_equal": " <= ",
+    "add": " + ",
+    "sub": " - ",
+    "mul": "*",
+    "div": "/",
+    "pow": "**",
+}
 
 
 def format_node(node: Node) -> str:

@@ -1,8 +1,10 @@
-"""Interval rules of the elementary functions, of comparisons and of choices; `RULES` has one for every operation.
+"""Makers of interval rules for functions, and the rules of comparisons and choices.
 
-Increasing functions map ends to ends. sin and cos take their ends' values unless an extremum lies between the ends, tan
-unless a pole does; whether one does is decided on the safe side with a margin for the rounding of the division by the
-period. Comparisons give [0, 0], [1, 1] or [0, 1]: false, true or both.
+Monotone functions map ends to ends; functions with one lowest point take it in where the interval may hold it; waves
+(sin, cos) take their ends' values unless an extremum lies between the ends, tan and cot unless a pole does. Whether one
+does is decided on the safe side with a margin for the rounding of the division by the period. What is left is enclosed
+by its value at the middle and the largest slope there is. Comparisons give [0, 0], [1, 1] or [0, 1]: false, true or
+both.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
 
 from softwright.targets.formula.intervals import (
     ULPS,
@@ -24,67 +25,77 @@ from softwright.targets.formula.intervals import (
     mul,
     neg,
     power,
-    sqrt,
-    step_down,
-    step_up,
     sub,
     widen,
 )
 
-_HALF_PI_UP = math.nextafter(math.pi / 2, math.inf)  # math.pi/2 lies below the number
-_PI_UP = math.nextafter(math.pi, math.inf)
+HALF_PI_UP = math.nextafter(math.pi / 2, math.inf)  # math.pi/2 lies below the number
+PI_UP = math.nextafter(math.pi, math.inf)
+WHOLE = (-math.inf, math.inf)
 _FAR = 2.0**30  # beyond, periods are no longer counted reliably in float64
 _NEAR = 0.5  # within, no argument reduction happens and the relative accuracy holds
 _REDUCTION = 2.0**-50  # assumed absolute accuracy of sin and cos after argument reduction
 
+Values = Callable[[np.ndarray], np.ndarray]
 
-def _increasing(function: Callable[[np.ndarray], np.ndarray], least: float, most: float) -> Rule:
-    """Rule of an increasing function whose values lie between `least` and `most`."""
+
+def increasing(
+    function: Values,
+    least: float = -math.inf,
+    most: float = math.inf,
+    domain: tuple[float, float] = WHOLE,
+    reached: bool = True,
+    steps: int = ULPS,
+) -> Rule:
+    """Rule of an increasing function with values between `least` and `most`.
+
+    `reached` says whether finite ends of the domain belong to it, `steps` how many floats off the library may be.
+    """
+    low_end, high_end = domain
 
     def rule(a: Interval) -> Ruled:
-        lower, upper = widen(function(a.lower), function(a.upper))
-        return Interval(np.maximum(lower, least), np.minimum(upper, most)), None
+        if domain == WHOLE:
+            lower, upper = widen(function(a.lower), function(a.upper), steps)
+            return Interval(np.maximum(lower, least), np.minimum(upper, most)), None
+        below, beyond = (np.less, np.greater) if reached else (np.less_equal, np.greater_equal)
+        low_out, high_out = _out(a.lower, below, low_end), _out(a.upper, beyond, high_end)
+        ends = (np.clip(end, low_end, high_end) for end in a)
+        lower, upper = widen(*(function(end) for end in ends), steps)
+        lower, upper = np.maximum(lower, least), np.minimum(upper, most)
+        if not reached:  # the value at the end itself is a limit: the bound is what there is
+            lower, upper = np.where(low_out, least, lower), np.where(high_out, most, upper)
+        nowhere = _out(a.upper, below, low_end) | _out(a.lower, beyond, high_end)
+        return Interval(np.where(nowhere, -np.inf, lower), np.where(nowhere, np.inf, upper)), low_out | high_out
 
     return rule
 
 
-def _cosh(a: Interval) -> Ruled:
-    size = absolute(a)[0]
-    lower, upper = widen(np.cosh(size.lower), np.cosh(size.upper))
-    return Interval(np.maximum(lower, 1.0), upper), None
+def _out(ends: np.ndarray, relation: np.ufunc, border: float) -> np.ndarray:
+    """Where the ends lie beyond the border; an infinite border is none."""
+    return relation(ends, border) if math.isfinite(border) else np.zeros(np.shape(ends), dtype=bool)
 
 
-def _log(a: Interval) -> Ruled:
-    lower = np.where(a.lower > 0.0, step_down(np.log(np.maximum(a.lower, 0.0)), ULPS), -np.inf)
-    upper = np.where(a.upper > 0.0, step_up(np.log(np.maximum(a.upper, 0.0)), ULPS), np.inf)
-    return Interval(lower, upper), a.lower <= 0.0
+def decreasing(rule: Rule) -> Rule:
+    """The rule of x -> f(-x) from that of f."""
+    return lambda a: rule(Interval(-a.upper, -a.lower))
 
 
-def _asin(a: Interval) -> Ruled:
-    lower, upper = widen(np.arcsin(np.clip(a.lower, -1.0, 1.0)), np.arcsin(np.clip(a.upper, -1.0, 1.0)))
-    return Interval(np.maximum(lower, -_HALF_PI_UP), np.minimum(upper, _HALF_PI_UP)), _outside_unit(a)
-
-
-def _acos(a: Interval) -> Ruled:
-    lower, upper = widen(np.arccos(np.clip(a.upper, -1.0, 1.0)), np.arccos(np.clip(a.lower, -1.0, 1.0)))
-    return Interval(np.maximum(lower, 0.0), np.minimum(upper, _PI_UP)), _outside_unit(a)
-
-
-def _outside_unit(a: Interval) -> np.ndarray:
-    return (a.lower < -1.0) | (a.upper > 1.0)
+def even(rule: Rule) -> Rule:
+    """The rule of x -> f(|x|) from that of f."""
+    return lambda a: rule(absolute(a)[0])
 
 
 # Periodic functions -----------------------------------------------------------------------------------------------
 
 
-def _may_hold(a: Interval, offset: float, period: float) -> np.ndarray:
+def may_hold(a: Interval, offset: float, period: float) -> np.ndarray:
     """Where offset + k*period may lie within the interval for some integer k."""
     low, high = (a.lower - offset) / period, (a.upper - offset) / period
     margin = 1e-15 * (2.0 + np.abs(low) + np.abs(high))  # a dozen roundings of the larger end
     return np.floor(high + margin) >= np.ceil(low - margin)
 
 
-def _wave(function: Callable[[np.ndarray], np.ndarray], top: float, bottom: float) -> Rule:
+def wave(function: Values, top: float, bottom: float) -> Rule:
     """Rule of sin or cos, whose value is 1 at top + 2 k pi and -1 at bottom + 2 k pi."""
 
     def rule(a: Interval) -> Ruled:
@@ -93,21 +104,21 @@ def _wave(function: Callable[[np.ndarray], np.ndarray], top: float, bottom: floa
         ends = [function(end) for end in tame]
         slack = np.where(np.maximum(np.abs(tame.lower), np.abs(tame.upper)) > _NEAR, _REDUCTION, 0.0)
         lower, upper = widen(np.minimum(*ends) - slack, np.maximum(*ends) + slack)
-        lower = np.where(far | _may_hold(tame, bottom, 2 * math.pi), -1.0, np.maximum(lower, -1.0))
-        upper = np.where(far | _may_hold(tame, top, 2 * math.pi), 1.0, np.minimum(upper, 1.0))
+        lower = np.where(far | may_hold(tame, bottom, 2 * math.pi), -1.0, np.maximum(lower, -1.0))
+        upper = np.where(far | may_hold(tame, top, 2 * math.pi), 1.0, np.minimum(upper, 1.0))
         return Interval(lower, upper), None
 
     return rule
 
 
-def _tan(a: Interval) -> Ruled:
+def tan(a: Interval) -> Ruled:
     far = ~((np.abs(a.lower) < _FAR) & (np.abs(a.upper) < _FAR))
     tame = Interval(np.where(far, 0.0, a.lower), np.where(far, 0.0, a.upper))
     low, high = np.tan(tame.lower), np.tan(tame.upper)
     # An error r of the reduced argument becomes (1 + tan^2) r in the value.
     low_slack = np.where(np.abs(tame.lower) > _NEAR, _REDUCTION * (1.0 + low * low), 0.0)
     high_slack = np.where(np.abs(tame.upper) > _NEAR, _REDUCTION * (1.0 + high * high), 0.0)
-    pole = far | _may_hold(tame, math.pi / 2, math.pi)
+    pole = far | may_hold(tame, math.pi / 2, math.pi)
     lower, upper = widen(low - low_slack, high + high_slack)
     return Interval(np.where(pole, -np.inf, lower), np.where(pole, np.inf, upper)), pole
 
@@ -121,10 +132,6 @@ def _minimum(a: Interval, b: Interval) -> Ruled:
 
 def _maximum(a: Interval, b: Interval) -> Ruled:
     return Interval(np.maximum(a.lower, b.lower), np.maximum(a.upper, b.upper)), None
-
-
-def _sign(a: Interval) -> Ruled:
-    return Interval(np.sign(a.lower), np.sign(a.upper)), None
 
 
 def _less(a: Interval, b: Interval) -> Ruled:
@@ -142,31 +149,18 @@ def _where(condition: Interval, a: Interval, b: Interval) -> Ruled:
     return Interval(lower, upper), None
 
 
-RULES: dict[str, Rule] = {
+STRUCTURAL: dict[str, Rule] = {
     "neg": neg,
     "add": add,
     "sub": sub,
     "mul": mul,
     "div": div,
     "pow": power,
-    "sin": _wave(np.sin, math.pi / 2, -math.pi / 2),
-    "cos": _wave(np.cos, 0.0, math.pi),
-    "tan": _tan,
-    "asin": _asin,
-    "acos": _acos,
-    "atan": _increasing(np.arctan, -_HALF_PI_UP, _HALF_PI_UP),
-    "sinh": _increasing(np.sinh, -math.inf, math.inf),
-    "cosh": _cosh,
-    "tanh": _increasing(np.tanh, -1.0, 1.0),
-    "exp": _increasing(np.exp, 0.0, math.inf),
-    "log": _log,
-    "sqrt": sqrt,
-    "abs": absolute,
-    "sign": _sign,
-    "erf": _increasing(special.erf, -1.0, 1.0),
     "min": _minimum,
     "max": _maximum,
     "less": _less,
     "less_equal": _less_equal,
+    "and": _minimum,
+    "or": _maximum,
     "where": _where,
 }

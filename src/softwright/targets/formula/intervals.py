@@ -24,8 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softwright.targets.formula.nodes import Constant, Number
-from softwright.targets.formula.values import CONSTANT_VALUES
+from softwright.targets.formula.nodes import CONSTANT_VALUES, Constant, Number
 
 ULPS = 4
 

@@ -7,38 +7,11 @@ new meaning never touches the parser.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-# name -> number of arguments. `less` and `less_equal` stand only as the first argument of `where`.
-OPERATIONS: dict[str, int] = {
-    "neg": 1,
-    "add": 2,
-    "sub": 2,
-    "mul": 2,
-    "div": 2,
-    "pow": 2,
-    "sin": 1,
-    "cos": 1,
-    "tan": 1,
-    "asin": 1,
-    "acos": 1,
-    "atan": 1,
-    "sinh": 1,
-    "cosh": 1,
-    "tanh": 1,
-    "exp": 1,
-    "log": 1,
-    "sqrt": 1,
-    "abs": 1,
-    "sign": 1,
-    "erf": 1,
-    "min": 2,
-    "max": 2,
-    "less": 2,
-    "less_equal": 2,
-    "where": 3,
-}
-CONSTANTS: tuple[str, ...] = ("pi", "e")
+CONSTANT_VALUES: dict[str, float] = {"pi": math.pi, "e": math.e}
+CONSTANTS: tuple[str, ...] = tuple(CONSTANT_VALUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +36,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`name` is a key of OPERATIONS; `arguments` has as many entries as that key says."""
+    """`name` is a key of `functions.OPERATIONS`; `arguments` has as many entries as that key says."""
 
     name: str
     arguments: tuple[Node, ...]

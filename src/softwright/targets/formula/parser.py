@@ -27,7 +27,8 @@ import numpy as np
 from softwright.targets.formula.balance import balance_chains, fold_halves
 from softwright.targets.formula.enclosure import constant_intervals
 from softwright.targets.formula.formatting import BINDING, COMPARISON, NEGATION, POWER, PRODUCT, SUM, format_node
-from softwright.targets.formula.nodes import CONSTANTS, OPERATIONS, Constant, Node, Number, Operation, Variable
+from softwright.targets.formula.functions import OPERATIONS
+from softwright.targets.formula.nodes import CONSTANTS, Constant, Node, Number, Operation, Variable
 from softwright.targets.formula.tape import Tape
 from softwright.targets.formula.tokens import LONGEST_TEXT, FormulaFaults, Token, tokenize
 from softwright.targets.formula.values import fold_constants

@@ -6,18 +6,16 @@ without variables are folded once in float64, so that float32 networks see corre
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from scipy import special
 
-from softwright.targets.formula.nodes import Constant, Node, Number, Variable
+from softwright.targets.formula.functions import ELEMENTARY
+from softwright.targets.formula.nodes import CONSTANT_VALUES, Constant, Node, Number, Variable
 from softwright.targets.formula.tape import Tape
-
-CONSTANT_VALUES: dict[str, float] = {"pi": math.pi, "e": math.e}
 
 Array = Any  # float64 array or scalar; boolean for comparisons. NumPy's own stubs do not unify the two.
 
@@ -37,58 +35,36 @@ NUMPY_RULES: dict[str, Callable[..., Array]] = {
     "mul": np.multiply,
     "div": np.divide,
     "pow": _power,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
-    "sign": np.sign,
-    "erf": special.erf,
     "min": np.minimum,
     "max": np.maximum,
     "less": np.less,
     "less_equal": np.less_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
     "where": np.where,
+    **{name: row.numpy for name, row in ELEMENTARY.items()},
 }
 
-# A folded constant stays a Python float beside tensors; these torch functions take tensors only.
-_TENSORS_ONLY = frozenset({"min", "max", "less", "less_equal", "where"})
+# A folded constant stays a Python float beside tensors; only these are operators of Python, the rest takes tensors.
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "neg": operator.neg,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "pow": operator.pow,
+}
 
 TORCH_RULES: dict[str, Callable[..., torch.Tensor]] = {
-    "neg": torch.neg,
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "pow": lambda a, b: a**b,
-    "sin": torch.sin,
-    "cos": torch.cos,
-    "tan": torch.tan,
-    "asin": torch.asin,
-    "acos": torch.acos,
-    "atan": torch.atan,
-    "sinh": torch.sinh,
-    "cosh": torch.cosh,
-    "tanh": torch.tanh,
-    "exp": torch.exp,
-    "log": torch.log,
-    "sqrt": torch.sqrt,
-    "abs": torch.abs,
-    "sign": torch.sign,
-    "erf": torch.erf,
+    **_OPERATORS,
     "min": torch.minimum,
     "max": torch.maximum,
     "less": torch.lt,
     "less_equal": torch.le,
+    "and": torch.logical_and,
+    "or": torch.logical_or,
     "where": torch.where,
+    **{name: row.torch for name, row in ELEMENTARY.items()},
 }
 
 
@@ -133,7 +109,7 @@ def torch_values(tape: Tape, folded: Mapping[int, float], columns: Mapping[str, 
             return folded[index]
         if name == "where" and isinstance(arguments[0], float):
             return as_tensor(arguments[1] if arguments[0] else arguments[2])
-        if name in _TENSORS_ONLY:
+        if name not in _OPERATORS:
             arguments = [as_tensor(a) for a in arguments]
         return TORCH_RULES[name](*arguments)
 
