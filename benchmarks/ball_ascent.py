@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat
 
-from softwright.proof.arithmetic.ball_expression import ball_below, evaluate, precision
+from softwright.proof.arithmetic.balls import ball_below, precision
 from softwright.proof.models.head_moments import ExactHead
+from softwright.targets.formula.balls import evaluate
 from softwright.targets.formula.derivative import differentiate
 from softwright.targets.formula.expression import Expression
 

@@ -43,12 +43,13 @@ from softwright.attention.network import AttentionNetwork
 from softwright.checker.verify import verify
 from softwright.domain import Box
 from softwright.fileformat import read_model, weights_sha256, write_model
-from softwright.proof.arithmetic.ball_expression import evaluate, precision
+from softwright.proof.arithmetic.balls import precision
 from softwright.proof.models.exact_heads import exact_heads, float_values
 from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.prover import certify
 from softwright.proof.search.probe import worst_points
 from softwright.result.certificate import decode_tree, encode_tree, sum_rounded_up
+from softwright.targets.formula.balls import evaluate
 from softwright.targets.formula.expression import Expression
 
 TARGETS = {

@@ -11,9 +11,10 @@ from flint import arb
 from softwright.attention.head import Head
 from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
-from softwright.proof.arithmetic.ball_expression import evaluate, precision
+from softwright.proof.arithmetic.balls import precision
 from softwright.proof.arithmetic.taylor_model import TaylorModel
 from softwright.proof.models.head_moments import ExactHead
+from softwright.targets.formula.balls import evaluate
 from softwright.targets.formula.expression import Expression
 
 

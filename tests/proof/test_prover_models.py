@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from softwright.proof.arithmetic.ball_expression import precision
+from softwright.proof.arithmetic.balls import precision
 from softwright.proof.arithmetic.bernstein import polynomial_range
 from softwright.proof.arithmetic.directed import exp_near
 from softwright.proof.arithmetic.series import basis

@@ -9,7 +9,7 @@ import torch
 from softwright.attention.head import Axis, Head
 from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
-from softwright.proof.arithmetic.ball_expression import precision
+from softwright.proof.arithmetic.balls import precision
 from softwright.proof.models.exact_heads import exact_heads, float_values
 from softwright.proof.prover import certify
 from tests.proof.prover_support import network_value

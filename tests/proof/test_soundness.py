@@ -15,7 +15,7 @@ from flint import arb
 from softwright.attention.head import Head
 from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
-from softwright.proof.arithmetic.ball_expression import precision
+from softwright.proof.arithmetic.balls import precision
 from softwright.proof.models.exact_heads import exact_heads
 from softwright.targets.formula.expression import Expression
 

@@ -12,12 +12,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from softwright.errors import InvalidInput
+from softwright.proof.arithmetic.balls import precision
 from softwright.theorems import find_theorem
 from softwright.theorems.boltzmann import bits_for, least_gap, least_separation, separation_bound
 from softwright.theorems.contextual_mapping import contexts, exact_ids, float64_collisions, largest_float64
 from softwright.theorems.hardmax import FIRST, SECOND, ids, layer, pair
 from softwright.theorems.tools.ball_network import exact_forward
-from softwright.theorems.tools.balls import precision
 from tests.theorems.theorem_checks import change, check, is_caught
 
 C1, C2, C3 = (find_theorem(label) for label in ("C1", "C2", "C3"))

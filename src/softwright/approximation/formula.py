@@ -1,4 +1,4 @@
-"""A formula read for its structure: additive terms, and kink functions in the unit frame."""
+"""A formula on a box: its terms, smooth and rough, and its kink functions in the unit frame."""
 
 from __future__ import annotations
 
@@ -10,17 +10,7 @@ from softwright.approximation.problem import Scalar, Values
 from softwright.domain import Box
 from softwright.targets import Expression
 from softwright.targets.formula.nodes import Node, Operation
-
-
-def additive_terms(node: Node, sign: int = 1) -> list[tuple[int, Node]]:
-    """The terms of a sum with their signs: a - (b + c) gives +a, -b, -c."""
-    if isinstance(node, Operation):
-        if node.name == "neg":
-            return additive_terms(node.arguments[0], -sign)
-        if node.name in ("add", "sub"):
-            left, right = node.arguments
-            return additive_terms(left, sign) + additive_terms(right, sign if node.name == "add" else -sign)
-    return [(sign, node)]
+from softwright.targets.formula.terms import additive_terms
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from flint import arb
 from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.proof.arithmetic.ball_expression import ball_below, evaluate, precision
+from softwright.proof.arithmetic.balls import ball_below, precision
 from softwright.proof.closed.max_affine import MaxAffineProof, prove_max_affine
 from softwright.proof.closed.walls import take_walls
 from softwright.proof.models.exact_heads import dtype_name
@@ -42,6 +42,7 @@ from softwright.proof.search.search import Budget, Goal, Outcome, Progress, Run,
 from softwright.proof.search.sum_prover import prove_sum, split_problem
 from softwright.result.between import Between
 from softwright.result.certificate import Part, sum_rounded_up
+from softwright.targets.formula.balls import evaluate
 from softwright.targets.formula.expression import Expression
 from softwright.targets.table import Interpolant, Table
 

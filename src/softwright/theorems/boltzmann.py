@@ -33,8 +33,9 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
+from softwright.proof.arithmetic.balls import ball_above, digits, precision
+from softwright.targets.formula.balls import Ball
 from softwright.theorems.tools.ball_network import exact_forward
-from softwright.theorems.tools.balls import Ball, above, digits, precision
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
 from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
@@ -45,7 +46,7 @@ MOST_SETS = 20_000
 def least_separation(length: int) -> float:
     """2 log n + 3, rounded up."""
     with precision(80):
-        return above(2 * arb(length).log() + 3)
+        return ball_above(2 * arb(length).log() + 3)
 
 
 def separation_bound(length: int, spread: float | Ball) -> Ball:
@@ -119,14 +120,14 @@ def _construct(values: int, length: int, jitter: float, seed: int, entries: Any)
     network = boltzmann_network(length)
     bits = bits_for(spread)
     with precision(bits):
-        bound = above(digits(separation_bound(length, spread)))
+        bound = ball_above(digits(separation_bound(length, spread)))
 
     def measure(rng: np.random.Generator, n: int) -> tuple[float, int]:
         """-log10 of the least gap over all pairs of sets, in ball arithmetic with the network's weights."""
         exact = [exact_forward(network, row[None], bits)[0][0] for row in sets]
         with precision(bits):
             gap = least_gap(exact)
-            return (math.inf if gap is None else max(0.0, above(digits(gap)))), len(sets)
+            return (math.inf if gap is None else max(0.0, ball_above(digits(gap)))), len(sets)
 
     floats = network.evaluate(sets[:, None, :])[:, 0, 0]
     lost = len(floats) - len(np.unique(floats))

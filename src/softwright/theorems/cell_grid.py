@@ -25,8 +25,8 @@ from softwright.approximation.problem import Budget, OutOfBudget, Problem
 from softwright.attention import AttentionNetwork, Axis, Head
 from softwright.domain import Box
 from softwright.errors import Faults
+from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.targets import Expression
-from softwright.theorems.tools.balls import above, precision
 from softwright.theorems.tools.cell_attention import (
     Cells,
     box_points,
@@ -128,8 +128,8 @@ def grid_construction(
     network = make(label, grid, columns)
     with precision(80):
         leaked = leak(cells, m, size, chosen)
-        bound = above(arb(omega) + leaked)
-        leaked_up = above(leaked)
+        bound = ball_above(arb(omega) + leaked)
+        leaked_up = ball_above(leaked)
 
     def target(inputs: np.ndarray) -> np.ndarray:
         return expression(grid.flat(inputs))[:, :, None]

@@ -18,8 +18,9 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults, InvalidInput
+from softwright.proof.arithmetic.balls import ball_above, digits, precision
+from softwright.targets.formula.balls import Ball
 from softwright.theorems.tools.ball_network import exact_forward
-from softwright.theorems.tools.balls import Ball, above, digits, precision
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import TheoremNetwork
 from softwright.theorems.tools.rank_one import (
@@ -94,13 +95,13 @@ def mapping_construction(
     bits = exact_bits(head)
     with precision(bits):
         # Ids are compared by their largest coordinate difference, which is at least the distance over sqrt(d).
-        bound = above(digits(head.delta() / arb(len(head.v)).sqrt()))
+        bound = ball_above(digits(head.delta() / arb(len(head.v)).sqrt()))
 
     def measure(rng: np.random.Generator, n: int) -> tuple[float, int]:
         ids = exact_ids(network, sequences, places, bits)
         with precision(bits):
             gap = least_distance(ids)
-            return (math.inf if gap is None else max(0.0, above(digits(gap)))), len(ids)
+            return (math.inf if gap is None else max(0.0, ball_above(digits(gap)))), len(ids)
 
     lost = float64_collisions(network, sequences, places)
     V = head.vocabulary

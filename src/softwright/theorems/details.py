@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softwright.proof.arithmetic.balls import digits, precision
 from softwright.report.style import BLUE, GREY, ORANGE, RED
 from softwright.theorems.contextual_mapping import exact_ids
 from softwright.theorems.tools.ball_network import exact_forward
-from softwright.theorems.tools.balls import digits, precision
 from softwright.theorems.tools.construction import Construction
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
-from softwright.theorems.tools.balls import above, precision
+from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.theorems.tools.cell_attention import Cells, check_beta, check_eps0, self_attention
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
@@ -49,13 +49,13 @@ def gaps(slopes: np.ndarray, offsets: np.ndarray, points: np.ndarray) -> tuple[n
 def beta_for(pieces: int, eps: float, margin: float) -> float:
     """log((N-1)/eps)/t, rounded up."""
     with precision(80):
-        return above((arb(pieces - 1) / arb(eps)).log() / arb(margin))
+        return ball_above((arb(pieces - 1) / arb(eps)).log() / arb(margin))
 
 
 def indicator_bound(pieces: int, beta: float, margin: float) -> float:
     """(N - 1) e^{-beta t}, rounded up."""
     with precision(80):
-        return above((pieces - 1) * (-arb(beta) * arb(margin)).exp())
+        return ball_above((pieces - 1) * (-arb(beta) * arb(margin)).exp())
 
 
 def _random_partition(pieces: int, dim: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -30,8 +30,9 @@ import torch
 from flint import arb
 
 from softwright.errors import Faults
+from softwright.proof.arithmetic.balls import ball_above, precision
+from softwright.targets.formula.balls import Ball
 from softwright.theorems.contextual_mapping import Context, contexts, exact_ids
-from softwright.theorems.tools.balls import Ball, above, precision
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import Attention, FeedForward, TheoremNetwork
 from softwright.theorems.tools.rank_one import (
@@ -237,7 +238,7 @@ def exact_recall(head: RankOne, sequences: np.ndarray, labels: np.ndarray, causa
             bends = [slopes[0], *(b - a for a, b in pairwise(slopes))]
             for j, point in enumerate(points):
                 value = sum((c * (point - t).max(arb(0)) for c, t in zip(bends, thresholds, strict=True)), arb(0))
-                worst = max(worst, above(abs(value - y[j])))
+                worst = max(worst, ball_above(abs(value - y[j])))
     return worst, bits
 
 

@@ -5,8 +5,7 @@ h(phi) is the Taylor series of h at the centre value a_0 composed with phi - a_0
 
     exp, sin, cos, sinh, cosh   D^(p+1)/(p+1)! times the largest derivative (entire functions)
     log, powers                 the binomial or logarithmic series is dominated by a geometric one with ratio D/|a_0|
-    tan, asin, acos, atan, tanh, erf
-                                Lagrange: the (p+1)-th Taylor coefficient over the whole ball a_0 +- D
+    all others                  Lagrange: the (p+1)-th Taylor coefficient over the whole ball a_0 +- D
 
 Values at a_0 come from ball arithmetic, so no accuracy of the C library is assumed. Where the series is of no use (a
 root whose argument touches zero, a box reaching over a singularity that the function does not have on the reals) but
@@ -17,23 +16,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 from flint import arb, arb_series
 
-from softwright.proof.arithmetic.ball_expression import (
-    Ball,
+from softwright.proof.arithmetic.balls import (
     ball_above,
     ball_below,
     float_enclosure,
     interval_ball,
     map_balls,
-    power_ball,
     precision,
 )
 from softwright.proof.arithmetic.directed import EXP_CEILING, EXP_ERROR, U, exp_near, exp_up, gamma, up
-from softwright.proof.arithmetic.taylor_model import TaylorModel
+from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part
+from softwright.targets.formula.balls import power_ball
+from softwright.targets.formula.functions import ELEMENTARY
 
 _SERIES_LIMIT = 0.98  # D/|a_0| above which a geometric tail is useless
 
@@ -178,23 +177,14 @@ def reciprocal(model: TaylorModel) -> TaylorModel:
     return real_power(model, -1.0)
 
 
-def _tanh_series(x: Any) -> Any:
-    return 1 - 2 / ((2 * x).exp() + 1)
-
-
-_LAGRANGE: dict[str, tuple[Callable[[Any], Any], Callable[[Ball], Ball]]] = {
-    "tan": (lambda x: x.tan(), lambda x: x.tan()),
-    "asin": (lambda x: x.asin(), lambda x: x.asin()),
-    "acos": (lambda x: x.acos(), lambda x: x.acos()),
-    "atan": (lambda x: x.atan(), lambda x: x.atan()),
-    "tanh": (_tanh_series, lambda x: x.tanh()),
-    "erf": (lambda x: x.erf(), lambda x: x.erf()),
-}
-
-
 def by_lagrange(model: TaylorModel, name: str) -> TaylorModel:
-    """tan, asin, acos, atan, tanh or erf: series by ball arithmetic, remainder by Lagrange's formula."""
-    of_series, of_ball = _LAGRANGE[name]
+    """Any function of one argument: series by ball arithmetic, remainder by Lagrange's formula.
+
+    Where that is of no use, the range: of a monotone function from its values at the ends, of any other from its ball
+    over the whole interval.
+    """
+    row = ELEMENTARY[name]
+    of_series, of_ball = row.series or row.ball, row.ball
     a0, order = model.coefficients[0], model.shape.order
     distance = model.deviation()
     distinct, back = np.unique(np.stack([a0, distance]), axis=1, return_inverse=True)
@@ -222,12 +212,12 @@ def by_lagrange(model: TaylorModel, name: str) -> TaylorModel:
     result = model.compose(series[:, back], error[:, back], tail[back])
 
     def function_range(lower: float, upper: float) -> tuple[float, float]:
-        if name in ("asin", "acos"):
-            if lower > 1.0 or upper < -1.0:
-                return -math.inf, math.inf
-            lower, upper = max(lower, -1.0), min(upper, 1.0)
-        monotone = name != "tan"  # on the whole line, where defined
-        hull = of_ball(arb(lower)).union(of_ball(arb(upper))) if monotone else of_ball(interval_ball(lower, upper))
+        low, high = row.domain
+        if lower > high or upper < low:
+            return -math.inf, math.inf
+        lower, upper = max(lower, low), min(upper, high)
+        ends = of_ball(arb(lower)).union(of_ball(arb(upper))) if row.monotone else None
+        hull = of_ball(interval_ball(lower, upper)) if ends is None else ends
         return ball_below(hull), ball_above(hull)
 
     return _with_range(model, result, ~(result.remainder < 1.0), function_range)
@@ -255,3 +245,34 @@ def _with_range(
 
 def divide(numerator: TaylorModel, denominator: TaylorModel) -> TaylorModel:
     return numerator * reciprocal(denominator)
+
+
+# Functions with a kink ---------------------------------------------------------------------------------------------
+
+
+def absolute(model: TaylorModel) -> TaylorModel:
+    return positive_part(model) + positive_part(-model)
+
+
+def sign(model: TaylorModel) -> TaylorModel:
+    lower, upper = model.range()
+    value = np.where(lower > 0.0, 1.0, np.where(upper < 0.0, -1.0, 0.0))
+    return constant(model.shape, value, np.where(value == 0.0, 1.0, 0.0))
+
+
+# Functions that have a rule of their own; all others are `by_lagrange`.
+_SHARPER: dict[str, Callable[..., TaylorModel]] = {
+    "exp": exp,
+    "sin": sin,
+    "cos": cos,
+    "sinh": sinh,
+    "cosh": cosh,
+    "log": log,
+    "sqrt": sqrt,
+    "abs": absolute,
+    "sign": sign,
+}
+TAYLOR_RULES: dict[str, Callable[..., TaylorModel]] = {
+    **{name: partial(by_lagrange, name=name) for name, row in ELEMENTARY.items() if row.kink is None},
+    **_SHARPER,
+}

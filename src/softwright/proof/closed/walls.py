@@ -30,11 +30,11 @@ from softwright.proof.search.additive import (
     part_box,
     part_residual,
     terms_of,
-    variables_in,
 )
 from softwright.proof.search.residual import Residual
 from softwright.result.certificate import Part
 from softwright.targets.formula.nodes import Node
+from softwright.targets.formula.tape import variables_of
 
 _MOST_TOKENS = 64  # of a head of gates that is tried
 _LIKE = 3.0  # a head's distance from its term, in multiples of what the gates alone cost
@@ -97,7 +97,7 @@ def _best(residual: Residual, terms: list[Term], term: int, gaps: dict[int, floa
     best: Part | None = None
     for heads in _candidates(gaps):
         inputs = set[int]().union(*(inputs_of(residual.heads[h]) for h in heads))
-        inputs |= {domain.names.index(name) for name in variables_in(terms[term].node)}
+        inputs |= {domain.names.index(name) for name in variables_of((terms[term].node,))}
         group = Group(tuple(sorted(inputs)), heads, (term,))
         proof = _proof(residual, terms, group, domain)
         if proof is not None and proof.exact <= _LIKE * sum(gaps[h] for h in heads):

@@ -19,7 +19,7 @@ from torch import nn
 
 from softwright.errors import Faults
 from softwright.proof.arithmetic import elementary
-from softwright.proof.arithmetic.ball_expression import float_enclosure, precision
+from softwright.proof.arithmetic.balls import float_enclosure, precision
 from softwright.proof.arithmetic.directed import gamma, up
 from softwright.proof.arithmetic.series import Basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part, variables

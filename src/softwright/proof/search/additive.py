@@ -20,7 +20,9 @@ from softwright.domain import Box
 from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.models.targets import FormulaModels
 from softwright.proof.search.residual import ORDERS, Residual
-from softwright.targets.formula.nodes import Node, Number, Operation, Variable
+from softwright.targets.formula.nodes import Node, Number, Operation
+from softwright.targets.formula.tape import variables_of
+from softwright.targets.formula.terms import additive_terms
 
 _ZERO = Number(0.0, "0")
 
@@ -43,31 +45,7 @@ class Group:
 
 def terms_of(nodes: tuple[Node, ...]) -> list[Term]:
     """All terms of all outputs, from left to right."""
-    found: list[Term] = []
-    for output, node in enumerate(nodes):
-        pending = [(node, True)]
-        while pending:
-            current, positive = pending.pop()
-            if isinstance(current, Operation) and current.name in ("add", "sub"):
-                left, right = current.arguments
-                pending += [(right, positive == (current.name == "add")), (left, positive)]
-            elif isinstance(current, Operation) and current.name == "neg":
-                pending.append((current.arguments[0], not positive))
-            else:
-                found.append(Term(output, positive, current))
-    return found
-
-
-def variables_in(node: Node) -> set[str]:
-    found: set[str] = set()
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, Variable):
-            found.add(current.name)
-        elif isinstance(current, Operation):
-            pending += current.arguments
-    return found
+    return [Term(o, sign > 0, term) for o, node in enumerate(nodes) for sign, term in additive_terms(node)]
 
 
 def inputs_of(head: ExactHead) -> set[int]:
@@ -88,7 +66,7 @@ def groups_of(heads: tuple[ExactHead, ...], terms: list[Term], names: tuple[str,
         return i
 
     head_inputs = [inputs_of(head) for head in heads]
-    term_inputs = [{names.index(name) for name in variables_in(term.node)} for term in terms]
+    term_inputs = [{names.index(name) for name in variables_of((term.node,))} for term in terms]
     used = sorted(set().union(*head_inputs, *term_inputs))
     for inputs in (*head_inputs, *term_inputs):
         for i in inputs:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.proof.arithmetic.ball_expression import ball_above, map_balls, precision
+from softwright.proof.arithmetic.balls import ball_above, map_balls, precision
 from softwright.proof.arithmetic.directed import U, up
 from softwright.proof.search.residual import BoxBounds, Residual
 from softwright.proof.search.search import BoxTree, Open, Progress, Run, evaluate_boxes, start_levels

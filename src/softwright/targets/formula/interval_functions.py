@@ -59,8 +59,8 @@ def increasing(
             return Interval(np.maximum(lower, least), np.minimum(upper, most)), None
         below, beyond = (np.less, np.greater) if reached else (np.less_equal, np.greater_equal)
         low_out, high_out = _out(a.lower, below, low_end), _out(a.upper, beyond, high_end)
-        ends = (np.clip(end, low_end, high_end) for end in a)
-        lower, upper = widen(*(function(end) for end in ends), steps)
+        low, high = (function(np.clip(end, low_end, high_end)) for end in a)
+        lower, upper = widen(low, high, steps)
         lower, upper = np.maximum(lower, least), np.minimum(upper, most)
         if not reached:  # the value at the end itself is a limit: the bound is what there is
             lower, upper = np.where(low_out, least, lower), np.where(high_out, most, upper)

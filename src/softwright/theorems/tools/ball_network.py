@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from softwright.theorems.tools.balls import Ball, precision
+from softwright.proof.arithmetic.balls import precision
+from softwright.targets.formula.balls import Ball
 from softwright.theorems.tools.network import Attention, FeedForward, Linear, TheoremNetwork, Tokens
 
 Matrix = list[list[Ball]]  # rows of balls

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.approximation.formula import additive_terms
 from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets import Expression
 from softwright.targets.formula.affine import is_affine
 from softwright.targets.formula.nodes import Node, Number, Operation, Variable
+from softwright.targets.formula.terms import additive_terms
 
 _RIDGE = "r"
 

@@ -36,8 +36,9 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
+from softwright.proof.arithmetic.balls import precision
+from softwright.targets.formula.balls import Ball
 from softwright.theorems.boltzmann import least_separation, separation_bound
-from softwright.theorems.tools.balls import Ball, precision
 from softwright.theorems.tools.network import Attention
 
 SCALES = ("paper", "tight")
