@@ -8,9 +8,7 @@ import numpy as np
 
 from softwright.approximation.problem import Scalar, Values
 from softwright.domain import Box
-from softwright.targets import Expression
-from softwright.targets.formula.nodes import Node, Operation
-from softwright.targets.formula.terms import additive_terms
+from softwright.targets.formula import Expression, Node, Operation, additive_terms
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,7 @@ from softwright.proof.search.search import Budget, Goal, Outcome, Progress, Run,
 from softwright.proof.search.sum_prover import prove_sum, split_problem
 from softwright.result.between import Between
 from softwright.result.certificate import Part, sum_rounded_up
-from softwright.targets.formula.balls import evaluate
-from softwright.targets.formula.expression import Expression
-from softwright.targets.table import Interpolant, Table
+from softwright.targets import Expression, Interpolant, Table, evaluate
 
 _BETWEEN_ORDERS = {1: 6, 2: 6, 3: 5}  # cells are small boxes already: low orders are enough, and quick
 _BETWEEN_SECONDS, _BETWEEN_BOXES, _BETWEEN_TIGHTNESS = 5.0, 200_000, 0.1

@@ -31,10 +31,7 @@ from softwright.proof.search.search import BoxTree, Outcome
 from softwright.proof.search.sum_prover import SumOutcome
 from softwright.result.certificate import Certificate
 from softwright.result.constructed import digest_of
-from softwright.targets.coerce import as_target
-from softwright.targets.formula.expression import Expression
-from softwright.targets.table import Interpolant, Table
-from softwright.targets.target import Target
+from softwright.targets import Expression, Interpolant, Table, Target, as_target
 from softwright.version import __version__
 
 Status = Literal["proved", "refuted", "undecided"]

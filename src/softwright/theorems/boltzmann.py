@@ -33,8 +33,7 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
-from softwright.proof.arithmetic.balls import ball_above, digits, precision
-from softwright.targets.formula.balls import Ball
+from softwright.proof.arithmetic.balls import Ball, ball_above, digits, precision
 from softwright.theorems.tools.ball_network import exact_forward
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens

@@ -30,8 +30,7 @@ import torch
 from flint import arb
 
 from softwright.errors import Faults
-from softwright.proof.arithmetic.balls import ball_above, precision
-from softwright.targets.formula.balls import Ball
+from softwright.proof.arithmetic.balls import Ball, ball_above, precision
 from softwright.theorems.contextual_mapping import Context, contexts, exact_ids
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import Attention, FeedForward, TheoremNetwork

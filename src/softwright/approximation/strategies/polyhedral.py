@@ -18,7 +18,7 @@ from scipy.special import lambertw
 from softwright.approximation.problem import Fit, Problem, probe_points
 from softwright.attention.head import Head
 from softwright.domain import Box
-from softwright.targets.formula.nodes import Constant, Node, Number, Operation, Variable
+from softwright.targets.formula import Constant, Node, Number, Operation, Variable
 
 _MOST_PIECES = 256
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 from flint import arb, ctx
 
-from softwright.targets.formula.balls import Ball
+from softwright.targets.formula import Ball
 
 
 @contextmanager

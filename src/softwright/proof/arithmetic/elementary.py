@@ -31,8 +31,7 @@ from softwright.proof.arithmetic.balls import (
 )
 from softwright.proof.arithmetic.directed import EXP_CEILING, EXP_ERROR, U, exp_near, exp_up, gamma, up
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part
-from softwright.targets.formula.balls import power_ball
-from softwright.targets.formula.functions import ELEMENTARY
+from softwright.targets.formula import ELEMENTARY, power_ball
 
 _SERIES_LIMIT = 0.98  # D/|a_0| above which a geometric tail is useless
 

@@ -31,7 +31,7 @@ from softwright.domain import Box
 from softwright.proof.arithmetic.directed import up
 from softwright.proof.arithmetic.rounding import sum_error
 from softwright.proof.models.head_moments import ExactHead
-from softwright.targets.formula.nodes import Node, Number, Operation, Variable
+from softwright.targets.formula import Node, Number, Operation, Variable
 
 Affine = tuple[Fraction, ...]  # gradient, then constant
 _MOST_PIECES = 600

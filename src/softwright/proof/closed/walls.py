@@ -33,8 +33,7 @@ from softwright.proof.search.additive import (
 )
 from softwright.proof.search.residual import Residual
 from softwright.result.certificate import Part
-from softwright.targets.formula.nodes import Node
-from softwright.targets.formula.tape import variables_of
+from softwright.targets.formula import Node, variables_of
 
 _MOST_TOKENS = 64  # of a head of gates that is tried
 _LIKE = 3.0  # a head's distance from its term, in multiples of what the gates alone cost

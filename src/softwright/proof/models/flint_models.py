@@ -13,10 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from flint import arb, arb_mat
 
-from softwright.proof.arithmetic.balls import ball_above, precision
+from softwright.proof.arithmetic.balls import Ball, ball_above, precision
 from softwright.proof.arithmetic.series import Basis
 from softwright.proof.models.head_moments import ExactHead
-from softwright.targets.formula.balls import Ball
 
 BallModel = tuple[list[Ball], Ball]  # coefficients and remainder
 

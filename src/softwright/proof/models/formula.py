@@ -24,9 +24,7 @@ from softwright.proof.arithmetic import elementary
 from softwright.proof.arithmetic.balls import float_enclosure, precision
 from softwright.proof.arithmetic.directed import up
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part
-from softwright.targets.formula.balls import constant_balls, integer_at, literals_of
-from softwright.targets.formula.nodes import Constant, Node, Variable
-from softwright.targets.formula.tape import Tape
+from softwright.targets.formula import Constant, Node, Tape, Variable, constant_balls, integer_at, literals_of
 
 
 class _Number(NamedTuple):

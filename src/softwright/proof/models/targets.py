@@ -26,11 +26,7 @@ from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, vari
 from softwright.proof.models.cells import CellModels
 from softwright.proof.models.formula import ExpressionModels
 from softwright.proof.models.mlp import MlpTarget
-from softwright.targets.formula.expression import Expression
-from softwright.targets.formula.nodes import Node
-from softwright.targets.function import Function
-from softwright.targets.table import Interpolant
-from softwright.targets.target import Target
+from softwright.targets import Expression, Function, Interpolant, Node, Target
 
 # (shape, centers (B, d), radii (B, d)) -> one model per output
 TargetModels = Callable[[Basis, np.ndarray, np.ndarray], list[TaylorModel]]

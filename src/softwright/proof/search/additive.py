@@ -20,9 +20,7 @@ from softwright.domain import Box
 from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.models.targets import FormulaModels
 from softwright.proof.search.residual import ORDERS, Residual
-from softwright.targets.formula.nodes import Node, Number, Operation
-from softwright.targets.formula.tape import variables_of
-from softwright.targets.formula.terms import additive_terms
+from softwright.targets.formula import Node, Number, Operation, additive_terms, variables_of
 
 _ZERO = Number(0.0, "0")
 

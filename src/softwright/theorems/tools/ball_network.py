@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from softwright.proof.arithmetic.balls import precision
-from softwright.targets.formula.balls import Ball
+from softwright.proof.arithmetic.balls import Ball, precision
 from softwright.theorems.tools.network import Attention, FeedForward, Linear, TheoremNetwork, Tokens
 
 Matrix = list[list[Ball]]  # rows of balls

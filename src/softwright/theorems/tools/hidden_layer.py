@@ -17,10 +17,7 @@ import numpy as np
 
 from softwright.domain import Box
 from softwright.errors import Faults
-from softwright.targets import Expression
-from softwright.targets.formula.affine import is_affine
-from softwright.targets.formula.nodes import Node, Number, Operation, Variable
-from softwright.targets.formula.terms import additive_terms
+from softwright.targets.formula import Expression, Node, Number, Operation, Variable, additive_terms, is_affine
 
 _RIDGE = "r"
 

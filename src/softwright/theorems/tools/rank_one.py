@@ -36,8 +36,7 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
-from softwright.proof.arithmetic.balls import precision
-from softwright.targets.formula.balls import Ball
+from softwright.proof.arithmetic.balls import Ball, precision
 from softwright.theorems.boltzmann import least_separation, separation_bound
 from softwright.theorems.tools.network import Attention
 
