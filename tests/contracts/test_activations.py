@@ -17,7 +17,7 @@ from flint import arb
 from torch import nn
 
 from softwright.errors import InvalidInput
-from softwright.proof.arithmetic.ball_expression import precision
+from softwright.proof.arithmetic.balls import precision
 from softwright.targets.formula.expression import Expression
 from softwright.targets.mlp.activation import Activation, spellings
 from softwright.targets.mlp.activation_row import ActivationRow, number
