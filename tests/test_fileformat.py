@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -152,21 +151,10 @@ def test_a_failing_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.
     write_model(path, TENSORS, SECTIONS)
     before = path.read_bytes()
 
-    class Broken:
-        def __enter__(self) -> Broken:
-            return self
+    def killed(handle: int) -> None:
+        raise KeyboardInterrupt  # a killed process is no ordinary exception
 
-        def __exit__(self, *_: Any) -> None:
-            return None
-
-        def write(self, content: bytes) -> None:
-            raise KeyboardInterrupt  # a killed process is no ordinary exception
-
-    def broken(handle: int, mode: str) -> Broken:
-        os.close(handle)
-        return Broken()
-
-    monkeypatch.setattr("softwright.fileformat.os.fdopen", broken)
+    monkeypatch.setattr("softwright.fileformat.os.fsync", killed)
     with pytest.raises(KeyboardInterrupt):
         write_model(path, {"a": np.zeros(1)}, SECTIONS)
     assert path.read_bytes() == before

@@ -37,6 +37,10 @@ class ForeignFile(FileFormatError):
     """A readable file, but one that softwright did not write."""
 
 
+class FileNotWritten(FileFormatError, OSError):
+    """A file could not be written (a full disk, missing rights); what stood under its name is unchanged."""
+
+
 class ToleranceNotReached(SoftwrightError):
     """The tolerance could not be met within the budget; `best` is the best result found, with its honest error."""
 

@@ -6,8 +6,10 @@
                target, plan, observed, certificate   one JSON text each, where known
 
 Nothing here imports torch, so that a checker can read a file without it; nothing here is executable, so that loading
-a file cannot run anything. Files are written under a temporary name and then renamed: a killed process leaves no half
-file.
+a file cannot run anything.
+
+`write_atomically` is how every file of the project is written, figures and tables too: under a temporary name beside
+the target, brought to the disk, then renamed. A killed process or a full disk leaves the older file as it was.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+import re
+import secrets
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from softwright.errors import FileFormatError, ForeignFile
+from softwright.errors import FileFormatError, FileNotWritten, ForeignFile
 
 SCHEMA = "1"
 _SECTIONS = ("model", "target", "plan", "observed", "certificate")
@@ -55,29 +60,110 @@ def weights_sha256(tensors: Mapping[str, np.ndarray]) -> str:
 
 def write_model(path: str | Path, tensors: Mapping[str, np.ndarray], sections: Mapping[str, Any]) -> None:
     """Write tensors and JSON sections; the file appears under its name only when it is complete."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileFormatError(f"{target}: the folder {target.parent} does not exist; create it first")
     metadata = {"softwright": SCHEMA}
     for name, section in sections.items():
         if section is not None:
             metadata[name] = json.dumps(section, allow_nan=False)  # in the order given: it is that of the variables
     content = _ordered(save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata))
-    replace_file(target, content)
+    write_atomically(path, content)
 
 
-def replace_file(path: str | Path, content: bytes) -> None:
-    """Write a file under a temporary name and rename it: it is never there by half, and an old one is not lost."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
+def writable(path: str | Path) -> Path:
+    """Where writing to `path` ends up: the target of a link, or `path` itself; refused if no file can stand there."""
+    place = Path(os.path.realpath(path))
+    if not place.parent.is_dir():
+        raise FileFormatError(f"{path}: the folder {place.parent} does not exist; create it first")
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
+        mode = place.stat().st_mode
+    except FileNotFoundError:
+        return place
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be written ({error.strerror}); choose another name") from error
+    if stat.S_ISDIR(mode):
+        raise FileFormatError(f"{path}: is a folder; give the name of a file in it")
+    if not stat.S_ISREG(mode):
+        raise FileFormatError(f"{path}: is a pipe, a device or a socket; give the name of an ordinary file")
+    return place
+
+
+def write_atomically(path: str | Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Bytes, or what a function writes into the stream it is given; `path` changes only when all of it is on the disk.
+
+    Links are followed, an older file's permissions are kept, a new file's are those that the umask leaves, and what a
+    killed process left of the same target is removed.
+    """
+    place = writable(path)
+    _remove_strays(place)
+    try:
+        stream, temporary = _temporary(place)
+    except OSError as error:
+        raise FileNotWritten(f"{path}: cannot be written ({error.strerror}); check the folder's rights") from error
+    try:
+        with stream:
+            if place.exists():
+                temporary.chmod(stat.S_IMODE(place.stat().st_mode))
+            if isinstance(content, bytes):
+                stream.write(content)
+            else:
+                content(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(place)
+        _sync_folder(place.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.filename not in (None, str(temporary)):
+            raise  # of a file that is read while this one is written
+        fault = f"cannot be written ({error.strerror or error}); what stood there is unchanged"
+        raise FileNotWritten(f"{path}: {fault}") from error
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+
+
+def _temporary(place: Path) -> tuple[BinaryIO, Path]:
+    """A new file beside `place`, locked as long as it is open: that tells it from one whose writer is gone."""
+    while True:
+        temporary = place.with_name(f"{place.name}.{secrets.token_hex(4)}.part")
+        with suppress(FileExistsError):
+            stream = os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "w+b")
+            _lock(stream)
+            if os.fstat(stream.fileno()).st_nlink:  # else another writer took it for a stray before it was locked
+                return stream, temporary
+            stream.close()
+
+
+def _remove_strays(place: Path) -> None:
+    """Remove temporary files of this target that nobody holds: their writers were killed."""
+    ours = re.compile(re.escape(place.name) + r"\.[0-9a-f]{8}\.part")
+    strays: list[Path] = []
+    with suppress(OSError):
+        strays = [entry for entry in place.parent.iterdir() if ours.fullmatch(entry.name)]
+    for stray in strays:
+        with suppress(OSError), stray.open("rb") as stream:
+            if _lock(stream):
+                stray.unlink()
+
+
+def _lock(stream: BinaryIO) -> bool:
+    """Whether nobody else holds the file, which is ours from now on. Where there are no locks, nothing is a stray."""
+    try:
+        import fcntl
+
+        fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the new name to the disk, on systems that let a folder be opened."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _ordered(content: bytes) -> bytes:

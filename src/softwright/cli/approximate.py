@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from softwright.cli.assignments import read_bounds, split_assignments
-from softwright.cli.exits import TOLERANCE_NOT_REACHED, exit_codes, print_json
-from softwright.cli.facts import as_json_facts
-from softwright.cli.screen import print_facts, spinner, warn
-from softwright.errors import Faults, FileFormatError, InvalidInput, ToleranceNotReached
+from softwright.cli.delivery import AsJson, Dtype, Explain, Output, Plot, delivery
+from softwright.cli.screen import Say
+from softwright.errors import Faults, FileFormatError, InvalidInput
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
@@ -32,7 +30,7 @@ def approximate_command(
     *,
     tol: Annotated[float, typer.Option(help="Largest allowed deviation.")] = 1e-6,
     relative: Annotated[bool, typer.Option("--relative", help="Tolerance times half the range of the target.")] = False,
-    dtype: Annotated[str, typer.Option(help="What the network runs in: float64 or float32.")] = "float64",
+    dtype: Dtype = "float64",
     strategy: Annotated[
         str, typer.Option(help="auto, spectral, affine, pieces, ridge, sum, scattered or cells.")
     ] = "auto",
@@ -51,46 +49,23 @@ def approximate_command(
     outputs: Annotated[
         str | None, typer.Option(help="Columns of the table that are values: z", show_default=False)
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the network to this file.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write a figure to this file (.png, .svg, .pdf).", show_default=False)
-    ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why this construction was chosen.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    output: Output = None,
+    plot: Plot = None,
+    explain: Explain = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compute an attention network within a tolerance of a formula or a table."""
-    with exit_codes(as_json):
-        # What can go wrong after the work is looked at before it, so that no result is lost to a missing folder.
-        for path in (output, plot):
-            if path is not None and not path.parent.is_dir():
-                raise FileFormatError(f"{path}: the folder {path.parent} does not exist; create it first")
-        if plot is not None and find_spec("matplotlib") is None:
-            raise InvalidInput("--plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-        failure: ToleranceNotReached | None = None
-        with spinner("loading", quiet=as_json) as say:
-            options: dict[str, Any] = {
-                "tol": tol,
-                "relative": relative,
-                "dtype": dtype,
-                "strategy": strategy,
-                "max_tokens": max_tokens,
-                "max_seconds": max_seconds,
-                "certify": certify,
-            }
-            try:
-                built = _build(arguments or [], table, inputs, outputs, options=options, say=say)
-            except ToleranceNotReached as error:
-                failure, built = error, error.best
-            if built is not None and output is not None:
-                built.save(output)
-            if built is not None and plot is not None:
-                say("drawing")
-                built.plot(plot)
-        _report(built, failure, {"file": output, "plot": plot}, explain, as_json)
-    if failure is not None:
-        raise typer.Exit(TOLERANCE_NOT_REACHED)
+    with delivery(output, plot, as_json, explain=explain) as deliver:
+        options: dict[str, Any] = {
+            "tol": tol,
+            "relative": relative,
+            "dtype": dtype,
+            "strategy": strategy,
+            "max_tokens": max_tokens,
+            "max_seconds": max_seconds,
+            "certify": certify,
+        }
+        deliver(_build(arguments or [], table, inputs, outputs, options=options, say=deliver.say))
 
 
 def _build(
@@ -100,7 +75,7 @@ def _build(
     outputs: str | None,
     *,
     options: dict[str, Any],
-    say: Callable[[str], None],
+    say: Say,
 ) -> Built:
     """Check the arguments together, then build."""
     from softwright.domain import Box
@@ -166,32 +141,3 @@ def _load_table(path: Path, inputs: str | None, outputs: str | None, faults: Fau
     except InvalidInput as error:
         faults.found += error.faults
         return None
-
-
-def _report(
-    built: Built | None,
-    failure: ToleranceNotReached | None,
-    files: dict[str, Path | None],
-    explain: bool,
-    as_json: bool,
-) -> None:
-    written = {kind: str(path) for kind, path in files.items() if path is not None and built is not None}
-    if as_json:
-        content: dict[str, Any] = {"ok": failure is None}
-        if failure is not None:
-            content["error"] = {
-                "kind": "tolerance not reached",
-                "message": str(failure),
-                "faults": [],
-                "exit_code": TOLERANCE_NOT_REACHED,
-            }
-        if built is not None:
-            content |= as_json_facts(built)
-        print_json(content | written)
-        return
-    if built is not None:
-        print_facts("softwright", [*built.rows(), *written.items()])
-        if explain:
-            typer.echo(built.plan.explain())
-    if failure is not None:
-        warn(f"tolerance not reached: {failure}")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.facts import as_json_facts
-from softwright.cli.screen import print_facts, shown_warnings, spinner
+from softwright.cli.delivery import AsJson, Dtype, Output, Plot, delivery
 from softwright.errors import Faults, FileFormatError, InvalidInput
 
 if TYPE_CHECKING:
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
 
     from softwright.result.built import Built
 
+Peer: TypeAlias = "tuple[str, np.ndarray, float]"  # scikit-learn's model, its coefficients and its intercept
 _SHOWN = 40  # coefficients printed before the rest is left to --json
 
 
@@ -46,49 +45,41 @@ def in_context_command(
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of the solver.", show_default=False)] = None,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")] = True,
-    dtype: Annotated[str, typer.Option(help="What the stack runs in: float64 or float32.")] = "float64",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the stack to this file.", show_default=False)
-    ] = None,
+    dtype: Dtype = "float64",
+    output: Output = None,
     predictions: Annotated[
         Path | None, typer.Option(help="Write the predictions to this .csv file.", show_default=False)
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a figure of the error by layer.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    plot: Plot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a model to the rows of a file with an attention stack, and print it beside scikit-learn's."""
-    with exit_codes(as_json), shown_warnings():
-        for path in (output, predictions, plot):
-            if path is not None and not path.parent.is_dir():
-                raise FileFormatError(f"{path}: the folder {path.parent} does not exist; create it first")
-        if plot is not None and find_spec("matplotlib") is None:
-            raise InvalidInput("--plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-        with spinner("loading", quiet=as_json) as say:
-            names, x, y = _read(data, target, inputs)
-            points = x if queries is None else _read_rows(queries, names)
-            from softwright.methods.verb import in_context
-            from softwright.threads import one_thread
+    with delivery(output, plot, as_json, others=[predictions]) as deliver:
+        names, x, y = _read(data, target, inputs)
+        points = x if queries is None else _read_rows(queries, names)
+        from softwright.methods.verb import in_context
+        from softwright.threads import one_thread
 
-            say("building the stack")
-            built = in_context(
-                method, len(names), solver=solver, penalty=penalty, condition=condition, steps=steps,
-                intercept=intercept, dtype=dtype,
-            )  # fmt: skip
-            say(f"{built.network.depth} layers of attention")
-            with one_thread():
-                answers = built(x=x, y=y, queries=points)
-                coefficients, constant = built.network.fitted(x, y)
-            peer = _scikit_learn(built, x, y)
-            if output is not None:
-                built.save(output)
-            if predictions is not None:
-                _write(predictions, names, points, answers)
-            if plot is not None:
-                say("drawing")
-                built.plot(plot)
-        files = {"file": output, "predictions": predictions, "plot": plot}
-        written = {kind: str(path) for kind, path in files.items() if path is not None}
-        _report(built, names, coefficients, float(constant), peer, points, answers, written, as_json)
+        deliver.say("building the stack")
+        built = in_context(
+            method, len(names), solver=solver, penalty=penalty, condition=condition, steps=steps,
+            intercept=intercept, dtype=dtype,
+        )  # fmt: skip
+        deliver.say(f"{built.network.depth} layers of attention")
+        with one_thread():
+            answers = built(x=x, y=y, queries=points)
+            coefficients, constant = built.network.fitted(x, y)
+        fitted = names, coefficients, float(constant)
+        peer = _scikit_learn(built, x, y)
+        difference = None if peer is None else float(abs(points @ peer[1] + peer[2] - answers).max())
+        if predictions is not None:
+            _write(predictions, names, points, answers)
+        deliver(
+            built,
+            more=_entries(*fitted, peer, difference),
+            lines=_comparison(*fitted, peer, difference),
+            written={"predictions": predictions},
+        )
 
 
 def _read(path: Path, target: str, inputs: str | None) -> tuple[list[str], np.ndarray, np.ndarray]:
@@ -133,7 +124,7 @@ def _header(path: Path) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), []) if cell.strip()]
 
 
-def _scikit_learn(built: Built, x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, float] | None:
+def _scikit_learn(built: Built, x: np.ndarray, y: np.ndarray) -> Peer | None:
     """Name, coefficients and intercept of scikit-learn's answer to the same problem, or None without it."""
     if find_spec("sklearn") is None:
         return None
@@ -171,43 +162,40 @@ def _write(path: Path, names: list[str], points: np.ndarray, answers: np.ndarray
             writer.writerow([*map(repr, row), repr(answer)])
 
 
-def _report(
-    built: Built,
-    names: list[str],
-    coefficients: np.ndarray,
-    constant: float,
-    peer: tuple[str, np.ndarray, float] | None,
-    points: np.ndarray,
-    answers: np.ndarray,
-    written: dict[str, str],
-    as_json: bool,
-) -> None:
-    difference = None if peer is None else float(abs(points @ peer[1] + peer[2] - answers).max())
-    if as_json:
-        content: dict[str, Any] = {"ok": True, **as_json_facts(built)}
-        content |= {"coefficients": dict(zip(names, coefficients.tolist(), strict=True)), "intercept": constant}
-        if peer is not None:
-            content["scikit_learn"] = {
-                "model": peer[0],
-                "coefficients": dict(zip(names, peer[1].tolist(), strict=True)),
-                "intercept": peer[2],
-                "largest_difference_of_predictions": difference,
-            }
-        print_json(content | written)
-        return
-    print_facts("softwright", [*built.rows(), *written.items()])
-    typer.echo()
+def _entries(
+    names: list[str], coefficients: np.ndarray, constant: float, peer: Peer | None, difference: float | None
+) -> dict[str, Any]:
+    """The fitted model, and scikit-learn's, for --json."""
+    content: dict[str, Any] = {
+        "coefficients": dict(zip(names, coefficients.tolist(), strict=True)),
+        "intercept": constant,
+    }
+    if peer is not None:
+        content["scikit_learn"] = {
+            "model": peer[0],
+            "coefficients": dict(zip(names, peer[1].tolist(), strict=True)),
+            "intercept": peer[2],
+            "largest_difference_of_predictions": difference,
+        }
+    return content
+
+
+def _comparison(
+    names: list[str], coefficients: np.ndarray, constant: float, peer: Peer | None, difference: float | None
+) -> list[str]:
+    """The same as lines of a table."""
     width = max(len(name) for name in [*names, "intercept", "coefficient"])
     title = "" if peer is None else f"{peer[0]:>24}"
-    typer.echo(f"{'coefficient':<{width}}{'attention':>24}{title}")
+    lines = ["", f"{'coefficient':<{width}}{'attention':>24}{title}"]
     rows = [*zip(names, coefficients.tolist(), peer[1].tolist() if peer else coefficients.tolist(), strict=True)]
     for name, own, other in [*rows[:_SHOWN], ("intercept", constant, peer[2] if peer else constant)]:
-        typer.echo(f"{name:<{width}}{own:>24.12g}" + ("" if peer is None else f"{other:>24.12g}"))
+        lines.append(f"{name:<{width}}{own:>24.12g}" + ("" if peer is None else f"{other:>24.12g}"))
     if len(rows) > _SHOWN:
-        typer.echo(f"({len(rows) - _SHOWN} more; --json prints all)")
+        lines.append(f"({len(rows) - _SHOWN} more; --json prints all)")
     if difference is not None and peer is not None:
-        typer.echo(f"largest difference between predictions of the stack and of {peer[0]}: {difference:.2g}")
+        lines.append(f"largest difference between predictions of the stack and of {peer[0]}: {difference:.2g}")
     elif find_spec("sklearn") is None:
-        typer.echo(
+        lines.append(
             "scikit-learn is not installed, so there is nothing to compare with: pip install 'softwright[sklearn]'"
         )
+    return lines

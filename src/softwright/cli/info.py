@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from softwright.cli.delivery import AsJson, ModelFile
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.facts import as_json_facts
-from softwright.cli.screen import print_facts, shown_warnings, spinner
+from softwright.cli.screen import echo, print_facts, spinner
 
 
 def info_command(
-    file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    file: ModelFile,
+    as_json: AsJson = False,
 ) -> None:
     """Show target, domain, plan, size and error of a stored network."""
     with exit_codes(as_json):
-        with spinner("loading", quiet=as_json), shown_warnings():
+        with spinner("loading", quiet=as_json):
             from softwright.fileformat import read_model
             from softwright.result.built import load
 
@@ -29,6 +26,6 @@ def info_command(
             print_json({"ok": True, "file": str(file), "weights_sha256": digest, **as_json_facts(built)})
             return
         print_facts(str(file), [*built.rows(), ("weights", f"sha256 {digest}")])
-        typer.echo(built.plan.explain())
+        echo(built.plan.explain())
         if built.certificate is not None:
-            typer.echo("certificate:\n" + textwrap.indent(str(built.certificate), "  "))
+            echo("certificate:\n" + textwrap.indent(str(built.certificate), "  "))

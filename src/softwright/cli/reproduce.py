@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from softwright.cli.delivery import AsJson
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.screen import print_facts, spinner
-from softwright.errors import InvalidInput
+from softwright.cli.screen import echo, print_facts, spinner
 
 
 def reproduce_command(
@@ -29,12 +28,13 @@ def reproduce_command(
     trained: Annotated[
         bool, typer.Option("--trained", help="Also train models of the paper's shape with the published settings.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rerun the experiments of papers A and C with constructed weights."""
     with exit_codes(as_json):
-        if find_spec("matplotlib") is None:
-            raise InvalidInput("reproduce", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
+        from softwright.report.style import check_figure
+
+        check_figure()
         from softwright.experiments.verb import PUBLISHED, reproduce
 
         with spinner("starting", quiet=as_json) as say:
@@ -44,8 +44,8 @@ def reproduce_command(
             return
         for each in done:
             print_facts(each.name, each.rows())
-            typer.echo("")
+            echo("")
         total = sum(each.seconds + each.trained_seconds for each in done)
-        typer.echo(f"{len(done)} experiment(s) in {total:.1f} s")
+        echo(f"{len(done)} experiment(s) in {total:.1f} s")
         if trained:
-            typer.echo(PUBLISHED)
+            echo(PUBLISHED)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from softwright.cli.delivery import AsJson, Output, Plot, delivery
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.facts import as_json_facts
-from softwright.cli.screen import print_facts, spinner
-from softwright.errors import Faults, FileFormatError, InvalidInput
+from softwright.cli.screen import echo, print_facts
+from softwright.errors import Faults
 
 if TYPE_CHECKING:
-    from softwright.result.built import Built
     from softwright.theorems.verb import Row
 
-SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["-h", "--help"]}
+SETTINGS: dict[str, Any] = {
+    "no_args_is_help": False,
+    "context_settings": {
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": ["-h", "--help"],
+    },
+}
 
 
 def theorem_command(
@@ -31,44 +35,29 @@ def theorem_command(
         bool, typer.Option("--proofs/--no-proofs", help="Ask softwright's own prover for its bound as well.")
     ] = True,
     sizes_help: Annotated[bool, typer.Option("--sizes", help="What the label says and the sizes it takes.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the network to this file.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write a figure to this file (.png, .svg, .pdf).", show_default=False)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    output: Output = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Build a theorem's construction: `softwright theorem A2 --heads 16`; sizes are given as --name value."""
-    with exit_codes(as_json):
-        if label is None:
-            _list(as_json)
-            return
-        for path in (output, plot):
-            if path is not None and not path.parent.is_dir():
-                raise FileFormatError(f"{path}: the folder {path.parent} does not exist; create it first")
-        if plot is not None and find_spec("matplotlib") is None:
-            raise InvalidInput("--plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
+    if label is None or sizes_help:
+        with exit_codes(as_json):
+            _describe(label, as_json)
+        return
+    with delivery(output, plot, as_json) as deliver:
         from softwright.theorems.verb import row, sweep_rows, theorem
 
         builder = theorem(label)
-        if sizes_help:
-            typer.echo(repr(builder))
-            return
         given = read_sizes(context.args, builder.options, builder.label)
-        with spinner(f"building {builder.label}", quiet=as_json) as say:
-            built = builder.build(**given)
-            say("comparing")
-            rows = [row(built.source, size="as asked", proofs=proofs)]
-            if sweep:
-                rows += sweep_rows(builder.theorem, given)
-            if output is not None:
-                built.save(output)
-            if plot is not None:
-                say("drawing")
-                built.plot(plot)
-        written = {name: str(path) for name, path in (("file", output), ("plot", plot)) if path is not None}
-        _report(built, rows, written, as_json)
+        deliver.say(f"building {builder.label}")
+        built = builder.build(**given)
+        deliver.say("comparing")
+        rows = [row(built.source, size="as asked", proofs=proofs)]
+        if sweep:
+            rows += sweep_rows(builder.theorem, given)
+        table = [vars(line) | {"softwright": {k: list(v) for k, v in line.softwright.items()}} for line in rows]
+        because = [("because", reason) for reason in built.plan.reasons]
+        deliver(built, more={"table": table}, rows=because, lines=["", *table_lines(rows)])
 
 
 def read_sizes(arguments: list[str], options: Any, label: str) -> dict[str, str]:
@@ -100,9 +89,15 @@ def read_sizes(arguments: list[str], options: Any, label: str) -> dict[str, str]
     return found
 
 
-def _list(as_json: bool) -> None:
+def _describe(label: str | None, as_json: bool) -> None:
+    """All theorems, or what one of them says and the sizes it takes."""
     from softwright.theorems import LABELS, find_theorem
 
+    if label is not None:
+        from softwright.theorems.verb import theorem
+
+        echo(repr(theorem(label)))
+        return
     found = [find_theorem(label) for label in LABELS]
     if as_json:
         print_json({"ok": True, "theorems": [{"label": t.label, "title": t.title, "paper": t.paper} for t in found]})
@@ -117,18 +112,6 @@ def _number(value: float | None) -> str:
 def _bound(line: Row) -> str:
     """The theorem's bound; with the proved rounding where that is what is seen."""
     return _number(line.bound) + (f" + {line.rounding:.2g}" if line.rounding > 1e-3 * line.bound else "")
-
-
-def _report(built: Built, rows: list[Row], written: dict[str, str], as_json: bool) -> None:
-    if as_json:
-        table = [vars(line) | {"softwright": {k: list(v) for k, v in line.softwright.items()}} for line in rows]
-        print_json({"ok": True, **as_json_facts(built), "table": table, **written})
-        return
-    print_facts(built.plan.strategy, [*built.rows(), *[("because", reason) for reason in built.plan.reasons]])
-    typer.echo("")
-    print_table(rows)
-    for name, place in written.items():
-        typer.echo(f"{name}  {place}")
 
 
 def table_of(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
@@ -153,12 +136,14 @@ def table_of(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     return header, cells
 
 
-def print_table(rows: list[Row]) -> None:
+def table_lines(rows: list[Row]) -> list[str]:
+    """The table as text, numbers right-aligned."""
     header, cells = table_of(rows)
     widths = [max(len(line[i]) for line in [header, *cells]) for i in range(len(header))]
-    for line in [header, *cells]:
-        text = "  ".join(
+    return [
+        "  ".join(
             cell.ljust(width) if i == 0 else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        typer.echo(text.rstrip())
+        ).rstrip()
+        for line in [header, *cells]
+    ]

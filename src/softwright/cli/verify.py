@@ -5,18 +5,16 @@ The checker shares no code with the prover and needs no torch, so this command s
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
+from softwright.cli.delivery import AsJson, ModelFile
 from softwright.cli.exits import CHECK_FAILED, exit_codes, print_json
-from softwright.cli.screen import spinner
+from softwright.cli.screen import echo, spinner
 
 
 def verify_command(
-    file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a line.")] = False,
+    file: ModelFile,
+    as_json: AsJson = False,
 ) -> None:
     """Re-prove the certificate in a file; VERIFIED, or what fails and where."""
     with exit_codes(as_json):
@@ -30,6 +28,6 @@ def verify_command(
             content = {"ok": verdict.verified, "file": str(file), "status": verdict.status, "reason": verdict.reason}
             print_json({**content, "boxes": verdict.boxes, "seconds": verdict.seconds})
         else:
-            typer.echo(str(verdict))
+            echo(str(verdict))
     if not verdict.verified:
         raise typer.Exit(CHECK_FAILED)

@@ -1,0 +1,152 @@
+"""What the commands that build something share: their options, and the way from a result to files and to the screen.
+
+    with delivery(output, plot, as_json, explain=explain) as deliver:
+        deliver(build(..., progress=deliver.say))
+
+What can go wrong after the work is looked at before it, so that no result is lost to a missing folder. If a tolerance is
+not reached, the best network found is delivered all the same, and the exit code says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from softwright.cli.exits import TOLERANCE_NOT_REACHED, exit_codes, print_json
+from softwright.cli.facts import as_json_facts
+from softwright.cli.screen import Say, echo, print_facts, spinner, warn
+from softwright.errors import FileFormatError, ToleranceNotReached
+
+if TYPE_CHECKING:
+    from softwright.result.built import Built
+
+
+def _dtypes(incomplete: str) -> list[str]:
+    return [name for name in ("float64", "float32") if name.startswith(incomplete)]
+
+
+ModelFile = Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write the network to this file.", show_default=False)
+]
+Plot = Annotated[
+    Path | None, typer.Option(help="Write a figure to this file (.png, .svg, .pdf).", show_default=False)
+]
+Explain = Annotated[bool, typer.Option("--explain", help="Say why this construction was chosen.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Dtype = Annotated[
+    str, typer.Option(help="What the network runs in: float64 or float32.", autocompletion=_dtypes)
+]
+
+
+class Delivery:
+    """Saves and draws a result when called with it, and reports it when all is done."""
+
+    def __init__(self, say: Say, output: Path | None, plot: Path | None, explain: bool) -> None:
+        self.say = say
+        self._output, self._plot, self._explain = output, plot, explain
+        self._built: Built | None = None
+        self._written: dict[str, str] = {}
+        self._more: dict[str, Any] = {}
+        self._rows: list[tuple[str, str]] = []
+        self._lines: list[str] = []
+
+    def __call__(
+        self,
+        built: Built,
+        *,
+        save: Callable[[Path], None] | None = None,
+        more: Mapping[str, Any] | None = None,
+        rows: Sequence[tuple[str, str]] = (),
+        lines: Sequence[str] = (),
+        written: Mapping[str, Path | None] | None = None,
+    ) -> None:
+        """Write the files. `more` are entries for --json; `rows` and `lines` stand below the facts on screen; `written`
+        are files that the command has written itself."""
+        if self._output is not None:
+            self.say("writing")
+            (save or built.save)(self._output)
+        if self._plot is not None:
+            self.say("drawing")
+            built.plot(self._plot)
+        files = {"file": self._output, **(written or {}), "plot": self._plot}
+        self._written = {kind: str(path) for kind, path in files.items() if path is not None}
+        self._built, self._more, self._rows, self._lines = built, dict(more or {}), list(rows), list(lines)
+
+    def report(self, failure: ToleranceNotReached | None, as_json: bool) -> None:
+        """Say what was built, or why not, as one JSON object or as a table."""
+        built = self._built
+        if as_json:
+            content: dict[str, Any] = {"ok": failure is None}
+            if failure is not None:
+                content["error"] = {
+                    "kind": "tolerance not reached",
+                    "message": str(failure),
+                    "faults": [],
+                    "exit_code": TOLERANCE_NOT_REACHED,
+                }
+            print_json(content | ({} if built is None else as_json_facts(built)) | self._more | self._written)
+            return
+        if built is not None:
+            print_facts("softwright", [*built.rows(), *self._rows, *self._written.items()])
+            if self._explain:
+                echo(built.plan.explain())
+        for line in self._lines:
+            echo(line)
+        if failure is not None:
+            warn(f"tolerance not reached: {failure}")
+
+
+@contextmanager
+def delivery(
+    output: Path | None,
+    plot: Path | None,
+    as_json: bool,
+    *,
+    explain: bool = False,
+    folder: bool = False,
+    others: Sequence[Path | None] = (),
+) -> Iterator[Delivery]:
+    """Exit codes, a spinner, files and report around a command that builds. With `folder`, output is a new folder;
+    `others` are files that the command will write itself."""
+    failure: ToleranceNotReached | None = None
+    with exit_codes(as_json):
+        check_outputs(None if folder else output, *others)
+        if folder and output is not None:
+            _check_new_folder(output)
+        if plot is not None:
+            check_outputs(plot)
+            from softwright.report.style import check_figure
+
+            check_figure(plot)
+        with spinner("loading", quiet=as_json) as say:
+            deliver = Delivery(say, output, plot, explain)
+            try:
+                yield deliver
+            except ToleranceNotReached as error:
+                failure = error
+                if error.best is not None:
+                    deliver(error.best)
+        deliver.report(failure, as_json)
+    if failure is not None:
+        raise typer.Exit(TOLERANCE_NOT_REACHED)
+
+
+def check_outputs(*paths: Path | None) -> None:
+    """Raise before the work if a file could not be written after it."""
+    from softwright.fileformat import writable
+
+    for path in paths:
+        if path is not None:
+            writable(path)
+
+
+def _check_new_folder(path: Path) -> None:
+    if path.exists():
+        raise FileFormatError(f"{path}: exists already; remove it or choose another name")
+    if not path.parent.is_dir():
+        raise FileFormatError(f"{path}: the folder {path.parent} does not exist; create it first")
