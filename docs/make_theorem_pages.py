@@ -15,7 +15,8 @@ from pathlib import Path
 from PIL import Image
 
 from softwright.cli.theorem import table_of
-from softwright.theorems import LABELS, Theorem, find_theorem
+from softwright.theorems import LABELS, find_theorem
+from softwright.theorems.tools.theorem import Theorem
 from softwright.theorems.verb import finish, row, sweep_rows
 
 DOCS = Path(__file__).resolve().parent

@@ -27,7 +27,7 @@ ALLOWED: dict[str, str] = {
     "targets": f"{LEAVES} fileformat",
     "attention": f"{LEAVES} targets result.constructed",
     "proof": f"{LEAVES} targets attention result",
-    "report": f"{LEAVES} result",
+    "report": f"{LEAVES} fileformat result",
     "approximation": SHARED,
     "memory": SHARED,
     "transpiler": SHARED,

@@ -20,8 +20,8 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,7 +30,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from softwright.errors import FileFormatError, FileNotWritten, ForeignFile
+from softwright.errors import FileFormatError, FileNotWritten, ForeignFile, SoftwrightError
 
 SCHEMA = "1"
 _SECTIONS = ("model", "target", "plan", "observed", "certificate")
@@ -172,6 +172,21 @@ def _ordered(content: bytes) -> bytes:
     header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     return len(header).to_bytes(8, "little") + header + content[8 + size :]
+
+
+@contextmanager
+def reading(path: str | Path, what: str, remedy: str) -> Iterator[None]:
+    """Around a library's reader: whatever it raises over a damaged or hostile file is one of our errors.
+
+    Readers of others end in exceptions of some twenty classes (of zip, zlib, tokenize, Arrow, recursion, memory ...).
+    """
+    try:
+        yield
+    except SoftwrightError:
+        raise
+    except Exception as error:
+        fault = f"{type(error).__name__}: {error}" if not str(error) or isinstance(error, LookupError) else str(error)
+        raise FileFormatError(f"{path} is not {what} ({fault}); {remedy}") from error
 
 
 def read_model(path: str | Path) -> ModelFile:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import softwright as sw
-from softwright.approximation import figure as figures
 from softwright.approximation.figure import plot_built
 from softwright.approximation.problem import Fit
+from softwright.report import style
 
 LINE = sw.Box(x=(-1, 1))
 PLANE = sw.Box(x=(-1, 1), y=(-1, 1))
@@ -73,7 +73,7 @@ def test_formats_and_missing_matplotlib(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / "f.svg").read_text().lstrip().startswith("<?xml")
     with pytest.raises(sw.InvalidInput, match="change the ending"):
         plot_built(built, tmp_path / "f.doc")
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(style, "find_spec", lambda name: None)
     with pytest.raises(sw.InvalidInput, match=r"softwright\[plot\]"):
         plot_built(built)
 

@@ -18,9 +18,10 @@ from softwright.errors import InvalidInput
 from softwright.experiments.library_sequences import library_sequences
 from softwright.experiments.verb import reproduce
 from softwright.result.closed_form import EXACT_ARITHMETIC
-from softwright.theorems import LABELS, Option, Theorem, find_theorem
+from softwright.theorems import LABELS, find_theorem
 from softwright.theorems.tools.construction import up
 from softwright.theorems.tools.network import Attention, FeedForward, Linear, Softmax, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import Option, Theorem
 from softwright.theorems.verb import row, sweep_rows
 
 SMALL = {"A1": {"points": 9, "tokens": 4, "dim": 2}, "A2": {"tokens": 5, "heads": 2, "dim": 2}}

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from softwright.theorems import Construction
+from softwright.theorems.tools.construction import Construction
 
 
 def check(made: Construction, *, seed: int = 0, n: int = 400) -> float:

@@ -4,13 +4,11 @@
     two variables    the network, with a dot where each token weighs most; the error; the softmax weights of four tokens
     more             slices through the centre of the box; a histogram of the error
 
-Matplotlib is imported when a figure is asked for, and only its object interface is used: no global state, no window.
-Colours are those of Okabe and Ito, and maps that grow evenly in lightness, so that colour-blind readers lose nothing.
+Colour maps are those that grow evenly in lightness, so that colour-blind readers lose nothing.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +16,7 @@ import numpy as np
 
 from softwright.approximation.observe import crossing_points
 from softwright.attention import Head
-from softwright.errors import InvalidInput
-from softwright.report.style import _CYCLE, _FORMATS, BLUE, GREY, RED, STYLE
+from softwright.report.style import BLUE, CYCLE, GREY, RED, figure
 from softwright.targets import Table
 
 if TYPE_CHECKING:
@@ -31,22 +28,11 @@ if TYPE_CHECKING:
 
 def plot_built(built: Built, path: str | Path | None = None) -> Figure:
     """The figure that fits the number of variables; written to `path` if given."""
-    if find_spec("matplotlib") is None:
-        raise InvalidInput("plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-    if path is not None and Path(path).suffix.lower() not in _FORMATS:
-        raise InvalidInput("plot", [f"{path}: figures are written as {', '.join(_FORMATS)}; change the ending"])
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        dim = built.network.box.dim
-        figure = Figure(figsize=(7.2, 6.6 if dim == 1 else 6.4), layout="constrained", dpi=120)
-        draw = {1: _draw_line, 2: _draw_plane}.get(dim, _draw_slices)
-        figure.suptitle(_title(built), x=0.01, ha="left", fontsize=10.5)
-        draw(figure, built)
-        if path is not None:
-            figure.savefig(path)
-    return figure
+    dim = built.network.box.dim
+    draw = {1: _draw_line, 2: _draw_plane}.get(dim, _draw_slices)
+    with figure(path, (7.2, 6.6 if dim == 1 else 6.4), _title(built)) as drawn:
+        draw(drawn, built)
+    return drawn
 
 
 def _title(built: Built) -> str:
@@ -61,9 +47,7 @@ def _title(built: Built) -> str:
     else:
         error = "error not measured"
     heads = len(built.plan.heads)
-    return f"{text}\n{heads} softmax head{'s' * (heads > 1)}, {built.network.tokens} tokens; {error}".replace(
-        "$", r"\$"
-    )
+    return f"{text}\n{heads} softmax head{'s' * (heads > 1)}, {built.network.tokens} tokens; {error}"
 
 
 def _wanted(built: Built, points: np.ndarray) -> np.ndarray | None:
@@ -101,7 +85,7 @@ def _draw_line(figure: Figure, built: Built) -> None:
     for number, (axis, head) in enumerate(zip(axes[1:-1], shown, strict=True), 1):
         weights = head.weights(t)  # (q, N)
         for j in range(min(head.tokens, 60)):
-            colour = _CYCLE[j % len(_CYCLE)]
+            colour = CYCLE[j % len(CYCLE)]
             axis.plot(x[:, 0], weights[:, j], color=colour, lw=1.2)
             axis.fill_between(x[:, 0], weights[:, j], color=colour, alpha=0.12, lw=0)
         name = f"head {number}: " if len(heads) > 1 else ""
@@ -115,9 +99,9 @@ def _draw_line(figure: Figure, built: Built) -> None:
 
 def _draw_values(axis: Axes, built: Built, x: np.ndarray) -> None:
     wanted, values = _wanted(built, x), built(x)
-    for output in range(min(built.network.outputs, len(_CYCLE))):
+    for output in range(min(built.network.outputs, len(CYCLE))):
         suffix = f" {output + 1}" if built.network.outputs > 1 else ""
-        colour = _CYCLE[output]
+        colour = CYCLE[output]
         if wanted is not None:
             axis.plot(x[:, 0], wanted[:, output], color=colour, alpha=0.3, lw=5, label=f"target{suffix}")
         elif isinstance(built.source, Table):
@@ -150,8 +134,8 @@ def _draw_line_error(axis: Axes, built: Built, x: np.ndarray) -> None:
         axis.plot(table.points[:, 0], _error_at_table(built, table), "o", ms=3, color=BLUE)
         axis.set_title("error at the points of the table, and the tolerance")
     elif errors is not None:
-        for output in range(min(errors.shape[1], len(_CYCLE))):
-            axis.plot(x[:, 0], errors[:, output], color=_CYCLE[output], lw=1)
+        for output in range(min(errors.shape[1], len(CYCLE))):
+            axis.plot(x[:, 0], errors[:, output], color=CYCLE[output], lw=1)
         axis.set_title("network minus target, and the tolerance")
     else:
         axis.set_title("the target is not stored in the file, so there is no error to draw")

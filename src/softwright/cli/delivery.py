@@ -3,8 +3,8 @@
     with delivery(output, plot, as_json, explain=explain) as deliver:
         deliver(build(..., progress=deliver.say))
 
-What can go wrong after the work is looked at before it, so that no result is lost to a missing folder. If a tolerance is
-not reached, the best network found is delivered all the same, and the exit code says so.
+What can go wrong after the work is looked at before it, so that no result is lost to a missing folder. If a tolerance
+is not reached, the best network found is delivered all the same, and the exit code says so.
 """
 
 from __future__ import annotations
@@ -33,14 +33,10 @@ ModelFile = Annotated[Path, typer.Argument(help="A file written by softwright.",
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write the network to this file.", show_default=False)
 ]
-Plot = Annotated[
-    Path | None, typer.Option(help="Write a figure to this file (.png, .svg, .pdf).", show_default=False)
-]
+Plot = Annotated[Path | None, typer.Option(help="Write a figure to this file (.png, .svg, .pdf).", show_default=False)]
 Explain = Annotated[bool, typer.Option("--explain", help="Say why this construction was chosen.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Dtype = Annotated[
-    str, typer.Option(help="What the network runs in: float64 or float32.", autocompletion=_dtypes)
-]
+Dtype = Annotated[str, typer.Option(help="What the network runs in: float64 or float32.", autocompletion=_dtypes)]
 
 
 class Delivery:

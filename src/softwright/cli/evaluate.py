@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from softwright.cli.assignments import read_point, split_assignments
-from softwright.cli.csv_rows import evaluate_csv
+from softwright.cli.delivery import AsJson, ModelFile, check_outputs
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.screen import shown_warnings, spinner, warn
+from softwright.cli.screen import spinner, warn
 from softwright.errors import Faults, InvalidInput
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def evaluate_command(
-    file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
+    file: ModelFile,
     point: Annotated[
         list[str] | None,
         typer.Argument(metavar="NAME=VALUE...", help="One value for each variable: x=0.3 y=pi/4", show_default=False),
@@ -31,7 +31,7 @@ def evaluate_command(
         Path | None, typer.Option("-o", "--output", help="With --csv: write here, not to stdout.", show_default=False)
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Points outside the box are an error.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate a stored network at a point, or at the rows of a CSV file."""
     with exit_codes(as_json):
@@ -46,7 +46,10 @@ def evaluate_command(
         for other in others:
             faults.add(f"{other!r} is not NAME=VALUE; write for example x=0.3")
         faults.raise_if_any()
-        with spinner("loading", quiet=as_json) as say, shown_warnings():
+        check_outputs(output)
+        done: Evaluation | None = None
+        with spinner("loading", quiet=as_json) as say:
+            from softwright.cli.csv_rows import Evaluation
             from softwright.result.built import load
             from softwright.result.kinds import kind_of
 
@@ -55,15 +58,17 @@ def evaluate_command(
             if command != "evaluate":
                 other = f"softwright {command}" if command else "Python: softwright.load(file).network"
                 raise InvalidInput("evaluate", [f"{file} holds a network of kind {built.kind!r}; use {other}"])
-            counts = None if csv is None else evaluate_csv(built, csv, output, strict, say)
-        if counts is None:
+            if csv is not None:
+                done = Evaluation(built, csv, strict, say)
+                done.write(output)
+        if done is None:
             _one_point(built, read_point(assigned, built.network.names, faults), faults, strict, as_json)
             return
-        rows, outside = counts
-        if outside:
-            warn(f"{outside} of {rows} points lie outside the box {built.network.box}; nothing is claimed there")
+        if done.outside:
+            box = built.network.box
+            warn(f"{done.outside} of {done.rows} points lie outside the box {box}; nothing is claimed there")
         if as_json:
-            print_json({"ok": True, "rows": rows, "outside": outside, "file": str(output)})
+            print_json({"ok": True, "rows": done.rows, "outside": done.outside, "file": str(output)})
 
 
 def _one_point(built: Built, point: dict[str, float], faults: Faults, strict: bool, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from softwright.cli.screen import echo
 from softwright.errors import FileFormatError, InvalidInput, SoftwrightError
 
 OK = 0
@@ -35,7 +36,7 @@ def _fail(code: int, kind: str, message: str, faults: list[str], as_json: bool) 
     if as_json:
         print_json({"ok": False, "error": {"kind": kind, "message": message, "faults": faults, "exit_code": code}})
     else:
-        typer.echo(f"error: {message}", err=True)
+        echo(f"error: {message}", err=True)
     raise typer.Exit(code)
 
 

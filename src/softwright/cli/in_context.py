@@ -116,12 +116,10 @@ def _read_rows(path: Path, names: list[str]) -> np.ndarray:
 
 
 def _header(path: Path) -> list[str]:
-    import csv
+    from softwright.targets.csv_files import open_csv
 
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        line = file.readline()
-    delimiter = max(",;\t", key=line.count)
-    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), []) if cell.strip()]
+    with open_csv(path) as rows:
+        return [name for name in rows.header if name]
 
 
 def _scikit_learn(built: Built, x: np.ndarray, y: np.ndarray) -> Peer | None:
@@ -153,13 +151,10 @@ def _scikit_learn(built: Built, x: np.ndarray, y: np.ndarray) -> Peer | None:
 
 
 def _write(path: Path, names: list[str], points: np.ndarray, answers: np.ndarray) -> None:
-    import csv
+    from softwright.targets.csv_files import write_csv
 
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*names, "prediction"])
-        for row, answer in zip(points.tolist(), answers.tolist(), strict=True):
-            writer.writerow([*map(repr, row), repr(answer)])
+    rows = zip(points.tolist(), answers.tolist(), strict=True)
+    write_csv(path, [[*names, "prediction"], *[[*map(repr, row), repr(answer)] for row, answer in rows]])
 
 
 def _entries(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import os
-import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from softwright.cli.delivery import AsJson, check_outputs
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.screen import shown_warnings, spinner
-from softwright.cli.text_rows import read_rows
-from softwright.errors import Faults, FileFormatError, InvalidInput
+from softwright.cli.screen import printable, spinner
+from softwright.errors import Faults, InvalidInput
 
 
 def recall_command(
@@ -36,7 +32,7 @@ def recall_command(
         str, typer.Option(help="For texts never stored: nearest, the label of the nearest, or abstain.")
     ] = "abstain",
     engine: Annotated[str, typer.Option(help="pruned, or dense: attention over all that is stored.")] = "pruned",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Recall the labels of texts from a memory."""
     with exit_codes(as_json):
@@ -45,9 +41,10 @@ def recall_command(
         faults.check(data is None or text is not None, "--from needs the column of texts; add --text COLUMN")
         faults.check(output is None or data is not None, "-o writes the rows of --from; add --from or leave -o out")
         faults.raise_if_any()
-        if output is not None and not output.parent.is_dir():
-            raise FileFormatError(f"{output}: the folder {output.parent} does not exist; create it first")
-        with spinner("loading", quiet=as_json), shown_warnings():
+        check_outputs(output)
+        with spinner("loading", quiet=as_json):
+            from softwright.cli.text_rows import read_rows
+
             asked = (
                 _asked(texts or []) if data is None else [str(x) for x in read_rows(data, [text or ""], _no_step)[0]]
             )
@@ -65,9 +62,9 @@ def recall_command(
             return
         for i, answer in enumerate(answers):
             if found.lengths is not None or found.known[i]:
-                typer.echo(str(_plain(answer)))
+                typer.echo(printable(str(_plain(answer))))
             else:
-                guess = "" if unknown == "abstain" else f"{_plain(answer)}  "
+                guess = "" if unknown == "abstain" else f"{printable(str(_plain(answer)))}  "
                 typer.echo(f"{guess}(never stored; distance {found.distance[i]:.3g} from the nearest)")
 
 
@@ -112,18 +109,11 @@ def _row(asked: str, answer: Any, found: Any, i: int) -> dict[str, Any]:
 
 
 def _write(output: Path, asked: list[str], answers: list[Any], found: Any) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=output.name, suffix=".part", dir=output.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as sink:
-            rows = csv.writer(sink)
-            rows.writerow(["text", "label", "known", "distance"])
-            for i, (x, y) in enumerate(zip(asked, answers, strict=True)):
-                known = found.lengths is not None or bool(found.known[i])
-                distance = "" if found.lengths is not None else repr(float(found.distance[i]))
-                rows.writerow([x, _plain(y), known, distance])
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(output)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sys.stdout.flush()
+    from softwright.targets.csv_files import write_csv
+
+    rows: list[list[Any]] = [["text", "label", "known", "distance"]]
+    for i, (x, y) in enumerate(zip(asked, answers, strict=True)):
+        known = found.lengths is not None or bool(found.known[i])
+        distance = "" if found.lengths is not None else repr(float(found.distance[i]))
+        rows.append([x, _plain(y), known, distance])
+    write_csv(output, rows)

@@ -11,6 +11,8 @@ from softwright.cli.delivery import AsJson
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import echo, print_facts, spinner
 
+SETTINGS = {"no_args_is_help": False}
+
 
 def reproduce_command(
     names: Annotated[

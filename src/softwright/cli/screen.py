@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import typer
 
-Say = Callable[[str], None]
+from softwright.progress import Say, reporting
 
 # All of C0 and C1 but the tab, marks that turn the direction of writing, line separators, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -42,20 +42,14 @@ def spinner(first_message: str, quiet: bool) -> Iterator[Say]:
     It is shown on stderr, only on a terminal, and not at all if `quiet`; results on stdout stay clean either way. What
     the library warns of meanwhile (a voided certificate, say) follows as plain lines, without a place in its source.
     """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        if quiet or not console.is_terminal:
-            yield lambda message: None
-        else:
-            columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-            with Progress(*columns, console=console, transient=True) as progress:
-                task = progress.add_task(first_message, total=None)
-                yield lambda message: progress.update(task, description=escape(printable(message)))
+        # The inner one makes messages printable, those too that the library reports by itself.
+        with (
+            reporting(False if quiet else None, first_message, patience=0.0) as show,
+            reporting(lambda message: show(printable(message))) as say,
+        ):
+            yield say
     for warning in caught:
         warn(str(warning.message))
 

@@ -8,8 +8,9 @@ import typer
 
 from softwright.cli.delivery import AsJson, Output, Plot, delivery
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.screen import echo, print_facts
+from softwright.cli.screen import print_facts
 from softwright.errors import Faults
+from softwright.theorems import LABELS, find_theorem, labels_in_words
 
 if TYPE_CHECKING:
     from softwright.theorems.verb import Row
@@ -24,10 +25,15 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+def _labels(incomplete: str) -> list[str]:
+    return [label for label in LABELS if label.startswith(incomplete.upper())]
+
+
 def theorem_command(
     context: typer.Context,
     label: Annotated[
-        str | None, typer.Argument(help="A1 to A6, B1 to B4, C1 to C6; none lists them all.", show_default=False)
+        str | None,
+        typer.Argument(help=f"{labels_in_words()}; none lists them all.", autocompletion=_labels, show_default=False),
     ] = None,
     *,
     sweep: Annotated[bool, typer.Option("--sweep", help="One row for each size of the theorem's own sweep.")] = False,
@@ -91,12 +97,10 @@ def read_sizes(arguments: list[str], options: Any, label: str) -> dict[str, str]
 
 def _describe(label: str | None, as_json: bool) -> None:
     """All theorems, or what one of them says and the sizes it takes."""
-    from softwright.theorems import LABELS, find_theorem
-
     if label is not None:
         from softwright.theorems.verb import theorem
 
-        echo(repr(theorem(label)))
+        typer.echo(repr(theorem(label)))
         return
     found = [find_theorem(label) for label in LABELS]
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.report.style import BLUE, GREY, ORANGE, STYLE
+from softwright.report.style import BLUE, GREY, ORANGE, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,19 +23,14 @@ _AXES = {
 
 def draw(name: str, rows: Rows, path: Path) -> Figure:
     """The figure of an experiment, written to `path`."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 3.4), layout="constrained", dpi=120)
+    with figure(path, (7.2, 3.4)) as drawn:
         if name == "heatmap":
-            _maps(figure, rows)
+            _maps(drawn, rows)
         elif name == "memory":
-            _memory(figure, rows)
+            _memory(drawn, rows)
         else:
-            _errors(figure, rows, *_AXES[name])
-        figure.savefig(path)
-    return figure
+            _errors(drawn, rows, *_AXES[name])
+    return drawn
 
 
 def _errors(figure: Figure, rows: Rows, column: str, label: str, title: str) -> None:

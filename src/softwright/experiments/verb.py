@@ -15,7 +15,6 @@ settings (`trained.py`), to the same figures.
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,8 +28,10 @@ from softwright.errors import Faults
 from softwright.experiments import figure as reproduce_figure
 from softwright.experiments.library_sequences import library_sequences
 from softwright.experiments.trained import RELU_SEQUENCES, train_clip, train_sequences
-from softwright.theorems import Construction, find_theorem
+from softwright.targets.csv_files import write_csv
+from softwright.theorems import find_theorem
 from softwright.theorems.interpolation_head import RADIUS
+from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import Attention
 from softwright.threads import one_thread
 
@@ -97,10 +98,7 @@ def _run(name: str, folder: Path, trained: bool, say: Say) -> Experiment:
     rows, summary = _EXPERIMENTS[name](clock)
     table, picture = folder / f"{name}.csv", folder / f"{name}.png"
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    with table.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, columns)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(table, [columns, *[[row.get(column, "") for column in columns] for row in rows]])
     reproduce_figure.draw(name, rows, picture)
     seconds = time.monotonic() - started - clock.seconds
     return Experiment(name, str(table), str(picture), seconds, clock.seconds, summary)

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 
 from numpy.lib.format import write_array
 
-from softwright.fileformat import replace_file
+from softwright.fileformat import write_atomically
 from softwright.result.built import Built
 from softwright.result.constructed import tensors_of
 from softwright.result.kinds import KINDS
@@ -35,7 +35,7 @@ class NumpyFile:
             for name, array in tensors_of(built.network).items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                     write_array(entry, array, allow_pickle=False)
-        replace_file(path, content.getvalue())
+        write_atomically(path, content.getvalue())
 
 
 EXPORTER = NumpyFile()

@@ -6,15 +6,13 @@ the ids themselves.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.errors import InvalidInput
 from softwright.memory.readouts import SoftmaxLookup
-from softwright.report.style import BLUE, GREEN, GREY, ORANGE, RED, STYLE
+from softwright.report.style import BLUE, CYCLE, GREEN, GREY, RED, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,39 +20,26 @@ if TYPE_CHECKING:
 
     from softwright.result.built import Built
 
-_CYCLE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#8A7A00")
 _SHOWN = 4000
-_FORMATS = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
 
 
 def plot_memory(built: Built, path: str | Path | None = None) -> Figure:
     """Ids on a line, gaps against rounding, weights of neighbouring keys; written to `path` if given."""
-    if find_spec("matplotlib") is None:
-        raise InvalidInput("plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-    if path is not None and Path(path).suffix.lower() not in _FORMATS:
-        raise InvalidInput("plot", [f"{path}: figures are written as {', '.join(_FORMATS)}; change the ending"])
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 6.2), layout="constrained", dpi=120)
-        figure.suptitle(_title(built), x=0.01, ha="left", fontsize=10.5)
-        top, middle, bottom = figure.subplots(3, 1, height_ratios=[1.0, 1.3, 1.5])
+    with figure(path, (7.2, 6.2), _title(built)) as drawn:
+        top, middle, bottom = drawn.subplots(3, 1, height_ratios=[1.0, 1.3, 1.5])
         keys = built.network.readout.keys.double().numpy()
         line, values = _projected(keys), built.network.readout.values.double().numpy()[:, 0]
         _draw_ids(top, built, line, values)
         _draw_gaps(middle, built, keys)
         _draw_weights(bottom, built, keys, line)
-        if path is not None:
-            figure.savefig(path)
-    return figure
+    return drawn
 
 
 def _title(built: Built) -> str:
     proved = (
         "not proved" if built.certificate is None else f"margin {built.certificate.quantities['margin']:.2g}, proved"
     )
-    name = str(built.target.get("name", "memory")).replace("$", r"\$")
+    name = str(built.target.get("name", "memory"))
     return f"{name}\none softmax head of rank {built.network.rank}, {built.network.stored} ids; {proved}"
 
 
@@ -74,7 +59,7 @@ def _draw_ids(axes: Axes, built: Built, line: np.ndarray, values: np.ndarray) ->
     some = _sample(len(line))
     lift = np.random.default_rng(0).uniform(-1, 1, len(some)) if len(some) > 60 else np.zeros(len(some))
     if built.network.classes is not None:
-        colour: Any = [_CYCLE[int(v) % len(_CYCLE)] for v in values[some]]
+        colour: Any = [CYCLE[int(v) % len(CYCLE)] for v in values[some]]
         axes.scatter(line[some], lift, s=10 if len(some) > 200 else 26, c=colour, lw=0)
     else:
         axes.scatter(line[some], lift, s=10 if len(some) > 200 else 26, c=values[some], cmap="viridis", lw=0)
@@ -123,7 +108,7 @@ def _draw_weights(axes: Axes, built: Built, keys: np.ndarray, line: np.ndarray) 
     else:
         weights = _relu_weights(readout, path[:, 0], chosen)
     for j in range(len(chosen)):
-        axes.plot(where, weights[:, j], color=_CYCLE[j % len(_CYCLE)], lw=1.4)
+        axes.plot(where, weights[:, j], color=CYCLE[j % len(CYCLE)], lw=1.4)
     axes.set_xticks(range(len(chosen)), [f"id {int(i)}" for i in chosen])
     axes.set_ylabel("weight")
     axes.tick_params(axis="x", colors=GREY)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from softwright.errors import InvalidInput
 from softwright.methods.network import InContextStack
 from softwright.methods.reference import random_design, reference
-from softwright.report.style import BLUE, GREEN, GREY, ORANGE, RED, STYLE
+from softwright.report.style import BLUE, CYCLE, GREY, ORANGE, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,25 +39,14 @@ def error_by_layer(
 
 def plot_in_context(built: Built, path: str | Path | None = None) -> Figure:
     """Error by layer on a random design, and predictions against the exact solution; written to `path` if given."""
-    if find_spec("matplotlib") is None:
-        raise InvalidInput("plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     stack = built.network
     x, y = random_design(stack.settings["method"], stack.features, _ROWS + _QUERIES, _SEED)
     layers, errors = error_by_layer(stack, x[:_ROWS], y[:_ROWS], x[_ROWS:])
     given = stack.evaluate(x=x[:_ROWS], y=y[:_ROWS], queries=x[_ROWS:], check=False)
     w, b = reference(x[:_ROWS], y[:_ROWS], stack.settings)
-    with rc_context(STYLE):
-        figure = Figure(figsize=(8.0, 3.4), layout="constrained", dpi=120)
-        left, right = figure.subplots(1, 2, width_ratios=(1.6, 1))
-        figure.suptitle(
-            f"{stack.settings['method']} by {stack.settings['solver']}, {stack.depth} layers of softmax attention",
-            x=0.01,
-            ha="left",
-            fontsize=10.5,
-        )
+    title = f"{stack.settings['method']} by {stack.settings['solver']}, {stack.depth} layers of softmax attention"
+    with figure(path, (8.0, 3.4), title) as drawn:
+        left, right = drawn.subplots(1, 2, width_ratios=(1.6, 1))
         left.semilogy(
             layers, np.maximum(errors, 1e-17), color=BLUE, lw=1.3, marker="o" if len(layers) < 80 else "", ms=3
         )
@@ -82,21 +69,14 @@ def plot_in_context(built: Built, path: str | Path | None = None) -> Figure:
         right.set_xlabel("exact solution")
         right.set_ylabel("stack")
         right.set_title(f"{_QUERIES} queries, {_ROWS} observations")
-        if path is not None:
-            figure.savefig(path)
-    return figure
+    return drawn
 
 
 def plot_methods(stacks: Sequence[tuple[str, InContextStack]], path: str | Path) -> None:
     """Error by layer of several stacks on their random designs, in one picture."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 3.8), layout="constrained", dpi=110)
-        axis = figure.subplots()
-        colours = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9", "#8A7A00")
-        for (name, stack), colour in zip(stacks, colours, strict=False):
+    with figure(path, (7.2, 3.8)) as drawn:
+        axis = drawn.subplots()
+        for (name, stack), colour in zip(stacks, CYCLE, strict=False):
             x, y = random_design(stack.settings["method"], stack.features, _ROWS + _QUERIES, _SEED)
             layers, errors = error_by_layer(stack, x[:_ROWS], y[:_ROWS], x[_ROWS:])
             axis.semilogy(layers, np.maximum(errors, 1e-16), color=colour, lw=1.3, label=name)
@@ -104,4 +84,3 @@ def plot_methods(stacks: Sequence[tuple[str, InContextStack]], path: str | Path)
         axis.set_ylabel("largest error of a prediction")
         axis.set_title(f"distance to the exact solution, {_ROWS} observations")
         axis.legend()
-        figure.savefig(path)

@@ -5,20 +5,18 @@
     parts            one panel for each summand of an additive proof, leaves coloured by depth
 
 How much of the bound is used is sampled: the colour shows why a box had to be small, it is no part of the proof.
-Matplotlib is imported when a figure is asked for, through its object interface only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.errors import InvalidInput
-from softwright.report.style import STYLE
+from softwright.errors import Faults, InvalidInput
+from softwright.report.style import check_figure, figure
 from softwright.result.certificate import Certificate, leaf_boxes
 
 if TYPE_CHECKING:
@@ -38,20 +36,13 @@ Residual = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> largest |netwo
 def proof_figure(subject: Built | Certificate, path: str | Path | None = None) -> Figure:
     """The proof behind a certificate; of a `Built`, with the error below. Written to `path` if given."""
     certificate, residual = _read(subject)
-    _check(certificate)
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        figure = Figure(figsize=(7.2, 6.4), layout="constrained", dpi=120)
-        figure.suptitle(_title(certificate), x=0.01, ha="left", fontsize=10.5)
+    _check(certificate, path)
+    with figure(path, (7.2, 6.4), _title(certificate)) as drawn:
         if isinstance(certificate.tree, bytes):
-            _draw_tree(figure, certificate, certificate.tree, residual)
+            _draw_tree(drawn, certificate, certificate.tree, residual)
         else:
-            _draw_parts(figure, certificate)
-        if path is not None:
-            figure.savefig(path)
-    return figure
+            _draw_parts(drawn, certificate)
+    return drawn
 
 
 def _read(subject: Any) -> tuple[Certificate, Residual | None]:
@@ -74,16 +65,17 @@ def _engine(certificate: Certificate) -> str:
     return "sdpa" if certificate.engine == "any" else certificate.engine
 
 
-def _check(certificate: Certificate) -> None:
-    faults = []
-    if find_spec("matplotlib") is None:
-        faults.append("matplotlib is missing; install it with: pip install 'softwright[plot]'")
+def _check(certificate: Certificate, path: str | Path | None) -> None:
+    faults = Faults("proof_figure")
+    try:
+        check_figure(path)
+    except InvalidInput as error:
+        faults.found += error.faults
     if certificate.tree is None:
-        faults.append(f"the proof ({certificate.method}) has no boxes to draw")
+        faults.add(f"the proof ({certificate.method}) has no boxes to draw")
     elif isinstance(certificate.tree, bytes) and len(certificate.domain) > 2:
-        faults.append(f"boxes of {len(certificate.domain)} variables cannot be drawn; only one or two can")
-    if faults:
-        raise InvalidInput("proof_figure", faults)
+        faults.add(f"boxes of {len(certificate.domain)} variables cannot be drawn; only one or two can")
+    faults.raise_if_any()
 
 
 def _title(certificate: Certificate) -> str:
@@ -91,7 +83,7 @@ def _title(certificate: Certificate) -> str:
     text = text if len(text) <= 70 else text[:67] + "..."
     norm = "sup" if certificate.p is None else f"L{certificate.p:g}"
     proved = f"{norm} error ≤ {certificate.bound:.3g} proved on {certificate.boxes} boxes, order {certificate.order}"
-    return f"{text}\n{proved}".replace("$", r"\$")
+    return f"{text}\n{proved}"
 
 
 def _draw_tree(figure: Figure, certificate: Certificate, tree: bytes, residual: Residual | None) -> None:

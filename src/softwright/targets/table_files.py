@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import difflib
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
 from softwright.errors import Faults, FileFormatError, InvalidInput
+from softwright.fileformat import reading
+from softwright.targets.csv_files import CellFaults, column_places, number_in, open_csv
 
-_LISTED = 5
+_MOST_BYTES = 1 << 28  # in memory, where the file itself is small
 
 
 def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
@@ -28,111 +30,112 @@ def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
     columns = reader(path, wanted)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        fault = f"the columns have different lengths {lengths}; give one value a row in each"
+        fault = f"the columns have different lengths {lengths}; give one value per row in each"
         raise InvalidInput(subject, [fault])
     return columns
 
 
-def _check_columns(path: Path, wanted: Sequence[str], present: Sequence[str]) -> None:
-    faults = Faults(f"Table.load {path.name}")
-    for name in wanted:
-        if name not in present:
-            close = difflib.get_close_matches(name, present, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            faults.add(f"there is no column {name!r}{hint}; the columns are {', '.join(map(str, present))}")
-    faults.raise_if_any()
-
-
 def _read_csv(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
-    faults = Faults(f"Table.load {path.name}")
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header_line = file.readline()
-            delimiter = max(",;\t", key=header_line.count)
-            header = [cell.strip() for cell in next(csv.reader([header_line], delimiter=delimiter), [])]
-            if not any(header):
-                raise InvalidInput(faults.subject, ["the file is empty; its first line must name the columns"])
-            _check_columns(path, wanted, header)
-            places = [header.index(name) for name in wanted]
-            rows: list[list[float]] = []
-            unlisted = 0
-            reader = csv.reader(file, delimiter=delimiter)
-            for cells in reader:
-                if not cells:
-                    continue
-                row = [_cell(cells[place] if place < len(cells) else "") for place in places]
-                for name, place, number in zip(wanted, places, row, strict=True):
-                    if number is None and len(faults.found) < _LISTED:
-                        written = repr(cells[place]) if place < len(cells) else "missing"
-                        line = reader.line_num + 1
-                        faults.add(f"line {line}, column {name}: {written} is not a number; mend or remove the line")
-                    elif number is None:
-                        unlisted += 1
-                rows.append([0.0 if number is None else number for number in row])
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FileFormatError(f"{path} is not a CSV file in UTF-8 ({error}); save it as one") from error
-    if unlisted:
-        faults.add(f"{unlisted} more cells are not numbers")
-    faults.check(bool(rows), "the file has no rows below its header; add the data")
+    faults = CellFaults(f"Table.load {path.name}")
+    numbers: list[list[float]] = []
+    with open_csv(path) as rows:
+        if not any(rows.header):
+            raise InvalidInput(faults.subject, ["the file is empty; its first line must name the columns"])
+        places = column_places(faults.subject, wanted, rows.header)
+        for line, cells in rows:
+            row = [number_in(cells[place] if place < len(cells) else "") for place in places]
+            for name, place, number in zip(wanted, places, row, strict=True):
+                if number is None:
+                    written = repr(cells[place]) if place < len(cells) else "missing"
+                    faults.add_cell(f"line {line}, column {name}: {written} is not a number; mend or remove the line")
+            numbers.append([0.0 if number is None else number for number in row])
+    faults.close("not numbers")
+    faults.check(bool(numbers), "the file has no rows below its header; add the data")
     faults.raise_if_any()
-    array = np.array(rows, dtype=np.float64)
+    array = np.array(numbers, dtype=np.float64)
     return {name: array[:, i] for i, name in enumerate(wanted)}
 
 
-def _cell(text: str) -> float | None:
-    """The number in a cell. Python also reads 1_000 as a number, which no other reader of CSV files does."""
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
-
-
 def _read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+    """Arrays of numbers. Shape and type are read before the array is, so that a small file cannot claim much memory.
+
+    A pickle in the file could run any code: arrays of objects are refused by their type, nothing is ever unpickled.
+    """
     faults = Faults(f"Table.load {path.name}")
     columns: dict[str, np.ndarray] = {}
-    try:
-        # allow_pickle stays off: a pickle in the file could run any code.
-        with np.load(path, allow_pickle=False) as archive:
-            _check_columns(path, wanted, archive.files)
-            for name in wanted:
-                columns[name] = archive[name]
-    except InvalidInput:
-        raise
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise FileFormatError(
-            f"{path} is not an .npz file of plain arrays ({error}); write it with np.savez"
-        ) from error
-    for name, column in columns.items():
-        faults.check(column.ndim == 1, f"array {name!r} has shape {column.shape}; save each column as a 1-D array")
-        faults.check(
-            column.dtype.kind in "fiub", f"array {name!r} has dtype {column.dtype}; save real numbers, such as float64"
-        )
+    with reading(path, "an .npz file of plain arrays", "write it with np.savez"), zipfile.ZipFile(path) as archive:
+        members = [name.removesuffix(".npy") for name in archive.namelist()]
+        places = column_places(faults.subject, wanted, members)
+        for name, place in zip(wanted, places, strict=True):
+            with archive.open(archive.infolist()[place]) as stream:
+                shape, dtype = _npy_header(stream)
+                fault = f"array {name!r} has shape {shape}; save each column as a 1-D array"
+                good = faults.check(len(shape) == 1, fault)
+                fault = f"array {name!r} has dtype {dtype}; save real numbers, such as float64"
+                if not faults.check(dtype.kind in "fiub", fault) or not good:
+                    continue
+                _check_size(path, 8 * shape[0] * len(wanted))
+                data = stream.read(shape[0] * dtype.itemsize)
+                if len(data) != shape[0] * dtype.itemsize or stream.read(1):
+                    raise ValueError(f"the array {name!r} does not hold the {shape[0]} numbers that it claims")
+                columns[name] = np.frombuffer(data, dtype).astype(np.float64)
     faults.raise_if_any()
-    return {name: column.astype(np.float64) for name, column in columns.items()}
+    return columns
+
+
+def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array, from the head of its .npy file."""
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, _, dtype = headers[np.lib.format.read_magic(stream)](stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are never read")
+    if min(shape, default=0) < 0:
+        raise ValueError(f"an array claims the shape {shape}")
+    return shape, dtype
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Refuse what would take more memory than any honest file of this size: compressed zeros grow a thousandfold."""
+    own = path.stat().st_size
+    most = max(_MOST_BYTES, 8 * own)
+    if size > most:
+        claim = f"claims {size / 2**20:.0f} MB of data in a file of {own / 2**20:.1f} MB"
+        raise FileFormatError(f"{path}: {claim}; at most {most / 2**20:.0f} MB are read: split it, or save it as .csv")
 
 
 def _read_parquet(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
     faults = Faults(f"Table.load {path.name}")
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
+    with open_parquet(path, faults.subject, wanted) as file:
+        arrow = import_module("pyarrow")
+        for name in wanted:
+            kind = file.schema_arrow.field(name).type
+            is_number = arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind)
+            faults.check(is_number, f"column {name!r} has the type {kind}; store real numbers")
+        faults.raise_if_any()
+        for batch in file.iter_batches(columns=list(wanted)):
+            for name in wanted:
+                column = batch.column(name).to_numpy(zero_copy_only=False)  # a null becomes nan and is reported later
+                parts[name].append(np.asarray(column, dtype=np.float64))
+    return {name: np.concatenate([np.zeros(0), *column]) for name, column in parts.items()}
+
+
+@contextmanager
+def open_parquet(path: Path, subject: str, wanted: Sequence[str], cell: int = 8) -> Iterator[Any]:
+    """A `pyarrow.parquet.ParquetFile` with the wanted columns; what is wrong with it, then or later, is our error.
+
+    `cell` is the number of bytes that a value takes in memory: a repeated value takes next to none in the file.
+    """
     try:
         parquet = import_module("pyarrow.parquet")
-        arrow = import_module("pyarrow")
     except ImportError as error:
         fault = "reading .parquet needs pyarrow; install it with: pip install 'softwright[table]'"
-        raise InvalidInput(faults.subject, [fault]) from error
-    try:
-        _check_columns(path, wanted, parquet.read_schema(path).names)
-        table = parquet.read_table(path, columns=list(wanted))
-    except arrow.ArrowInvalid as error:
-        raise FileFormatError(f"{path} is not a Parquet file ({error}); write it again") from error
-    columns: dict[str, np.ndarray] = {}
-    for name in wanted:
-        column = table.column(name)
-        kind = column.type
-        is_number = arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind)
-        if faults.check(is_number, f"column {name!r} has the type {kind}; store real numbers"):
-            columns[name] = np.asarray(column.to_numpy(), dtype=np.float64)  # a null becomes nan and is reported later
-    faults.raise_if_any()
-    return columns
+        raise InvalidInput(subject, [fault]) from error
+    with reading(path, "a Parquet file", "write it again"), parquet.ParquetFile(path) as file:
+        column_places(subject, wanted, file.schema_arrow.names)
+        groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
+        _check_size(path, max(file.metadata.num_rows * len(wanted) * cell, *groups, 0))
+        yield file
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str]], dict[str, np.ndarray]]] = {

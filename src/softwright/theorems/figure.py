@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softwright.errors import InvalidInput
-from softwright.report.style import _FORMATS, BLUE, GREY, ORANGE, RED, STYLE
+from softwright.report.style import BLUE, GREY, ORANGE, RED, figure
+from softwright.theorems import find_theorem
 from softwright.theorems.tools.construction import Construction
-from softwright.theorems.tools.theorem import Theorem, find_theorem
+from softwright.theorems.tools.theorem import Theorem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,25 +45,14 @@ _DETAILS = {
 
 def plot_theorem(built: Built, path: str | Path | None = None) -> Figure:
     """The figure of a theorem's construction; written to `path` if given."""
-    if find_spec("matplotlib") is None:
-        raise InvalidInput("plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-    if path is not None and Path(path).suffix.lower() not in _FORMATS:
-        raise InvalidInput("plot", [f"{path}: figures are written as {', '.join(_FORMATS)}; change the ending"])
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     stated = find_theorem(built.target["label"])
     made = built.source if isinstance(built.source, Construction) else _made_again(stated, built.target["sizes"])
-    with rc_context(STYLE):
-        figure = Figure(figsize=(8.4, 3.6), layout="constrained", dpi=120)
-        figure.suptitle(_title(stated, made), x=0.01, ha="left", fontsize=10)
-        left, right = figure.subplots(1, 2)
+    with figure(path, (8.4, 3.6), _title(stated, made)) as drawn:
+        left, right = drawn.subplots(1, 2)
         draw_sweep(left, stated, made)
         place = _DETAILS.get(stated.label)
         (_named(place) if place else draw_errors)(right, made)
-        if path is not None:
-            figure.savefig(path)
-    return figure
+    return drawn
 
 
 def _named(place: str) -> Any:
@@ -78,7 +67,7 @@ def _made_again(stated: Theorem, sizes: dict[str, Any]) -> Construction:
 
 def _title(stated: Theorem, made: Construction) -> str:
     sizes = ", ".join(f"{name} {value}" for name, value in made.sizes.items() if not isinstance(value, list | dict))
-    return f"{stated.label}: {stated.title}\n{sizes}".replace("$", r"\$")
+    return f"{stated.label}: {stated.title}\n{sizes}"
 
 
 def draw_sweep(axes: Axes, stated: Theorem, made: Construction) -> None:

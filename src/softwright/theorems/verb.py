@@ -24,8 +24,9 @@ from softwright.result.built import Built
 from softwright.result.closed_form import EXACT_ARITHMETIC, ClosedForm
 from softwright.result.observed import Observed
 from softwright.result.plan import Plan
+from softwright.theorems import find_theorem
 from softwright.theorems.tools.construction import Construction, up
-from softwright.theorems.tools.theorem import Option, Theorem, find_theorem
+from softwright.theorems.tools.theorem import Option, Theorem
 from softwright.version import __version__
 
 _INPUTS = 200  # at how many inputs the error is sampled
@@ -74,7 +75,7 @@ class TheoremBuilder:
 
 
 def theorem(label: str) -> TheoremBuilder:
-    """A theorem of the papers by its label, A1 to A6, B1 to B4, C1 to C6; `.build(...)` makes its network."""
+    """A theorem of the papers by its label, one of `softwright.theorems.LABELS`; `.build(...)` makes its network."""
     return TheoremBuilder(find_theorem(label))
 
 

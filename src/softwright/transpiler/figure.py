@@ -7,14 +7,12 @@ Bottom: the proved error after every layer.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.errors import InvalidInput
-from softwright.report.style import BLUE, GREY, ORANGE, RED, STYLE
+from softwright.report.style import BLUE, CYCLE, GREY, RED, figure
 from softwright.transpiler.neuron_heads import NeuronHeads
 from softwright.transpiler.token_table import TokenTable
 
@@ -23,30 +21,17 @@ if TYPE_CHECKING:
 
     from softwright.result.built import Built
 
-_FORMATS = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
 _BLUNT = 4.0
-_COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", RED, "#8A7A00")
 
 
 def plot_transpiled(built: Built, path: str | Path | None = None) -> Figure:
     """The figure of a network or module that `transpile` returned; written to `path` if given."""
-    if find_spec("matplotlib") is None:
-        raise InvalidInput("plot", ["matplotlib is missing; install it with: pip install 'softwright[plot]'"])
-    if path is not None and Path(path).suffix.lower() not in _FORMATS:
-        raise InvalidInput("plot", [f"{path}: figures are written as {', '.join(_FORMATS)}; change the ending"])
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     kinds = _kinds(built)[:3]
-    with rc_context(STYLE):
-        figure = Figure(figsize=(3.1 * max(len(kinds), 2), 6.4), layout="constrained", dpi=120)
-        figure.suptitle(_title(built), x=0.01, ha="left", fontsize=10.5)
-        halves: Any = figure.subfigures(2, 1, height_ratios=[2.4, 1.0])
+    with figure(path, (3.1 * max(len(kinds), 2), 6.4), _title(built)) as drawn:
+        halves: Any = drawn.subfigures(2, 1, height_ratios=[2.4, 1.0])
         _draw_heads(halves[0], kinds)
         _draw_layers(halves[1].subplots(), built)
-        if path is not None:
-            figure.savefig(path)
-    return figure
+    return drawn
 
 
 def _kinds(built: Built) -> list[tuple[str, TokenTable]]:
@@ -65,7 +50,7 @@ def _title(built: Built) -> str:
     error = f"proved error ≤ {bound.bound:.2g}" if bound is not None else f"observed error {built.observed_error:.2g}"
     text = str(built.target.get("text", "network"))
     text = text if len(text) <= 60 else text[:57] + "..."
-    return f"{text}\n{built.network.heads} heads, one a neuron; {error}".replace("$", r"\$")
+    return f"{text}\n{built.network.heads} heads, one per neuron; {error}"
 
 
 def blunted(table: TokenTable) -> tuple[TokenTable, bool]:
@@ -91,7 +76,7 @@ def draw_head(axes: Any, name: str, table: TokenTable) -> None:
     top.legend(loc="upper left")
     weights = shown.weights(s)  # (n, p)
     for j in range(table.tokens):
-        colour = _COLOURS[j % len(_COLOURS)]
+        colour = CYCLE[j % len(CYCLE)]
         bottom.plot(s, weights[:, j], color=colour, lw=1.2)
         bottom.fill_between(s, weights[:, j], color=colour, alpha=0.12, lw=0)
         if table.tokens <= 3:

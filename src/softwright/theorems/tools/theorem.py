@@ -1,6 +1,6 @@
 """`Theorem`: a label, what it says, what sizes it takes, and the function that builds it.
 
-A theorem's module holds one `Theorem` object a label:
+A theorem's module holds one `Theorem` object per label:
 
     A1 = Theorem(
         label="A1", title="...", paper=PAPER_A + ", Theorem 3.1", statement="...", conditions=("points > tokens", ...),
@@ -18,10 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from softwright.errors import Faults, InvalidInput
+from softwright.errors import Faults
 from softwright.theorems.tools.construction import Construction
 
 PAPER_A = "Universal Approximation with Softmax Attention (arXiv 2504.15956)"
@@ -30,26 +29,6 @@ PAPER_C = (
     "Are Transformers with One Layer Self-Attention Using Low-Rank Weight Matrices Universal Approximators? "
     "(arXiv 2307.14023)"
 )
-
-# Where each label lives; nothing is imported before a label is asked for.
-LABELS: dict[str, str] = {
-    "A1": "softwright.theorems.interpolation_head:A1",
-    "A2": "softwright.theorems.multi_head:A2",
-    "A3": "softwright.theorems.sequence_to_sequence:A3",
-    "A4": "softwright.theorems.attention_then_softmax:A4",
-    "A5": "softwright.theorems.gradient_descent:A5",
-    "A6": "softwright.theorems.activations:A6",
-    "B1": "softwright.theorems.max_affine_partition:B1",
-    "B2": "softwright.theorems.cell_grid:B2",
-    "B3": "softwright.theorems.integrable:B3",
-    "B4": "softwright.theorems.cross_attention:B4",
-    "C1": "softwright.theorems.boltzmann:C1",
-    "C2": "softwright.theorems.contextual_mapping:C2",
-    "C3": "softwright.theorems.hardmax:C3",
-    "C4": "softwright.theorems.memorisation:C4",
-    "C5": "softwright.theorems.permutation_equivariant:C5",
-    "C6": "softwright.theorems.causal:C6",
-}
 
 
 @dataclass(frozen=True)
@@ -108,12 +87,3 @@ class Theorem:
         filled = {name: option.checked(sizes.get(name, option.default), faults) for name, option in known.items()}
         faults.raise_if_any()
         return self.construct(**filled)
-
-
-def find_theorem(label: str) -> Theorem:
-    """The theorem of a label, A1 to C6."""
-    wanted = str(label).strip().upper()
-    if wanted not in LABELS:
-        raise InvalidInput("theorem", [f"there is no label {label!r}; choose from {', '.join(LABELS)}"])
-    module, name = LABELS[wanted].split(":")
-    return getattr(import_module(module), name)
