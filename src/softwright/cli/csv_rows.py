@@ -14,7 +14,7 @@ import numpy as np
 
 from softwright.cli.screen import Say, printable
 from softwright.errors import InvalidInput
-from softwright.targets.csv_files import CellFaults, CsvRows, column_places, number_in, open_csv, write_csv
+from softwright.targets.table_files import CellFaults, CsvRows, column_places, number_in, open_csv, write_csv
 
 if TYPE_CHECKING:
     from softwright.result.built import Built

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from softwright.cli.delivery import AsJson, ModelFile, check_outputs
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.screen import print_facts, shown_warnings, spinner
+from softwright.cli.screen import print_facts, spinner
 
 
 def export_command(
-    file: Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)],
+    file: ModelFile,
     *,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Write here; the ending names the format.", show_default=False)
@@ -20,11 +21,12 @@ def export_command(
     format: Annotated[
         str | None, typer.Option(help="The format, where the ending does not name it.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a stored network in a format for other programs."""
     with exit_codes(as_json):
-        with spinner("loading", quiet=as_json) as say, shown_warnings():
+        check_outputs(output)
+        with spinner("loading", quiet=as_json) as say:
             from softwright.export import export
             from softwright.result.built import load
 

@@ -116,7 +116,7 @@ def _read_rows(path: Path, names: list[str]) -> np.ndarray:
 
 
 def _header(path: Path) -> list[str]:
-    from softwright.targets.csv_files import open_csv
+    from softwright.targets.table_files import open_csv
 
     with open_csv(path) as rows:
         return [name for name in rows.header if name]
@@ -151,7 +151,7 @@ def _scikit_learn(built: Built, x: np.ndarray, y: np.ndarray) -> Peer | None:
 
 
 def _write(path: Path, names: list[str], points: np.ndarray, answers: np.ndarray) -> None:
-    from softwright.targets.csv_files import write_csv
+    from softwright.targets.table_files import write_csv
 
     rows = zip(points.tolist(), answers.tolist(), strict=True)
     write_csv(path, [[*names, "prediction"], *[[*map(repr, row), repr(answer)] for row, answer in rows]])

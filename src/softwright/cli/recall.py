@@ -109,7 +109,7 @@ def _row(asked: str, answer: Any, found: Any, i: int) -> dict[str, Any]:
 
 
 def _write(output: Path, asked: list[str], answers: list[Any], found: Any) -> None:
-    from softwright.targets.csv_files import write_csv
+    from softwright.targets.table_files import write_csv
 
     rows: list[list[Any]] = [["text", "label", "known", "distance"]]
     for i, (x, y) in enumerate(zip(asked, answers, strict=True)):

@@ -9,8 +9,7 @@ from typing import Any
 
 from softwright.errors import FileFormatError, InvalidInput
 from softwright.fileformat import reading
-from softwright.targets.csv_files import CellFaults, column_places, open_csv
-from softwright.targets.table_files import open_parquet
+from softwright.targets.table_files import CellFaults, column_places, open_csv, open_parquet
 
 _EVERY = 4096
 _TEXT = 32  # bytes that even an empty text takes in memory, and a list of it

@@ -28,7 +28,7 @@ from softwright.errors import Faults
 from softwright.experiments import figure as reproduce_figure
 from softwright.experiments.library_sequences import library_sequences
 from softwright.experiments.trained import RELU_SEQUENCES, train_clip, train_sequences
-from softwright.targets.csv_files import write_csv
+from softwright.targets.table_files import write_csv
 from softwright.theorems import find_theorem
 from softwright.theorems.interpolation_head import RADIUS
 from softwright.theorems.tools.construction import Construction

@@ -35,7 +35,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from softwright.attention import digest_of
 from softwright.memory.build import largest_norm
 from softwright.memory.network import MemoryNetwork
 from softwright.memory.readouts import ReluReadout, SoftmaxLookup
@@ -49,12 +48,11 @@ from softwright.memory.rounding import (
     largest_score,
     score_error,
 )
+from softwright.precision import assumptions_of_all
 from softwright.proof.arithmetic.directed import exp_up
 from softwright.result.closed_form import ClosedForm
-from softwright.version import __version__
 
 METHOD = "margin of context ids against proved rounding"
-ASSUMPTIONS = ("IEEE 754 arithmetic, rounded to nearest", "exp accurate to 4 ulp in float64, 32 ulp in float32")
 _SMALLEST = {torch.float64: 2.0**-1074, torch.float32: 2.0**-149}
 
 
@@ -104,19 +102,17 @@ def certify_memory(
         "parameters": float(network.parameter_count),
         "paper_parameters": float(paper_parameters(network.rank, head.W_Q.shape[1], head.longest, count)),
     }
-    certificate = ClosedForm(
+    certificate = ClosedForm.of(
+        network,
+        target,
+        started,
         statement=statement,
         bound=(exact + rounding) * SLACK,
         exact_part=exact,
         rounding_part=rounding,
         method=METHOD,
-        dtype=str(dtype).removeprefix("torch."),
-        weights_sha256=digest_of(network),
-        target=target,
-        version=__version__,
-        seconds=time.monotonic() - started,
         quantities=quantities,
-        assumptions=ASSUMPTIONS,
+        assumptions=assumptions_of_all(),
         engine="dense and pruned",
     )
     return certificate, ""

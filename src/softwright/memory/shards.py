@@ -1,7 +1,7 @@
 """A memory in many files: `save_shards` writes a folder, `load_shards` reads it, a shard at a time.
 
     folder/memory.safetensors        layer 1, labels' names, certificate: an ordinary file, without keys and values
-    folder/keys-00000.safetensors    rows of the tensors that have one row an item, in order
+    folder/keys-00000.safetensors    rows of the tensors that have one row per item, in order
     folder/index.json                the files, their rows and their SHA-256
 
 No copy of more than one shard is made beside the network itself. The folder is written under a temporary name and
@@ -19,16 +19,13 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
-from softwright.attention import digest_of, tensors_of
 from softwright.errors import FileFormatError, InvalidInput
-from softwright.fileformat import read_model, write_model
+from softwright.fileformat import read_model, weights_sha256, write_atomically, write_model
 from softwright.memory.network import MemoryNetwork
-from softwright.result.built import Built
-from softwright.result.closed_form import ClosedForm
-from softwright.result.observed import Observed
-from softwright.result.plan import Plan
+from softwright.result.built import Built, from_sections
+from softwright.result.constructed import tensors_of
 
 SCHEMA = "softwright-memory-shards/1"
 ROWS = 1_000_000
@@ -70,26 +67,19 @@ def load_shards(folder: str | Path) -> Built:
         raise FileFormatError(f"{source}: the folder does not describe a memory ({error}); save it again") from error
 
 
-def _write(built: Built, network: MemoryNetwork, folder: Path, rows: int) -> None:
+def _write(built: Built[Any], network: MemoryNetwork, folder: Path, rows: int) -> None:
     tensors = tensors_of(network)
     by_row = {name: tensors.pop(name) for name in _BY_ROW if name in tensors}
-    sections = {
-        "model": {"kind": "memory", **network.describe()},
-        "target": built.target,
-        "plan": built.plan.as_dict(),
-        "observed": None if built.observed is None else built.observed.as_dict(),
-        "certificate": None if built.certificate is None else built.certificate.to_json(),
-    }
-    write_model(folder / "memory.safetensors", tensors, sections)
+    write_model(folder / "memory.safetensors", tensors, built.sections())
     files = [{"name": "memory.safetensors", "sha256": _sha256(folder / "memory.safetensors")}]
     for number, at in enumerate(range(0, network.stored, rows)):
         path = folder / f"keys-{number:05d}.safetensors"
-        save_file({name: np.ascontiguousarray(array[at : at + rows]) for name, array in by_row.items()}, str(path))
+        part = {name: np.ascontiguousarray(array[at : at + rows]) for name, array in by_row.items()}
+        write_atomically(path, save(part))
         files.append({"name": path.name, "sha256": _sha256(path)})
     shapes = {name: [list(array.shape), array.dtype.name] for name, array in by_row.items()}
-    (folder / "index.json").write_text(
-        json.dumps({"schema": SCHEMA, "files": files, "tensors": shapes, "rows": rows}, indent=1), encoding="utf-8"
-    )
+    index = {"schema": SCHEMA, "files": files, "tensors": shapes, "rows": rows}
+    write_atomically(folder / "index.json", json.dumps(index, indent=1).encode())
 
 
 def _index(source: Path) -> dict[str, Any]:
@@ -123,20 +113,8 @@ def _read(source: Path, index: dict[str, Any]) -> Built:
     short = [name for name, array in arrays.items() if done[name] != len(array)]
     if short:
         raise ValueError(f"rows of {short} are missing")
-    network = MemoryNetwork.rebuilt(content.sections["model"], {**content.tensors, **arrays})
-    observed, said = content.sections.get("observed"), content.sections.get("certificate")
-    certificate = None if said is None else ClosedForm.from_json(said)
-    unproved = ""
-    if certificate is not None and certificate.weights_sha256 != digest_of(network):
-        certificate, unproved = None, "the weights in the folder are not those that its certificate was proved for"
-    return Built(
-        network=network,
-        plan=Plan.from_dict(content.sections["plan"]),
-        target=content.sections.get("target", {}),
-        observed=None if observed is None else Observed(observed["error"], (), observed["points"]),
-        certificate=certificate,
-        unproved=unproved,
-    )
+    tensors = {**content.tensors, **arrays}
+    return from_sections(content.sections, tensors, weights_sha256(tensors), source)
 
 
 def _sha256(path: Path) -> str:

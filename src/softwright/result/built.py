@@ -129,9 +129,10 @@ def from_sections(sections: Mapping[str, Any], tensors: Mapping[str, Any], diges
     kind = kind_of(model["kind"])
     if not kind.stored:
         raise ValueError(f"no file holds a network of kind {kind.name!r}")
+    network = loaded(kind.network).rebuilt(model, tensors)
     certificate, unproved = _certificate(sections.get("certificate"), digest, path)
     return Built(
-        network=loaded(kind.network).rebuilt(model, tensors),
+        network=network,
         plan=Plan.from_dict(sections["plan"]),
         target=target,
         observed=None if observed is None else Observed.from_dict(observed),

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from softwright.attention import digest_of
 from softwright.errors import InvalidInput, ToleranceNotReached
 from softwright.proof.prover import certify as prove
 from softwright.result.built import Built
@@ -27,7 +26,6 @@ from softwright.result.plan import Plan
 from softwright.theorems import find_theorem
 from softwright.theorems.tools.construction import Construction, up
 from softwright.theorems.tools.theorem import Option, Theorem
-from softwright.version import __version__
 
 _INPUTS = 200  # at how many inputs the error is sampled
 _PROOF_SECONDS = 20.0
@@ -89,33 +87,28 @@ def finish(stated: Theorem, made: Construction, started: float | None = None) ->
         "text": f"theorem {made.label}: {stated.title}",
         "sizes": made.sizes,
     }
-    seconds = time.monotonic() - started
-    dtype = str(made.network.dtype).removeprefix("torch.")
     rounding = 0.0 if made.rounding is None else float(made.rounding)
-    certificate = ClosedForm(
+    certificate = ClosedForm.of(
+        made.network,
+        target,
+        started,
         statement=made.statement,
         bound=up(Fraction(made.bound) + Fraction(rounding)),
         exact_part=float(made.bound),
         rounding_part=rounding,
         method=f"theorem {made.label}",
-        dtype=dtype,
-        weights_sha256=digest_of(made.network),
-        target=target,
-        version=__version__,
-        seconds=seconds,
         quantities={name: float(value) for name, value in made.quantities.items()},
         assumptions=((EXACT_ARITHMETIC,) if made.rounding is None else ()) + tuple(made.assumptions),
         norm=made.norm,
     )
-    plan = Plan(
+    plan = Plan.of(
+        made.network,
+        started,
         strategy=f"theorem {made.label}",
-        tolerance=0.0,
         heads=[{"layers": made.layers, "heads": made.heads, "tokens": made.tokens}],
         tokens=made.tokens,
         parameters=made.parameters,
-        dtype=dtype,
-        seconds=seconds,
-        reasons=list(made.reasons),
+        reasons=made.reasons,
     )
     return Built(
         network=made.network,
