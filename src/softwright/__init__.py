@@ -13,6 +13,7 @@ from softwright.version import __version__
 if TYPE_CHECKING:
     from softwright.approximation.verb import approximate
     from softwright.attention import AttentionNetwork, Head
+    from softwright.checker.verdict import Verdict
     from softwright.checker.verify import verify
     from softwright.domain import Box
     from softwright.errors import FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
@@ -39,6 +40,7 @@ _HOME = {
     "SoftwrightError": "softwright.errors",
     "Table": "softwright.targets",
     "ToleranceNotReached": "softwright.errors",
+    "Verdict": "softwright.checker.verdict",
     "add_sequences": "softwright.memory.changes",
     "approximate": "softwright.approximation.verb",
     "in_context": "softwright.methods.verb",
@@ -67,6 +69,7 @@ __all__ = [
     "SoftwrightError",
     "Table",
     "ToleranceNotReached",
+    "Verdict",
     "__version__",
     "add_sequences",
     "approximate",

@@ -21,6 +21,7 @@ from softwright.attention import AttentionNetwork, Head
 from softwright.checker.head import Head as CheckedHead
 from softwright.checker.head import View
 from softwright.checker.parser import NotProvedError, Parser, UndefinedError, additive_terms
+from softwright.checker.precision import PRECISIONS
 from softwright.checker.taylor import ZERO, Model, Space, evaluate
 from softwright.checker.verify import Verdict, verify
 from softwright.domain import Box
@@ -585,7 +586,7 @@ def checked(head: Head, dtype: str) -> CheckedHead:
     data = {"keys": head.keys, "biases": head.biases, "values": head.values}
     if head.slopes is not None:
         data["slopes"] = head.slopes
-    made = CheckedHead(data, None, list(range(head.dim)), dtype)
+    made = CheckedHead(data, None, list(range(head.dim)), PRECISIONS[dtype])
     made.measure(np.full(head.dim, 1.0))
     return made
 

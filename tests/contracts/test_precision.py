@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from softwright.checker import head as checker_head
+from softwright.checker.precision import PRECISIONS as CHECKERS_OWN
 from softwright.errors import InvalidInput
 from softwright.precision import PRECISIONS, Precision, assumptions, assumptions_of_all, precision_of
 
@@ -43,14 +43,13 @@ def test_other_types_are_refused_with_the_list(wrong: Any) -> None:
 
 
 @_ROWS
-def test_the_checker_has_a_row_of_its_own_that_agrees(row: Precision) -> None:
-    assert checker_head.UNIT[row.name] == row.unit
-    assert checker_head.EXP_ULPS[row.name] == row.exp_ulps
-    assert checker_head.SMALLEST_NORMAL[row.name] == row.smallest
+@pytest.mark.parametrize("known", ["name", "unit", "exp_ulps", "exp_error", "smallest", "least", "largest"])
+def test_the_checker_has_a_row_of_its_own_that_agrees(row: Precision, known: str) -> None:
+    assert getattr(CHECKERS_OWN[row.name], known) == getattr(row, known)
 
 
 def test_the_checker_knows_no_other_type() -> None:
-    assert set(checker_head.UNIT) == set(checker_head.EXP_ULPS) == set(checker_head.SMALLEST_NORMAL) == set(PRECISIONS)
+    assert set(CHECKERS_OWN) == set(PRECISIONS)
 
 
 @_ROWS

@@ -24,7 +24,7 @@ import numpy as np
 from flint import arb, fmpq
 from scipy.optimize import linprog
 
-from softwright.checker.head import EXP_ULPS, KEY_BLOCK, SMALLEST_NORMAL, UNIT, Head
+from softwright.checker.head import KEY_BLOCK, Head
 from softwright.checker.parser import rational_value
 from softwright.checker.statement import Part, Statement, rational
 
@@ -182,7 +182,7 @@ def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb,
     m = [tuple(sign * x for x in v) for v in values]
     first = plus(scores[0], m[0], -beta)
     eta = max(size(plus(plus(s, p, -beta), first, -1), part) for s, p in zip(scores, m, strict=True))
-    u, blocks = UNIT[head.dtype], 1 + N // KEY_BLOCK
+    u, blocks = head.precision.unit, 1 + N // KEY_BLOCK
     reach = np.array(
         [
             float(arb(max(abs((a - c) * s), abs((b - c) * s))).upper()) * (1 + 2.0**-50)
@@ -191,15 +191,14 @@ def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb,
     )
     score = float(np.max(np.abs(head.keys) @ reach + np.abs(head.float_bias))) * (1 + 2.0**-40)
     # dot product of dim + 1 terms, two roundings of t, one subtraction of at most 2 |score|; the exps of every block
-    theta = ((dim + 5) * u * score + blocks * (2 * EXP_ULPS[head.dtype] + 2) * u) * 1.01
+    theta = ((dim + 5) * u * score + blocks * (head.precision.exp_error + 2 * u)) * 1.01
     value = float(np.max(np.abs(head.values[:, output]) + np.abs(slopes) @ reach)) * (1 + 2.0**-40)
     n = (N + blocks + 6) * u * 1.01
     if not (theta < 0.5 or beta > 1) or n > 0.1:
         raise NotThisKindError
     error = (dim + 3) * u * value * 1.01
-    sums = (error + n * (3 * value + error)) * (1 + 2 * n) + 4.0 * N * (N + 4) * (value + 1) * SMALLEST_NORMAL[
-        head.dtype
-    ]
+    underflow = 4.0 * N * (N + 4) * (value + 1) * head.precision.smallest
+    sums = (error + n * (3 * value + error)) * (1 + 2 * n) + underflow
     ball = arb(beta)
     return sign, set(m), (lambert(N) + 2 * arb(eta)) / ball, 2 * arb(theta) / ball + arb(sums)
 
@@ -224,7 +223,7 @@ def proved_by_gates(part: Part, statement: Statement) -> bool:
                 else:
                     left, high = all_sums(left, pieces), high + gap
             delta = arb(max(excess(left, right, part), excess(right, left, part))) + abs(part.constant[output])
-            rounding += statement.heads * UNIT[statement.dtype] * sizes
+            rounding += statement.heads * statement.precision.unit * sizes
             if not (delta + high <= part.exact and delta + low <= part.exact and rounding <= part.rounding):
                 return False
     except NotThisKindError:

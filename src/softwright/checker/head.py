@@ -16,7 +16,7 @@ Tokens whose weight stays tiny against another's on a whole region are left out 
 their softmax weights this moves g by at most T (max|v| + |g|).
 
 Rounding (u unit roundoff, gamma_n = n u/(1 - n u); any order of summation, fused or not). t is rounded twice, a score
-is a sum of d + 1 products, the largest score is subtracted, exp errs by EXP_ULPS, blocks of keys are joined by
+is a sum of d + 1 products, the largest score is subtracted, exp errs by exp_ulps, blocks of keys are joined by
 rescaling:
 
     theta_j = gamma_{d+1}(|k_j||t| + |b_j|) + (2u + u^2)|k_j - kbar||t| + u (s_max - s_j) + exps,   eps = e^theta - 1,
@@ -27,7 +27,7 @@ cancels: hence k_j - kbar.) dv is the rounding of affine values; n counts the ke
 to nearest errs by no more than the smaller of two addends, so terms of negligible total weight L cost at most
 8 L (max|v| + |g|) and are not counted. The axis-by-axis engine computes the head whose biases are sums over the axes,
 by d small softmaxes: its own theta and n.
-Assumed of the run: IEEE arithmetic, rounded to nearest (subnormal numbers may be flushed), EXP_ULPS and KEY_BLOCK.
+Assumed of the run: IEEE arithmetic, rounded to nearest (subnormal numbers may be flushed), exp_ulps and KEY_BLOCK.
 
 Coefficients are balls. Quantities that only bound errors are sums, products and quotients of non-negative numbers,
 computed in float64 and then passed through `above`, which covers 2^20 roundings of each, and underflows (parameters are
@@ -46,6 +46,7 @@ import numpy as np
 from flint import arb, arb_mat, arb_poly, ctx
 
 from softwright.checker.parser import require
+from softwright.checker.precision import Precision
 from softwright.checker.taylor import (
     NOTHING,
     ONE,
@@ -60,9 +61,6 @@ from softwright.checker.taylor import (
     truncated,
 )
 
-UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
-SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126}
-EXP_ULPS = {"float64": 4, "float32": 32}  # torch's kernels are specified to 1 and, in float32 attention, 20
 KEY_BLOCK = 128  # keys between two rescalings; torch's fused CPU attention takes 512
 LARGEST_EXPONENT = 600.0  # e^600 is a float64; a box with a larger one is not proved and will be bisected
 
@@ -83,12 +81,14 @@ def ceiling(x: arb) -> float:
 class Head:
     """One head on the variables `columns`, in real arithmetic; `sizes` are its axes if it is run axis by axis."""
 
-    def __init__(self, data: dict[str, np.ndarray], sizes: list[int] | None, columns: list[int], dtype: str) -> None:
+    def __init__(
+        self, data: dict[str, np.ndarray], sizes: list[int] | None, columns: list[int], precision: Precision
+    ) -> None:
         keys, biases, self.values = (data[name].astype(float) for name in ("keys", "biases", "values"))
         slopes = data["slopes"].astype(float) if "slopes" in data else np.zeros((*self.values.shape, keys.shape[1]))
         others = [i for i in range(keys.shape[1]) if i not in columns]
         require(not keys[:, others].any() and not slopes[:, :, others].any(), "a part leaves out a variable it needs")
-        self.sizes, self.dtype, self.affine = sizes, dtype, "slopes" in data
+        self.sizes, self.precision, self.affine = sizes, precision, "slopes" in data
         self.bias, self.bias_size = [exact(b) for b in biases], np.abs(biases)
         if sizes is not None:  # the bias is the sum over the axes of differences to the grid's corner
             lines = [tuple(slice(None) if j == i else 0 for j in range(len(sizes))) for i in range(len(sizes))]
@@ -253,8 +253,8 @@ class View:
     ) -> list[float]:
         """|fl(g) - g| of each output: w <= omega, s_max - s <= gaps, |t| <= reach; run: |v - vbar|, |g - vbar|, |g|."""
         head, d, N = self.head, len(reach), len(self.head.bias)
-        u, tiny, sizes = UNIT[head.dtype], SMALLEST_NORMAL[head.dtype], head.sizes
-        twice, ulps = 2 * u + u * u, 2 * EXP_ULPS[head.dtype] * u
+        u, tiny, sizes = head.precision.unit, head.precision.smallest, head.sizes
+        twice, ulps = 2 * u + u * u, head.precision.exp_error
 
         def gamma(n: int) -> float:
             return n * u / (1 - n * u)

@@ -6,8 +6,8 @@ stored sequences is the builder's word.
 
 1. No two keys are closer than the stated gap g: keys are put into square cells of side g by two coordinates, and all
    pairs in the same or touching cells are compared in full.
-2. The rounding of an id, by the formula in the docstring of build.memory_error, written again here in ball arithmetic.
-3. The margin of the scores, hence the weights of other keys (or the ramps of the relus), by that of memory_margin.
+2. The rounding of an id, by the formula in the docstring of memory.rounding, written again here in ball arithmetic.
+3. The margin of the scores, hence the weights of other keys (or the ramps of the relus), by that of memory.margin.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ import numpy as np
 from flint import arb
 
 from softwright.checker.parser import require
+from softwright.checker.precision import PRECISIONS, Precision, precision_of
 from softwright.fileformat import ModelFile
 
 PAIRS_AT_ONCE, MOST_PAIRS = 2_000_000, 200_000_000
-LARGER, SMALLER = arb(1) + arb(2) ** -40, arb(1) - arb(2) ** -40
+LARGER = arb(1) + arb(2) ** -40
+UNDERFLOW = {"float64": arb(2) ** -900, "float32": arb(2) ** -120}  # more than all underflows of one sum lose
+LARGEST_SCORE = {"float64": arb(2) ** 1000, "float32": arb(2) ** 100}  # far below what overflows
 Tensors = dict[str, np.ndarray]
 
 
-def reprove_memory(file: ModelFile) -> str:
+def prove_recall(file: ModelFile) -> str:
     """Redo the proof of a memory; returns what was proved."""
     said, tensors = file.sections["certificate"], file.tensors
-    single = file.sections["model"]["dtype"] == "float32"
+    precision, wide = precision_of(file.sections["model"]["dtype"]), PRECISIONS["float64"]
     keys = tensors["readout.keys"].astype(np.float64)
     values = tensors["readout.values"].astype(np.float64)
     require(all(np.isfinite(t).all() for t in tensors.values() if t.dtype.kind == "f"), "a weight is not finite")
     gap = float(tensors["gap"].reshape(())[()])
-    unit, tiny = (arb(2) ** -24, arb(2) ** -120) if single else (arb(2) ** -53, arb(2) ** -900)
     check_structure(tensors, file.sections["model"]["reading"]["mode"])
     largest = arb(float(np.sqrt((keys**2).sum(axis=1).max(initial=0.0)))) * LARGER
-    own = id_error(tensors, arb(2) ** -53, arb(2) ** -900)
-    run = id_error(tensors, unit, tiny)
-    key = own + (largest * unit + tiny if single else arb(0))
+    own, run = id_error(tensors, wide), id_error(tensors, precision)
+    key = own + (arb(0) if precision is wide else largest * precision.unit + UNDERFLOW[precision.name])
     radii = [float(x) for x in tensors["radii"]]
     require(own + key <= radii[0] and run + key <= radii[1], "a search radius is below what rounding can move")
     radius = arb.max(own + key, run + key)
@@ -47,9 +48,9 @@ def reprove_memory(file: ModelFile) -> str:
     check_gap(keys, gap)
     size = arb(float(np.abs(values).max(initial=0.0)))
     if file.sections["model"]["readout"] == "attention":
-        exact, rounding = lookup(tensors, keys, arb(gap), radius, largest, size, unit, tiny, single)
+        exact, rounding = lookup(tensors, keys, arb(gap), radius, largest, size, precision)
     else:
-        exact, rounding = ramps(tensors, keys, radius, largest, unit)
+        exact, rounding = ramps(tensors, keys, radius, largest, precision.unit)
     labels = float(said["quantities"]["label_rounding"])
     require(labels >= 0, "the rounding of the labels is negative")
     rounding += arb(labels)
@@ -96,14 +97,9 @@ def total(numbers: Any) -> arb:
     return result
 
 
-def exp_error(unit: arb) -> arb:
-    """4 ulp of float64's exp, 32 of float32's."""
-    return 64 * unit if unit > arb(2) ** -40 else 8 * unit
-
-
-def id_error(tensors: Tensors, unit: arb, tiny: arb) -> arb:
-    """Bound of |computed id - exact id|_2; the name of each step is that of the table in build.memory_error."""
-    e = tensors["head.codes"].shape[1]
+def id_error(tensors: Tensors, precision: Precision) -> arb:
+    """Bound of |computed id - exact id|_2; the name of each step is that of the table in memory.rounding."""
+    e, unit = tensors["head.codes"].shape[1], arb(precision.unit)
     reach = [arb(float(x)) for x in tensors["head.reach"]]
     sigmas = [*tensors["head.log_weights"].tolist(), float(tensors["head.sentinel"].reshape(())[()])]
     sigma = arb(max(map(abs, sigmas)))
@@ -112,7 +108,7 @@ def id_error(tensors: Tensors, unit: arb, tiny: arb) -> arb:
     size = total(arb(a) * b for a, b in zip(w_k[0], [*reach, sigma], strict=False))
     require(size < 600, "the scores are beyond what exp can take without a shift")
     score = gamma(sum(x > 0 for x in w_k[0]), unit) * size
-    theta = (1 + exp_error(unit)) * (2 * score + 2 * unit * size * (1 + 4 * unit)).exp() - 1
+    theta = (1 + arb(precision.exp_error)) * (2 * score + 2 * unit * size * (1 + 4 * unit)).exp() - 1
     require(theta < 0.25, "scores too large for their precision")
     weight = (1 + theta) * (1 + unit) / ((1 - theta) * (1 - gamma(terms, unit)))
     value = 1 + gamma(max(sum(x > 0 for x in row[:e]) for row in w_v), unit)
@@ -124,7 +120,8 @@ def id_error(tensors: Tensors, unit: arb, tiny: arb) -> arb:
     squares = arb(0)
     for row in w_i:
         passed = total(arb(a) * m for a, m in zip(row[e + 2 :], moved, strict=True)) * (1 + entries)
-        squares += (passed + entries * total(arb(a) * b for a, b in zip(row, stream, strict=True)) + tiny) ** 2
+        rest = entries * total(arb(a) * b for a, b in zip(row, stream, strict=True))
+        squares += (passed + rest + UNDERFLOW[precision.name]) ** 2
     return squares.sqrt()
 
 
@@ -135,12 +132,11 @@ def lookup(
     radius: arb,
     largest: arb,
     size: arb,
-    unit: arb,
-    tiny: arb,
-    single: bool,
+    precision: Precision,
 ) -> tuple[arb, arb]:
     """(error in real arithmetic, error of running) of the softmax over the keys."""
     count, dimensions = keys.shape
+    unit, tiny = arb(precision.unit), UNDERFLOW[precision.name]
     if count < 2:
         return arb(0), arb(0)
     beta = float(tensors["readout.beta"].reshape(())[()])
@@ -154,20 +150,19 @@ def lookup(
     error = gamma(dimensions + 1, unit) * products + half + tiny
     margin = gap * (gap - 2 * radius) / 2 - 2 * error
     require(margin > 0, "rounding of the scores exceeds their margin")
-    require(arb(beta) * products < arb(2) ** (100 if single else 1000), "beta is so large that scores overflow")
+    require(arb(beta) * products < LARGEST_SCORE[precision.name], "beta is so large that scores overflow")
     other = (-arb(beta) * margin).exp()
-    smallest = arb(2) ** (-149 if single else -1074)
-    weight = (-arb(beta) * margin * (1 - 2 * unit)).exp() * (1 + exp_error(unit)) + 4 * smallest
+    weight = (-arb(beta) * margin * (1 - 2 * unit)).exp() * (1 + arb(precision.exp_error)) + 4 * arb(precision.least)
     require(count * weight < unit / 2, "the weights of other keys do not vanish")
     return 2 * size * (count - 1) * other, 2 * size * weight * count * count
 
 
-def ramps(tensors: Tensors, keys: np.ndarray, radius: arb, largest: arb, unit: arb) -> tuple[arb, arb]:
+def ramps(tensors: Tensors, keys: np.ndarray, radius: arb, largest: arb, unit: float) -> tuple[arb, arb]:
     """Every ramp is below 0 at the key before it and above 1 at the key after it, with room for all errors."""
     line, reach = keys[:, 0], float((largest + radius) * LARGER)
     slopes, offsets = (tensors[f"readout.{name}"].astype(np.float64) for name in ("slopes", "offsets"))
     away = float(radius * LARGER)
-    error = 8.0 * float(unit) * (np.abs(slopes) * reach + np.abs(offsets))
+    error = 8.0 * unit * (np.abs(slopes) * reach + np.abs(offsets))
     require((slopes > 0).all() and (np.diff(line) > 0).all(), "keys or ramps do not ascend")
     require((slopes * (line[:-1] + away) + offsets <= -error).all(), "a ramp begins before its key")
     require((slopes * (line[1:] - away) + offsets >= 1.0 + error).all(), "a ramp ends after the next key")

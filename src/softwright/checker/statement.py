@@ -8,17 +8,16 @@ import re
 import zlib
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from flint import arb, fmpq
 
-from softwright.checker.head import UNIT, Head
+from softwright.checker.head import Head
 from softwright.checker.parser import Parser, additive_terms, renamed, require
-from softwright.fileformat import read_model
+from softwright.checker.precision import Precision, precision_of
+from softwright.fileformat import ModelFile
 
-SCHEMA = "softwright-certificate/1"
 LARGEST_TREE = 64 * 2**20  # nodes
 Box = tuple[list[fmpq], list[fmpq]]
 
@@ -45,7 +44,7 @@ class Statement:
 
     parts: list[Part]
     bound: float
-    dtype: str
+    precision: Precision
     order: int
     heads: int
     exponent: float | None  # of an Lp norm
@@ -88,17 +87,18 @@ def read_heads(tensors: dict[str, np.ndarray], count: int, dim: int) -> list[dic
     return heads
 
 
-def read_statement(path: str | Path) -> Statement:
-    """The statement of the certificate in a file; everything that needs no proof is checked here."""
-    file = read_model(path)
-    require("certificate" in file.sections, "the file holds no certificate; certify the network and save it again")
-    said, model, tensors = file.sections["certificate"], file.sections["model"], file.tensors
-    arrays = list(tensors.values())
-    require(said["schema"] == SCHEMA, f"unknown certificate schema {said['schema']!r}")
-    require(model["kind"] == "approximation", f"the statement is about one attention layer, not a {model['kind']!r}")
+def check_subject(file: ModelFile) -> None:
+    """The certificate speaks of the weights, the target and the dtype in the file."""
+    said, model = file.sections["certificate"], file.sections["model"]
     require(said["weights_sha256"] == file.weights_sha256, "the weights are not the ones that were certified (SHA-256)")
     require(said["target"] == file.sections.get("target"), "the file's target is not the one that was certified")
-    require(said["dtype"] in UNIT and said["dtype"] == model["dtype"], "the dtype stated is not the model's")
+    require(said["dtype"] == model.get("dtype", said["dtype"]), "the dtype stated is not the model's")
+
+
+def read_statement(file: ModelFile) -> Statement:
+    """The statement of the certificate in a file; everything that needs no proof is checked here."""
+    said, model, tensors = file.sections["certificate"], file.sections["model"], file.tensors
+    arrays, precision = list(tensors.values()), precision_of(model["dtype"])
     require(all(str(array.dtype) == said["dtype"] for array in arrays), "tensors are not of the dtype stated")
     require(all(np.isfinite(array).all() for array in arrays), "weights hold NaN or infinite entries")
     require(
@@ -159,7 +159,7 @@ def read_statement(path: str | Path) -> Statement:
         parts.append(
             Part(
                 heads=[
-                    Head(heads[i], size if split else None, columns, said["dtype"])
+                    Head(heads[i], size if split else None, columns, precision)
                     for i, size, split in zip(spec["heads"], sizes, by_axis, strict=True)
                 ],
                 outputs=[[renamed(terms[i][1:], columns) for i in spec["terms"] if terms[i][0] == o] for o in range(m)],
@@ -173,9 +173,7 @@ def read_statement(path: str | Path) -> Statement:
                 columns=columns,
             )
         )
-    return Statement(
-        parts, said["bound"], said["dtype"], said["order"], len(heads), exponent, formula, said["assumptions"]
-    )
+    return Statement(parts, said["bound"], precision, said["order"], len(heads), exponent, formula, said["assumptions"])
 
 
 def side(said: dict[str, Any], model: dict[str, Any], name: str) -> tuple[fmpq, fmpq]:

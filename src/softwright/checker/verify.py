@@ -1,282 +1,79 @@
 """An independent checker: re-proves a certificate in ball arithmetic. Shares no code with the prover, needs no torch.
 
-Written to be read: whoever believes this file, its five tools checker_*.py (parser, Taylor models, heads, gates,
-statement), python-flint and the file reader need not believe the rest of softwright.
-
-Boxes. The stored tree is walked from the domain with exact rationals, so its leaves cover the domain. On a leaf
-x = c + r s, |s_i| <= 1, the residual g - f becomes a polynomial in s plus an error. Its Bernstein coefficients b_i
-bound it: sup <= max|b_i|, and as Bernstein polynomials are weights of equal integral, int |q|^P <= volume mean|b_i|^P.
-A leaf whose bound is not sharp enough here is bisected further; a centre with a larger error than stated refutes.
-
-Parts. With several parts each is proved on its own variables; their bounds, and the modulus of the sum of the constants
-taken off their residuals, must add up to no more than the statement (see `certificate.py` for what is stated).
+Written to be read: whoever believes this folder, python-flint and the file reader need not believe the rest of
+softwright. A file is read once; what its certificate must be, by schema, about a network of that kind, is a row of
+`REPROOFS`.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import ctx
 
-from softwright.checker.closed import check_closed_form
-from softwright.checker.gates import proved_by_gates
-from softwright.checker.head import UNIT, View, ceiling
-from softwright.checker.parser import NotProvedError, UndefinedError, require
-from softwright.checker.statement import Box, Part, Statement, read_statement
-from softwright.checker.taylor import ZERO, Model, Space, evaluate, total
+from softwright.checker.boxes import reprove_boxes
+from softwright.checker.closed import reprove_recall, reprove_sums
+from softwright.checker.parser import NotProvedError, require
+from softwright.checker.statement import check_subject
+from softwright.checker.verdict import Verdict
 from softwright.errors import FileFormatError
+from softwright.fileformat import ModelFile, read_model
 
-# variables -> smallest and largest degree used here, whatever order the certificate names
-ORDERS = {1: (12, 24), 2: (10, 14), 3: (8, 10), 4: (6, 6), 5: (5, 5), 6: (4, 4), 7: (4, 4), 8: (4, 4)}
-EXTRA_DEPTH, OWN_BUDGET = 16, 10_000  # bisections of one leaf here; boxes in all if the file brings no tree
-PRECISIONS = (128, 1024)  # bits: first, and last after doublings
-BATCH = 64  # boxes worked on together
-ROUNDS = 6  # of bisecting all boxes for an Lp norm
+BITS = 128  # of the balls at first
+BOXES, CLOSED = "softwright-certificate/1", "softwright-closed-form/1"
+Progress = Callable[[int], None]  # called with the number of boxes done so far
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """`status`: VERIFIED (re-proved), CONSISTENT (nothing is wrong, but the file cannot re-prove it), NOT VERIFIED."""
-
-    status: str
-    reason: str
-    boxes: int = 0
-    seconds: float = 0.0
-
-    @property
-    def verified(self) -> bool:
-        return self.status == "VERIFIED"
-
-    def __str__(self) -> str:
-        return f"{self.status}: {self.reason} ({self.boxes} boxes, {self.seconds:.2f} s)"
+# (schema of the certificate, kind of the model) -> its re-proof, which returns the verdict or raises NotProvedError
+REPROOFS: dict[tuple[str, str], Callable[[ModelFile, Progress], Verdict]] = {
+    (BOXES, "approximation"): reprove_boxes,
+    (CLOSED, "approximation"): reprove_sums,
+    (CLOSED, "memory"): reprove_recall,
+    (CLOSED, "transpiled"): reprove_sums,
+    (CLOSED, "in_context"): reprove_sums,
+    (CLOSED, "theorem"): reprove_sums,
+}
 
 
-@dataclass
-class Item:
-    box: Box
-    views: tuple[View, ...]
-    depth: int = 0
-    for_rounding: int = 0  # bisections that only the rounding bound asked for
-
-
-@dataclass
-class Finding:
-    """What is known on a box, and how to know more."""
-
-    bounds: list[arb]  # moduli of Bernstein coefficients plus the error: their maximum bounds the residual
-    seen: arb  # a lower bound of the residual at the centre
-    rounding: float
-    axis: int  # the variable to bisect
-    noisy: bool  # more precision would help more
-
-
-class Proof:
-    """The walk over the boxes of one part."""
-
-    def __init__(self, part: Part, statement: Statement) -> None:
-        self.part, self.statement, self.boxes = part, statement, 0
-        self.exponent, dim = statement.exponent, len(part.columns)
-        require(dim in ORDERS, f"{dim} variables are more than the {max(ORDERS)} that can be checked")
-        smallest, largest = ORDERS[dim]
-        self.space = Space(dim, min(max(statement.order, smallest), largest))
-        # Adding the heads' outputs: at least gamma of (heads - 1) additions.
-        self.joining = statement.heads * UNIT[statement.dtype] if statement.heads > 1 else 0.0
-        self.allowed = float(part.rounding)
-        if self.exponent is not None:  # a rounding error of at most e everywhere has the norm e volume^(1/p) or less
-            allowed = part.rounding / volume(part.domain) ** (1 / arb(self.exponent))
-            self.allowed = float(allowed.lower()) * (1 - 2.0**-50)
-        c, r = self.frame(part.domain)
-        for head in part.heads:
-            head.measure(np.array([ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)]))
-        size = sum(len(head.bias) for head in part.heads) * (1 + sum(head.largest for head in part.heads))
-        self.smallest = max(min(float(part.exact), self.allowed) / (2**14 * (size + 1)), 1e-300)
-
-    def frame(self, box: Box) -> tuple[list[arb], list[arb]]:
-        """Centre and radius of a box in the network's frame t = (x - center) * scale."""
-        sides = list(zip(*box, self.part.center, self.part.scale, strict=True))
-        return [arb(((a + b) / 2 - m) * s) for a, b, m, s in sides], [abs(arb((b - a) / 2 * s)) for a, b, _, s in sides]
-
-    def narrowed(self, item: Item) -> Item:
-        c, r = self.frame(item.box)
-        views = tuple(view.narrowed(c, r, self.smallest) for view in item.views)
-        same = all(a is b for a, b in zip(views, item.views, strict=True))
-        return item if same else replace(item, views=views)
-
-    def leaves(self) -> Iterator[Item]:
-        """The leaves of the tree in preorder; the domain itself if the file brings no tree."""
-        root = tuple(View(head, np.arange(len(head.bias)), 0.0) for head in self.part.heads)
-        pending = [Item(self.part.domain, root)]
-        for node in b"\xff" if self.part.tree is None else self.part.tree:
-            require(pending, "the proof tree goes on after its last leaf")
-            item = pending.pop()
-            item = self.narrowed(item) if item.depth % 2 == 0 else item
-            if node == 255:
-                yield Item(item.box, item.views)
-                continue
-            require(node < self.space.dim, f"the proof tree splits variable {node} of {self.space.dim}")
-            pending += halves(item, node)[::-1]
-        require(not pending, "the proof tree ends before it covers the domain")
-
-    def run(self, progress: Callable[[int], None]) -> None:
-        """Prove the part; returns only if that worked."""
-        if self.part.tree is None and proved_by_gates(self.part, self.statement):
-            return
-        if self.exponent is not None:
-            self.integrate(self.exponent, progress)
-            return
-        for batch in batches(self.leaves()):
-            self.settle(batch)
-            progress(self.boxes)
-
-    def settle(self, batch: list[Item]) -> None:
-        """Prove the sup bound on every box of a batch, bisecting where that is needed."""
-        exact, own, pending = self.part.exact, self.part.tree is None, [batch]
-        while pending:
-            again: list[Item] = []
-            batch, precision = pending.pop(), ctx.prec
-            for item, found in zip(batch, self.examine(batch), strict=True):
-                self.boxes += 1
-                where = f"in {show(item.box)}"
-                require(not found.seen > exact, f"refuted: the error exceeds {float(exact):.6g} {where}")
-                proved = all(x <= exact for x in found.bounds)
-                if proved and found.rounding <= self.allowed:
-                    continue
-                if found.noisy and precision < PRECISIONS[1]:
-                    ctx.prec = 2 * precision
-                    again.append(item)
-                    continue
-                got = f"{float(functools.reduce(arb.max, found.bounds)):.6g} + {found.rounding:.3g}"
-                # Small boxes lose the factor e^rho of omega, no more: a few bisections show all there is to gain.
-                in_budget = self.boxes < OWN_BUDGET if own else item.depth < EXTRA_DEPTH
-                in_budget = in_budget and item.for_rounding < 3 * self.space.dim
-                require(in_budget, f"not re-proved: {got} against {float(exact):.6g} + {self.allowed:.3g} {where}")
-                for half in halves(item, found.axis):
-                    half.for_rounding = item.for_rounding + proved
-                    again.append(self.narrowed(half) if own else half)
-            pending += batches(again)
-
-    def integrate(self, exponent: float, progress: Callable[[int], None]) -> None:
-        """Prove the Lp bound, bisecting all boxes where the first sum is not sharp enough."""
-        p, items, norm = arb(exponent), list(self.leaves()), ZERO
-        for _ in range(ROUNDS):
-            integral, finer, rounded = ZERO, [], True
-            for batch in batches(items):
-                for item, found in zip(batch, self.examine(batch), strict=True):
-                    integral += total(x.upper() ** p for x in found.bounds) / len(found.bounds) * volume(item.box)
-                    rounded = rounded and found.rounding <= self.allowed
-                    finer += halves(item, found.axis)
-                self.boxes += len(batch)
-                progress(self.boxes)
-            norm = integral.upper() ** (1 / p)
-            if rounded and norm <= self.part.exact:
-                return
-            items = finer
-        raise NotProvedError(f"not re-proved: the norm came out as {float(norm):.6g}, or rounding as too large")
-
-    def examine(self, batch: list[Item]) -> Iterator[Finding]:
-        """What can be said about the residual on boxes that share their views."""
-        part, space, m = self.part, self.space, len(self.part.outputs)
-        frames = [self.frame(item.box) for item in batch]
-        heads = [list(view.on_boxes(space, frames, self.allowed)) for view in batch[0].views]
-        residuals, nothing = [], Model(space, space.linear(ZERO))
-        for b, item in enumerate(batch):
-            variables = []
-            for i, (low, high) in enumerate(zip(*item.box, strict=True)):
-                slopes = [arb((high - low) / 2) if i == k else ZERO for k in range(space.dim)]
-                variables.append(Model(space, space.linear(arb((low + high) / 2), slopes)))
-            for o, terms in enumerate(part.outputs):
-                network = functools.reduce(operator.add, (head[b][0][o] for head in heads), nothing)
-                try:
-                    target = evaluate(("sum", [*terms, (1, ("number", part.constant[o]))]), variables)
-                except UndefinedError:
-                    target = Model(space, nothing.parts, arb.pos_inf())
-                residuals.append(network - target)
-        coefficients = [space.coefficients(residual.parts) for residual in residuals]
-        bernstein = (arb_mat([row[: space.low_count] for row in coefficients]) * space.bernstein).tolist()
-        for b in range(len(batch)):
-            own = range(b * m, (b + 1) * m)
-            errors = [residuals[n].error + total(map(abs, coefficients[n][space.low_count :])) for n in own]
-            bounds = [[abs(x) + e for x in bernstein[n]] for n, e in zip(own, errors, strict=True)]
-            run = sum((np.array(head[b][1]) for head in heads), np.zeros(m))
-            size = sum((np.array(head[b][2]) for head in heads), np.zeros(m))
-            moduli = np.sum([np.abs(np.array(list(map(float, coefficients[n])))) for n in own], axis=0)
-            pull = moduli @ np.array(space.monomials)  # how much each variable moves the residual: steers only
-            yield Finding(
-                bounds=[functools.reduce(arb.max, column) for column in zip(*bounds, strict=True)],
-                seen=functools.reduce(arb.max, (abs(coefficients[n][0]) - residuals[n].error for n in own)),
-                rounding=float(np.max((run + self.joining * (run + size)) * (1 + 2.0**-30))),
-                axis=int(np.argmax(pull)) if pull.max() > 0 else int(np.argmax(list(map(float, frames[b][1])))),
-                noisy=any(8 * total(x.rad() for x in coefficients[n]) > part.exact for n in own),
-            )
-
-
-def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Runs of at most BATCH boxes with the same views."""
-    batch: list[Item] = []
-    for item in items:
-        if batch and (item.views is not batch[0].views or len(batch) >= BATCH):
-            yield batch
-            batch = []
-        batch.append(item)
-    if batch:
-        yield batch
-
-
-def halves(item: Item, axis: int) -> list[Item]:
-    low, high = item.box
-    left, right = list(high), list(low)
-    left[axis] = right[axis] = (low[axis] + high[axis]) / 2
-    return [Item((low, left), item.views, item.depth + 1), Item((right, high), item.views, item.depth + 1)]
-
-
-def volume(box: Box) -> arb:
-    return arb(functools.reduce(operator.mul, (b - a for a, b in zip(*box, strict=True))))
-
-
-def show(box: Box) -> str:
-    return " x ".join(f"[{float(arb(a)):.9g}, {float(arb(b)):.9g}]" for a, b in zip(*box, strict=True))
-
-
-def verify(path: str | Path, progress: Callable[[int], None] | None = None) -> Verdict:
+def verify(path: str | Path, progress: Progress | None = None) -> Verdict:
     """Re-prove the certificate in a model file. `progress` is called with the number of boxes done so far."""
-    started, boxes, before = time.perf_counter(), 0, (ctx.prec, ctx.cap)
     try:
-        ctx.prec, ctx.cap = PRECISIONS[0], 64
-        if (closed := check_closed_form(path)) is not None:
-            return Verdict(*closed, seconds=time.perf_counter() - started)
-        statement = read_statement(path)
-        for part in statement.parts:
-            proof = Proof(part, statement)
-            if statement.formula:
-                with np.errstate(all="ignore"):  # overflows become infinities, which prove nothing
-                    proof.run(functools.partial(_report, progress, boxes))
-                boxes += proof.boxes
-            else:
-                boxes += sum(1 for _ in proof.leaves())
-        norm = "sup" if statement.exponent is None else f"L{statement.exponent:g} norm of"
-        status, reason = "VERIFIED", f"{norm} |network - target| <= {statement.bound:.6g} re-proved"
-        if not statement.formula:
-            rests = "; ".join(statement.assumptions)
-            status, reason = (
-                "CONSISTENT",
-                f"the statement rests on: {rests}. Only weights, cover and format were checked",
-            )
-    except (NotProvedError, FileFormatError) as error:
-        status, reason = "NOT VERIFIED", str(error)
+        return reprove(read_model(path), progress)
+    except FileFormatError as error:
+        return Verdict("NOT VERIFIED", str(error))
+
+
+def reprove(file: ModelFile, progress: Progress | None = None) -> Verdict:
+    """The same for a file that has been read."""
+    started, before, boxes = time.perf_counter(), (ctx.prec, ctx.cap), 0
+
+    def report(done: int) -> None:
+        nonlocal boxes
+        boxes = done
+        if progress:
+            progress(done)
+
+    try:
+        ctx.prec, ctx.cap = BITS, 64
+        verdict = _row(file)(file, report)
+    except NotProvedError as error:
+        verdict = Verdict("NOT VERIFIED", str(error), boxes)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, zlib.error) as error:
-        status, reason = "NOT VERIFIED", f"the statement is damaged ({type(error).__name__}: {error}); certify again"
+        reason = f"the statement is damaged ({type(error).__name__}: {error}); certify again"
+        verdict = Verdict("NOT VERIFIED", reason, boxes)
     finally:
         ctx.prec, ctx.cap = before
-    return Verdict(status, reason, boxes, time.perf_counter() - started)
+    return replace(verdict, seconds=time.perf_counter() - started)
 
 
-def _report(progress: Callable[[int], None] | None, before: int, boxes: int) -> None:
-    if progress:
-        progress(before + boxes)
+def _row(file: ModelFile) -> Callable[[ModelFile, Progress], Verdict]:
+    """The re-proof that a file asks for, once the certificate is known to speak of the file's network."""
+    require("certificate" in file.sections, "the file holds no certificate; certify the network and save it again")
+    schema, kind = file.sections["certificate"]["schema"], file.sections["model"]["kind"]
+    require(schema in {known for known, _ in REPROOFS}, f"unknown certificate schema {schema!r}")
+    require((schema, kind) in REPROOFS, f"a certificate of schema {schema!r} says nothing about a {kind!r}")
+    check_subject(file)
+    return REPROOFS[schema, kind]

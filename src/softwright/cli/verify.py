@@ -19,15 +19,15 @@ def verify_command(
     """Re-prove the certificate in a file; VERIFIED, or what fails and where."""
     with exit_codes(as_json):
         with spinner("reading the certificate", quiet=as_json) as say:
-            from softwright.checker.verify import verify
+            from softwright.checker.verify import reprove
             from softwright.fileformat import read_model
 
-            read_model(file)  # a file that cannot be read is a file error, not a failed proof
-            verdict = verify(file, progress=lambda boxes: say(f"{boxes} boxes checked"))
+            content = read_model(file)  # a file that cannot be read is a file error, not a failed proof
+            verdict = reprove(content, progress=lambda boxes: say(f"{boxes} boxes checked"))
         if as_json:
-            content = {"ok": verdict.verified, "file": str(file), "status": verdict.status, "reason": verdict.reason}
-            print_json({**content, "boxes": verdict.boxes, "seconds": verdict.seconds})
+            said = {"ok": verdict.verified, "file": str(file), "status": verdict.status, "reason": verdict.reason}
+            print_json({**said, "boxes": verdict.boxes, "seconds": verdict.seconds})
         else:
             echo(str(verdict))
-    if not verdict.verified:
+    if not verdict:
         raise typer.Exit(CHECK_FAILED)

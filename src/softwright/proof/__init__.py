@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from softwright.checker.verify import Verdict, verify
+    from softwright.checker.verdict import Verdict
+    from softwright.checker.verify import verify
     from softwright.proof.prover import certify
     from softwright.proof.question import Certification
     from softwright.result.certificate import Certificate
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Certificate": "softwright.result.certificate",
     "Certification": "softwright.proof.question",
-    "Verdict": "softwright.checker.verify",
+    "Verdict": "softwright.checker.verdict",
     "certify": "softwright.proof.prover",
     "verify": "softwright.checker.verify",
 }

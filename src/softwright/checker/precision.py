@@ -1,0 +1,41 @@
+"""What the checker assumes of a floating-point type, one row per type. The prover has a table of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softwright.checker.parser import NotProvedError
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Results of at least `smallest` are rounded to nearest with a relative error of at most `unit`."""
+
+    name: str
+    unit: float  # unit roundoff: half the distance from 1 to the next number
+    exp_ulps: int  # accuracy of exp; torch's kernels are specified to 1 and, in float32 attention, 20
+    smallest: float  # smallest normal number: what is below may be flushed to zero
+    least: float  # smallest positive number
+    largest: float  # largest number: what is above overflows
+
+    @property
+    def exp_error(self) -> float:
+        """Relative error of exp: an ulp of a number in [1, 2) is two units."""
+        return 2 * self.exp_ulps * self.unit
+
+
+PRECISIONS = {
+    row.name: row
+    for row in (
+        Precision("float64", 2.0**-53, 4, 2.0**-1022, 2.0**-1074, (2 - 2.0**-52) * 2.0**1023),
+        Precision("float32", 2.0**-24, 32, 2.0**-126, 2.0**-149, (2 - 2.0**-23) * 2.0**127),
+    )
+}
+
+
+def precision_of(name: object) -> Precision:
+    """The row of a type that a file names."""
+    row = PRECISIONS.get(name) if isinstance(name, str) else None
+    if row is None:
+        raise NotProvedError(f"unknown dtype {name!r}; known are {', '.join(PRECISIONS)}")
+    return row

@@ -1,0 +1,90 @@
+"""What every row of the checker's `REPROOFS` must do, and that none is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from flint import ctx
+
+import softwright as sw
+from softwright.checker import verify as entry
+from softwright.checker.verify import REPROOFS
+from softwright.fileformat import ModelFile, read_model, write_model
+from softwright.result.certified import SCHEMAS
+from softwright.result.kinds import KINDS
+from tests.contracts.kinds_made import MADE
+
+STORED = [name for name, kind in KINDS.items() if kind.stored]
+
+
+@pytest.fixture(scope="module", params=STORED)
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("reproofs") / f"{request.param}.safetensors"
+    MADE[request.param]().save(place)
+    return place
+
+
+def changed(path: Path, **sections: object) -> ModelFile:
+    file = read_model(path)
+    return ModelFile(file.tensors, {**file.sections, **sections})
+
+
+def test_rows_name_schemas_and_kinds_that_there_are() -> None:
+    assert {schema for schema, _ in REPROOFS} == set(SCHEMAS)
+    assert {kind for _, kind in REPROOFS} == set(STORED)
+
+
+def test_what_a_verb_writes_has_a_row_and_passes(path: Path) -> None:
+    sections = read_model(path).sections
+    assert (sections["certificate"]["schema"], sections["model"]["kind"]) in REPROOFS
+    before = ctx.prec, ctx.cap
+    verdict = sw.verify(path)
+    assert (ctx.prec, ctx.cap) == before
+    assert isinstance(verdict, sw.Verdict)
+    assert verdict.status in ("VERIFIED", "CONSISTENT")
+    assert bool(verdict) == verdict.verified == (verdict.status == "VERIFIED")
+    assert verdict.seconds > 0
+
+
+def test_a_file_is_read_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+
+    def counted(place: str | Path) -> ModelFile:
+        read.append(place)
+        return read_model(place)
+
+    monkeypatch.setattr(entry, "read_model", counted)
+    sw.verify(path)
+    assert read == [path]
+
+
+def test_a_certificate_must_speak_of_what_is_in_the_file(path: Path) -> None:
+    said = read_model(path).sections["certificate"]
+    other = next(name for name in ("float32", "float64") if name != said["dtype"])
+    for change, reason in (
+        ({"weights_sha256": "0" * 64}, "weights"),
+        ({"target": {**said["target"], "text": "another"}}, "target"),
+        ({"dtype": other}, "dtype"),
+        ({"schema": "softwright-certificate/0"}, "schema"),
+    ):
+        verdict = entry.reprove(changed(path, certificate={**said, **change}))
+        if "dtype" in change and "dtype" not in read_model(path).sections["model"]:
+            continue  # such a model does not say it
+        assert not verdict
+        assert verdict.status == "NOT VERIFIED"
+        assert reason in verdict.reason
+
+
+def test_a_kind_without_a_row_is_not_verified(path: Path) -> None:
+    verdict = entry.reprove(changed(path, model={**read_model(path).sections["model"], "kind": "oracle"}))
+    assert verdict.status == "NOT VERIFIED"
+    assert "'oracle'" in verdict.reason
+
+
+def test_no_certificate_and_no_file_are_not_verified(path: Path, tmp_path: Path) -> None:
+    file = read_model(path)
+    write_model(tmp_path / "bare.safetensors", file.tensors, {**file.sections, "certificate": None})
+    assert "no certificate" in sw.verify(tmp_path / "bare.safetensors").reason
+    assert not sw.verify(tmp_path / "bare.safetensors")
+    assert not sw.verify(tmp_path / "nowhere.safetensors")
