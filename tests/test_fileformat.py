@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save_file
 
 from softwright.errors import FileFormatError
-from softwright.fileformat import SCHEMA, read_model, weights_sha256, write_model
+from softwright.fileformat import READERS, SCHEMA, read_model, weights_sha256, write_model
 
 TENSORS = {"keys": np.array([[1.5], [-2.0]]), "biases": np.array([0.25, 0.0])}
 SECTIONS: dict[str, Any] = {"model": {"kind": "approximation"}, "plan": {"tokens": 2}, "observed": None}
@@ -106,13 +106,19 @@ def test_a_safetensors_file_of_someone_else(tmp_path: Path) -> None:
 
 
 def test_an_unknown_schema_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=f"schema '99', this version reads '{SCHEMA}'; upgrade"):
+    with pytest.raises(FileFormatError, match=r"newer: file schema '99', this version reads .*; upgrade") as caught:
         read_model(_foreign(tmp_path / "newer", {"softwright": "99", "model": "{}"}))
+    assert all(repr(version) in str(caught.value) for version in READERS)
+
+
+def test_what_is_written_can_be_read() -> None:
+    assert SCHEMA in READERS
 
 
 def test_broken_sections(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="'plan' is not valid JSON"):
-        read_model(_foreign(tmp_path / "a", {"softwright": SCHEMA, "model": "{}", "plan": "{"}))
+    for damaged in ("{", "[" * 100_000):
+        with pytest.raises(FileFormatError, match="a: the section 'plan' is not valid JSON"):
+            read_model(_foreign(tmp_path / "a", {"softwright": SCHEMA, "model": "{}", "plan": damaged}))
     with pytest.raises(FileFormatError, match="'model' is missing"):
         read_model(_foreign(tmp_path / "b", {"softwright": SCHEMA}))
     with pytest.raises(FileFormatError, match="'model' is missing"):

@@ -32,7 +32,7 @@ from safetensors.numpy import save
 
 from softwright.errors import FileFormatError, FileNotWritten, ForeignFile, SoftwrightError
 
-SCHEMA = "1"
+SCHEMA = "1"  # what is written; READERS says what is read
 _SECTIONS = ("model", "target", "plan", "observed", "certificate")
 
 
@@ -207,17 +207,31 @@ def read_model(path: str | Path) -> ModelFile:
     schema = metadata.get("softwright")
     if schema is None:
         raise ForeignFile(f"{source}: a safetensors file, but not written by softwright")
-    if schema != SCHEMA:
+    if schema not in READERS:
+        known = ", ".join(map(repr, READERS))
         raise FileFormatError(
-            f"{source}: file schema {schema!r}, this version reads {SCHEMA!r}; upgrade softwright or rebuild the file"
+            f"{source}: file schema {schema!r}, this version reads {known}; upgrade softwright or rebuild the file"
         )
+    try:
+        return READERS[schema](metadata, tensors)
+    except FileFormatError as error:
+        raise FileFormatError(f"{source}: {error}") from error
+
+
+def _read_version_1(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> ModelFile:
+    """One JSON text per section."""
     sections: dict[str, Any] = {}
     for name in _SECTIONS:
         if name in metadata:
             try:
                 sections[name] = json.loads(metadata[name])
-            except ValueError as error:
-                raise FileFormatError(f"{source}: the section {name!r} is not valid JSON ({error})") from error
+            except (ValueError, RecursionError) as error:
+                raise FileFormatError(f"the section {name!r} is not valid JSON ({error})") from error
     if not isinstance(sections.get("model"), dict):
-        raise FileFormatError(f"{source}: the section 'model' is missing; the file cannot be rebuilt")
+        raise FileFormatError("the section 'model' is missing; the file cannot be rebuilt")
     return ModelFile(tensors, sections)
+
+
+# Version of the layout -> what makes today's content of the header's texts and the tensors. A version that was ever
+# released stays here for good; what it lacks, its reader adds.
+READERS: dict[str, Callable[[Mapping[str, str], dict[str, np.ndarray]], ModelFile]] = {"1": _read_version_1}

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 import softwright as sw
-from softwright.fileformat import read_model
+from softwright.fileformat import READERS, read_model
 from tests.data.write import answer, plain, tensors_hash
 
 DATA = Path(__file__).parent.parent / "data"
@@ -98,6 +99,14 @@ def test_a_stored_file_is_what_it_was(
 
     if not place.is_dir():  # a checker reads single files
         assert sw.verify(place.with_name(f"{name}.safetensors")).status == said["status"]
+
+
+def test_every_version_that_can_be_read_is_stored(unpacked: Path) -> None:
+    assert {f"v{version}" for version in READERS} == set(VERSIONS)
+    for version in VERSIONS:
+        for path in (unpacked / version).glob("*.safetensors"):
+            with safe_open(path, framework="numpy") as file:
+                assert f"v{file.metadata()['softwright']}" == version
 
 
 @pytest.mark.parametrize("version", VERSIONS)
