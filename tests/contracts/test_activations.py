@@ -18,6 +18,9 @@ from torch import nn
 
 from softwright.errors import InvalidInput
 from softwright.proof.arithmetic.balls import precision
+from softwright.proof.arithmetic.series import basis
+from softwright.proof.arithmetic.taylor_model import variables
+from softwright.proof.models.mlp import activation_rule
 from softwright.targets.formula.expression import Expression
 from softwright.targets.mlp.activation import Activation, spellings
 from softwright.targets.mlp.activation_row import ActivationRow, number
@@ -185,6 +188,20 @@ def test_the_formula_is_the_function(activation: Activation) -> None:
     formula = Expression(activation.formula, ("x",))
     values = formula(s[:, None])[:, 0]
     assert np.abs(values - activation(s)).max() <= 1e-13 * (1 + np.abs(values).max())
+
+
+@_EACH
+def test_taylor_models_hold_the_function(activation: Activation) -> None:
+    rng = np.random.default_rng(1)
+    near = rng.choice(kinks(activation), 20) + rng.normal(size=20) * 0.3
+    centers, radii = np.concatenate([rng.uniform(-6, 6, 20), near])[:, None], rng.uniform(1e-3, 1.5, (40, 1))
+    shape = basis(1, 6)
+    model = activation_rule(activation)(variables(shape, centers, radii)[0])
+    low, high = model.range()
+    for (center,), (radius,), least, most in zip(centers, radii, low, high, strict=True):
+        values = activation(center + radius * np.linspace(-1, 1, 41))
+        assert least <= values.min() + 1e-13 and values.max() - 1e-13 <= most
+    assert np.isfinite(model.remainder).all()
 
 
 def test_numbers_are_written_exactly() -> None:

@@ -18,6 +18,7 @@ from softwright.proof.search.search import Progress
 from softwright.result.certificate import Certificate, Part, count_leaves
 from softwright.result.constructed import digest_of
 from softwright.targets import Expression, Function, Table
+from softwright.targets.mlp.torch_reader import read_module
 from tests.proof.prover_support import exact_error, random_network
 
 TARGETS = {1: "sin(2*x) + 0.1*x**3", 2: "cos(x - y)*exp(-0.3*x)", 3: "x*y - z/(4 + y**2)"}
@@ -218,7 +219,20 @@ def test_tables_are_certified_at_their_points() -> None:
     assert certify(network, table, bound=0.9 * float(seen)).status == "refuted"
 
 
-@pytest.mark.parametrize("activation", [torch.nn.ReLU(), torch.nn.Tanh(), torch.nn.GELU(), torch.nn.SiLU()])
+@pytest.mark.parametrize(
+    "activation",
+    [
+        torch.nn.ReLU(),
+        torch.nn.Tanh(),
+        torch.nn.GELU(),
+        torch.nn.SiLU(),
+        torch.nn.Hardsigmoid(),
+        torch.nn.ELU(),
+        torch.nn.Mish(),
+        torch.nn.GELU("tanh"),
+        torch.nn.Softplus(2.0, 1.0),
+    ],
+)
 def test_networks_as_targets(activation: torch.nn.Module) -> None:
     torch.manual_seed(1)
     mlp = torch.nn.Sequential(torch.nn.Linear(1, 8), activation, torch.nn.Linear(8, 1)).double()
@@ -227,6 +241,8 @@ def test_networks_as_targets(activation: torch.nn.Module) -> None:
     with torch.no_grad():
         seen = float(mlp(torch.linspace(-2, 2, 2001, dtype=torch.float64)[:, None]).abs().max())
     assert found.proved and seen <= found.bound <= 1.07 * seen
+    assert found.certificate is not None
+    assert found.certificate.target == {**read_module(mlp).describe(), "variables": ["x"]}
 
 
 def test_progress_budget_executor_and_interrupt() -> None:

@@ -82,7 +82,7 @@ def certify(
     """Prove that the network is within `bound` of the target on the domain, or find the smallest bound (`tightness`).
 
     target       a formula, an `Expression`, a `Function` with a promise, a `Table` (proved at its points), what
-                 `Table.interpolant()` returns (a grid table over its whole box), or a `torch.nn.Sequential`
+                 `Table.interpolant()` returns (a grid table over its whole box), or a feed-forward `torch.nn.Module`
     bound, tightness   the two questions, see above; with neither, tightness = 0.05
     domain       a box with the network's variables; the network's own box unless given
     norm         "sup", or "L1", "L2", any p >= 1: (integral of |network - target|^p)^(1/p)

@@ -32,6 +32,7 @@ from softwright.proof.search.sum_prover import SumOutcome
 from softwright.result.certificate import Certificate
 from softwright.result.constructed import digest_of
 from softwright.targets import Expression, Interpolant, Table, Target, as_target
+from softwright.targets.mlp import DenseNetwork, GatedNetwork, read_module
 from softwright.version import __version__
 
 Status = Literal["proved", "refuted", "undecided"]
@@ -159,7 +160,9 @@ def pose(network: AttentionNetwork, target: Any, domain: Box | None, engine: str
         f"the domain {box} leaves the network's box {network.box}; certify a part of it, or build for a larger box",
     )
     try:
-        if isinstance(target, nn.Sequential):
+        if isinstance(target, nn.Module):
+            target = read_module(target)
+        if isinstance(target, DenseNetwork | GatedNetwork):
             target = MlpTarget(target, network.names)
         wanted = as_target(target, network.box)
     except InvalidInput as error:

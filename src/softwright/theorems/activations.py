@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from softwright.errors import Faults
+from softwright.targets.mlp import Activation
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores, evaluate_line, telling_places
 from softwright.theorems.tools.network import Attention, Stage, TheoremNetwork, Tokens
@@ -70,25 +71,9 @@ CLIPS: dict[str, Callable[[float, float], list[Clip]]] = {
 }
 
 
-def activate(name: str, u: np.ndarray, slope: float) -> np.ndarray:
-    """The activation itself, in NumPy."""
-    match name:
-        case "relu":
-            return np.maximum(u, 0.0)
-        case "leaky_relu":
-            return np.where(u > 0, u, slope * u)
-        case "hard_tanh":
-            return np.clip(u, -1.0, 1.0)
-        case _:
-            return np.clip(u / 6.0 + 0.5, 0.0, 1.0)
-
-
-def _lipschitz(name: str, slope: float) -> float:
-    return {"relu": 1.0, "leaky_relu": max(1.0, abs(slope)), "hard_tanh": 1.0, "hard_sigmoid": 1.0 / 6.0}[name]
-
-
-def _largest_activation(name: str, U: float, slope: float) -> float:
-    return {"relu": U, "leaky_relu": max(1.0, abs(slope)) * U}.get(name, 1.0)
+def named(name: str, slope: float) -> Activation:
+    """The activation that the theorem's name means."""
+    return Activation("leaky_relu", (slope,)) if name == "leaky_relu" else Activation(name.replace("hard_", "hard"))
 
 
 def activation_layer(
@@ -169,6 +154,7 @@ def _construct(
         )
     faults.raise_if_any()
 
+    phi = named(activation, slope)
     d = made[0][0].shape[1]
     stages: list[Stage] = []
     size, error, beta, first_range = radius, 0.0, 0.0, 1.0  # |h|, error of h
@@ -182,8 +168,8 @@ def _construct(
         faults.raise_if_any()
         added, head_error, head_beta = activation_layer(terms, t, clips, points, eps0)
         stages += added
-        error = (_lipschitz(activation, slope) * norm * error + head_error) * _SAFE
-        size = _largest_activation(activation, U, slope)
+        error = (phi.slope * norm * error + head_error) * _SAFE
+        size = 1.0 if phi.bounded else phi.slope * U
         beta = max(beta, head_beta)
         first_range = U if i == 0 else first_range
     W, t = made[-1]
@@ -195,7 +181,7 @@ def _construct(
     def target(X: Any) -> np.ndarray:
         h = np.asarray(X, dtype=float)[..., 0]  # (..., d)
         for V, s in made[:-1]:
-            h = activate(activation, h @ V.T + s, slope)
+            h = phi(h @ V.T + s)
         return (h @ W.T + t)[..., None, :]
 
     def sample(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -242,7 +228,7 @@ def _construct(
         reasons=(f"{activation} is {len(clips)} clip(s): {len(clips)} head(s) of theorem A1 a layer",),
         extra={
             "mlp": {"layers": made, "activation": activation, "slope": slope, "box": (-radius, radius)},
-            "line": lambda u: (_line(clips, points, eps0, u), activate(activation, u, slope)),
+            "line": lambda u: (_line(clips, points, eps0, u), phi(u)),
             "range": (-first_range, first_range),
             "margin": 0.0,
         },

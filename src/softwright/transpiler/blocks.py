@@ -24,9 +24,7 @@ from torch import nn
 
 from softwright.attention.network import DTYPES
 from softwright.errors import Faults, InvalidInput
-from softwright.targets.mlp.activation import Activation
-from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
-from softwright.targets.mlp.torch_reader import KNOWN, activation_of, read_module
+from softwright.targets.mlp import KNOWN, Activation, DenseLayer, DenseNetwork, GatedNetwork, activation_of, read_module
 from softwright.transpiler.network import TranspiledNetwork
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)

@@ -30,8 +30,7 @@ import numpy as np
 
 from softwright.proof.arithmetic.directed import TINY, gamma, up
 from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
-from softwright.targets.mlp.activations import BETA
-from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
+from softwright.targets.mlp import BETA, DenseLayer, DenseNetwork, GatedNetwork
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
 from softwright.transpiler.unit_bounds import Unit, unit_of

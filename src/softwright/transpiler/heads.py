@@ -13,7 +13,7 @@ from torch import nn
 
 from softwright.attention.network import DTYPES
 from softwright.attention.richardson import richardson
-from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork
+from softwright.targets.mlp import DenseNetwork, GatedNetwork
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.network import TranspiledNetwork, projection
 from softwright.transpiler.neuron_heads import NeuronHeads

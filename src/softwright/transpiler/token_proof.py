@@ -22,7 +22,7 @@ from softwright.attention import AttentionNetwork, Head
 from softwright.domain import Box
 from softwright.errors import SoftwrightError
 from softwright.proof.prover import certify
-from softwright.targets.mlp.activation import Activation
+from softwright.targets.mlp import Activation
 from softwright.transpiler.token_table import TokenTable
 
 _REACH = 64.0

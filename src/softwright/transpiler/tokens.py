@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from softwright.targets.mlp.activation import Activation
+from softwright.targets.mlp import Activation
 from softwright.transpiler.token_table import TokenTable
 
 FINEST = 99

@@ -40,8 +40,7 @@ from functools import lru_cache
 import numpy as np
 
 from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
-from softwright.targets.mlp.activation import Activation
-from softwright.targets.mlp.activations import BETA, ELU_POWERS, ELU_SHIFT
+from softwright.targets.mlp import BETA, ELU_POWERS, ELU_SHIFT, Activation
 from softwright.transpiler.token_proof import proved_error
 from softwright.transpiler.token_table import TokenTable
 

@@ -28,9 +28,7 @@ from softwright.result.certificate import sum_rounded_up
 from softwright.result.closed_form import EXACT_ARITHMETIC, ClosedForm
 from softwright.result.observed import Observed
 from softwright.result.plan import Plan
-from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork, is_sklearn, read_sklearn
-from softwright.targets.mlp.files import read_file
-from softwright.targets.mlp.torch_reader import read_module
+from softwright.targets.mlp import DenseNetwork, GatedNetwork, is_sklearn, read_file, read_module, read_sklearn
 from softwright.transpiler import blocks as modules
 from softwright.transpiler import heads as networks
 from softwright.transpiler.bound import Bound, bound_gated, bound_network, largest_gate, stored

@@ -109,7 +109,7 @@ def models_of(target: Target, names: Sequence[str], domain: Box) -> tuple[Target
             ],
         )
     if isinstance(target, MlpTarget):
-        return target.models(), ()
+        return target.models, ()
     if isinstance(target, Interpolant):
         return CellModels(target, domain), ()
     raise InvalidInput("certify", [f"a target of type {type(target).__name__} cannot be certified; use a formula"])
