@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from softwright.attention.head import Head
+from softwright.precision import precision_of
 
 Values = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n, m)
 Scalar = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n,)
-
-UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
 class OutOfBudget(Exception):
@@ -69,7 +68,7 @@ class Problem:
         """How large values may grow, relative to the target's scale, before rounding in the dtype shows."""
         # Proofs charge float32 kernels about a hundred roundings a weight, so values must be smaller than runs ask for.
         share, least = (0.05, 10.0) if self.dtype == "float64" else (0.01, 4.0)
-        return float(np.clip(share * self.tolerance / scale / UNIT_ROUNDOFF[self.dtype], least, most))
+        return float(np.clip(share * self.tolerance / scale / precision_of(self.dtype).unit, least, most))
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
+from softwright.precision import PRECISIONS, name_of, precision_of
 from softwright.result.constructed import load_tensors
 
-DTYPES: dict[str, torch.dtype] = {"float64": torch.float64, "float32": torch.float32}
+DTYPES = {name: row.torch_dtype for name, row in PRECISIONS.items()}
 ENGINES = ("sdpa", "factorised")
 
 
@@ -47,7 +48,7 @@ class AttentionNetwork(nn.Module):
             dims, outputs = {head.dim for head in heads}, {head.outputs for head in heads}
             faults.check(dims == {box.dim}, f"heads take {sorted(dims)} inputs, the box has {box.dim}; they must agree")
             faults.check(len(outputs) == 1, f"heads give {sorted(outputs)} outputs; they must agree")
-        faults.check(dtype in DTYPES.values(), f"dtype {dtype} is not supported; use torch.float64 or torch.float32")
+        faults.take(precision_of, dtype)
         faults.raise_if_any()
         self.box = box
         center = box.center if origin is None else box.from_unit(np.asarray(origin, dtype=float))
@@ -126,13 +127,12 @@ class AttentionNetwork(nn.Module):
 
     def describe(self) -> dict[str, Any]:
         heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in self.layer]
-        dtype = next(name for name, kind in DTYPES.items() if kind == self.dtype)
-        return {"box": self.box.as_dict(), "dtype": dtype, "heads": heads}
+        return {"box": self.box.as_dict(), "dtype": name_of(self.dtype), "heads": heads}
 
     @classmethod
     def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
         heads = [_head(tensors, i, info) for i, info in enumerate(model["heads"])]
-        network = cls(heads, Box(model["box"]), DTYPES[model["dtype"]])
+        network = cls(heads, Box(model["box"]), precision_of(model["dtype"]).torch_dtype)
         load_tensors(network, tensors)
         return network
 

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from softwright.errors import Faults
+from softwright.precision import name_of
 from softwright.result.constructed import load_tensors
 
 FIXED = "fixed"
@@ -272,7 +273,7 @@ class AttentionStack(nn.Module):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": name_of(self.dtype),
             "slots": {name: list(place) for name, place in self.slots.items()},
             "sources": self.sources,
             "shapes": {name: list(tensor.shape) for name, tensor in self.named_buffers(recurse=False)},

@@ -29,9 +29,10 @@ from softwright.memory.gap import Closest, closest
 from softwright.memory.labels import Labels
 from softwright.memory.network import MemoryNetwork
 from softwright.memory.readouts import Readout, ReluReadout, SoftmaxLookup
-from softwright.memory.rounding import SLACK, UNIT, IdErrors, id_errors, score_error
+from softwright.memory.rounding import SLACK, IdErrors, id_errors, score_error
 from softwright.memory.sequences import Packed
 from softwright.memory.tokenizer import Tokenizer
+from softwright.precision import name_of, precision_of
 
 MOST_RANK = 32
 # exp(-x) is 0 in the dtype, with room: the smallest positive numbers are exp(-103.3) and exp(-744.5)
@@ -75,7 +76,7 @@ def gap_floor(errors: IdErrors, largest: float, dimensions: int, readout: str, d
     """The gap that keys must keep."""
     radius = max(errors.radii)
     if readout == "feedforward":
-        return 8.0 * radius + 16.0 * UNIT[dtype] * largest
+        return 8.0 * radius + 16.0 * precision_of(dtype).unit * largest
     return max(8.0 * radius, 4.0 * math.sqrt(score_error(largest, radius, dimensions, dtype)))
 
 
@@ -214,7 +215,7 @@ def _reasons(request: Request, rank: int, places: str, draw: int, gap: float, fl
 
 
 def _advice(request: Request, worst: tuple[float, Closest, int] | None) -> str:
-    what = f"{len(request.labels.values)} items in {str(request.dtype).removeprefix('torch.')}"
+    what = f"{len(request.labels.values)} items in {name_of(request.dtype)}"
     lines = [f"no context ids of {what} are far enough apart for exact recall with readout={request.readout!r}"]
     if worst is not None:
         share, found, rank = worst

@@ -160,7 +160,7 @@ def _again(
     if packed is not None and labels is not None:
         off = np.abs(network.recalled_values(packed) - labels.values)
         observed = Observed(float(off.max(initial=0.0)), (), len(labels.values))
-    plan = plan_of(network, [*built.plan.reasons[:-1], said], time.monotonic() - started)
+    plan = plan_of(network, [*built.plan.reasons[:-1], said], started)
     return Built(
         network=network, plan=plan, target=target, observed=observed, certificate=certificate, unproved=unproved
     )

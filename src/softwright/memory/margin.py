@@ -41,19 +41,16 @@ from softwright.memory.readouts import ReluReadout, SoftmaxLookup
 from softwright.memory.rounding import (
     LARGEST_SCORE,
     SLACK,
-    UNIT,
-    exp_error,
     half_error,
     id_errors,
     largest_score,
     score_error,
 )
-from softwright.precision import assumptions_of_all
+from softwright.precision import FLOAT64, assumptions_of_all, precision_of
 from softwright.proof.arithmetic.directed import exp_up
 from softwright.result.closed_form import ClosedForm
 
 METHOD = "margin of context ids against proved rounding"
-_SMALLEST = {torch.float64: 2.0**-1074, torch.float32: 2.0**-149}
 
 
 def paper_parameters(rank: int, width: int, longest: int, count: int) -> int:
@@ -148,7 +145,8 @@ def _structure_fault(network: MemoryNetwork, radii: tuple[float, float]) -> str:
 def _lookup(
     readout: SoftmaxLookup, gap: float, radius: float, largest: float, dtype: torch.dtype
 ) -> tuple[float, float, dict[str, float]]:
-    count, u = len(readout.keys), UNIT[dtype]
+    count, precision = len(readout.keys), precision_of(dtype)
+    u = precision.unit
     size = float(readout.values.double().abs().max()) if readout.values.numel() else 0.0
     beta = float(readout.beta)
     mantissa, exponent = math.frexp(beta)
@@ -163,7 +161,9 @@ def _lookup(
         return math.inf, math.inf, {}
     drop = beta * margin / SLACK
     other = float(exp_up(np.array(-drop)))
-    weight = (float(exp_up(np.array(-drop * (1.0 - 2.0 * u)))) * (1.0 + exp_error(u)) + 4.0 * _SMALLEST[dtype]) * SLACK
+    weight = (
+        float(exp_up(np.array(-drop * (1.0 - 2.0 * u)))) * (1.0 + precision.exp_error) + 4.0 * precision.least
+    ) * SLACK
     if count * weight >= 0.5 * u:
         return math.inf, math.inf, {}
     mass = (count - 1) * other * SLACK
@@ -178,7 +178,7 @@ def _half_error(readout: SoftmaxLookup) -> float:
     """Bound of |stored half square - exact one|."""
     keys = readout.keys.double().numpy()
     halves = 0.5 * (keys**2).sum(axis=1)
-    off = np.abs(halves - readout.halves.double().numpy()) + (keys.shape[1] + 2) * 2.0**-53 * halves
+    off = np.abs(halves - readout.halves.double().numpy()) + (keys.shape[1] + 2) * FLOAT64.unit * halves
     return float(off.max(initial=0.0))
 
 
@@ -189,7 +189,7 @@ def _ramps(
     slopes, offsets = readout.slopes.double().numpy(), readout.offsets.double().numpy()
     if len(line) < 2:
         return 0.0, 0.0, {"off_mass": 0.0}
-    error = 4.0 * UNIT[dtype] * (np.abs(slopes) * (largest + radius) + np.abs(offsets))
+    error = 4.0 * precision_of(dtype).unit * (np.abs(slopes) * (largest + radius) + np.abs(offsets))
     # The two sums below are computed in float64, whose rounding the same term covers once more.
     before = slopes * (line[:-1] + radius) + offsets + 2.0 * error
     after = slopes * (line[1:] - radius) + offsets - 2.0 * error

@@ -27,6 +27,7 @@ from softwright.memory.nearest_keys import NearestKeys
 from softwright.memory.readouts import READOUTS, Readout, SoftmaxLookup
 from softwright.memory.sequences import Packed, pack
 from softwright.memory.tokenizer import Tokenizer, tokenizer_from
+from softwright.precision import name_of
 
 ENGINES = ("pruned", "dense")
 UNKNOWN = ("nearest", "abstain")
@@ -273,7 +274,7 @@ class MemoryNetwork(nn.Module):
             raise InvalidInput("save", [fault])
         reading = self.reading
         return {
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": name_of(self.dtype),
             "reading": {"positional": reading.positional, "mode": reading.mode, "causal": reading.causal},
             "readout": self.readout.name,
             "labels": "values" if self.classes is None else "classes",

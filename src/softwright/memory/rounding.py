@@ -30,9 +30,9 @@ import numpy as np
 import torch
 
 from softwright.memory.context_head import ContextHead
+from softwright.precision import FLOAT64, Precision, precision_of
 
-UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24}
-_TINY = {torch.float64: 2.0**-900, torch.float32: 2.0**-120}
+_TINY = {"float64": 2.0**-900, "float32": 2.0**-120}  # charged for underflow: far more than the smallest numbers
 SLACK = 1.0 + 2.0**-40
 LARGEST_SCORE = 600.0  # the pruned engine takes exp of scores as they are: neither they nor a sum of them overflow
 
@@ -58,11 +58,6 @@ def gamma(k: int, u: float) -> float:
     return k * u / (1.0 - k * u)
 
 
-def exp_error(u: float) -> float:
-    """E for arithmetic with unit roundoff u."""
-    return (8.0 if u <= UNIT[torch.float64] else 64.0) * u
-
-
 def largest_score(head: ContextHead) -> float:
     """S of the docstring."""
     e = head.code_size
@@ -71,9 +66,9 @@ def largest_score(head: ContextHead) -> float:
     return (float(w_k[0, :e] @ reach) + float(w_k[0, e]) * sigma) * SLACK
 
 
-def id_error(head: ContextHead, u: float, tiny: float) -> float:
-    """Bound of |computed id - exact id|_2 for arithmetic with unit roundoff u."""
-    e = head.code_size
+def id_error(head: ContextHead, precision: Precision) -> float:
+    """Bound of |computed id - exact id|_2 in this arithmetic."""
+    e, u = head.code_size, precision.unit
     w_k, w_v, w_i = (np.abs(w.double().numpy()) for w in (head.W_K, head.W_V, head.W_I))  # (1, d), (s, d), (r, d)
     reach = head.reach.double().numpy()
     sigma = float(torch.cat([head.log_weights.double(), head.sentinel.double()[None]]).abs().max())
@@ -81,7 +76,7 @@ def id_error(head: ContextHead, u: float, tiny: float) -> float:
     size = float(w_k[0, :e] @ reach) + float(w_k[0, e]) * sigma
     score = gamma(int((w_k > 0).sum()), u) * size
     exponent = 2.0 * score + 2.0 * u * size * (1.0 + 4.0 * u)
-    off = exp_error(u)
+    off = precision.exp_error
     theta = (1.0 + off) * math.expm1(exponent) + off if exponent < 1.0 else math.inf
     if theta >= 0.25 or not math.isfinite(gamma(terms + 1, u)):
         return math.inf
@@ -98,23 +93,22 @@ def id_error(head: ContextHead, u: float, tiny: float) -> float:
     moved = math.expm1(logs) * bound_v
     entries = gamma(int((w_i > 0).sum(axis=1).max(initial=0)), u)
     stream = np.concatenate([reach, [sigma, 1.0], bound_v + moved])  # (d,) bound of F(X)
-    error = (w_i[:, e + 2 :] @ moved) * (1.0 + entries) + entries * (w_i @ stream) + tiny  # (r,)
+    error = (w_i[:, e + 2 :] @ moved) * (1.0 + entries) + entries * (w_i @ stream) + _TINY[precision.name]  # (r,)
     return float(np.sqrt((error**2).sum())) * SLACK
 
 
 def id_errors(head: ContextHead, largest_key: float) -> IdErrors:
     """Both engines; `largest_key` bounds |z_j|, of which storing loses at most u (nothing in float64)."""
-    dtype = head.dtype
-    pruned = id_error(head, UNIT[torch.float64], _TINY[torch.float64])
-    dense = id_error(head, UNIT[dtype], _TINY[dtype])
-    storing = 0.0 if dtype == torch.float64 else (UNIT[dtype] * largest_key + _TINY[dtype]) * SLACK
-    return IdErrors(pruned, dense, storing)
+    own = precision_of(head.dtype)
+    storing = 0.0 if own is FLOAT64 else (own.unit * largest_key + _TINY[own.name]) * SLACK
+    return IdErrors(id_error(head, FLOAT64), id_error(head, own), storing)
 
 
 def half_error(largest_key: float, dimensions: int, dtype: torch.dtype) -> float:
     """Bound of the error of a stored half square |z_j|^2/2: summed in float64, then rounded once to the dtype."""
-    relative = gamma(dimensions + 2, UNIT[torch.float64]) + UNIT[dtype] * (1.0 + 2.0**-40)
-    return (0.5 * largest_key**2 * relative + _TINY[dtype]) * SLACK
+    own = precision_of(dtype)
+    relative = gamma(dimensions + 2, FLOAT64.unit) + own.unit * (1.0 + 2.0**-40)
+    return (0.5 * largest_key**2 * relative + _TINY[own.name]) * SLACK
 
 
 def score_error(largest_key: float, radius: float, dimensions: int, dtype: torch.dtype) -> float:
@@ -123,6 +117,8 @@ def score_error(largest_key: float, radius: float, dimensions: int, dtype: torch
     gamma_{r+1} of the sum of absolute values, |z| |z_j| + |z_j|^2/2 <= R (R + radius) + R^2/2, and the error of the
     stored half square.
     """
-    u, square = UNIT[dtype], largest_key**2
+    own, square = precision_of(dtype), largest_key**2
+    u = own.unit
     products = largest_key * (largest_key + radius) + 0.5 * square * (1.0 + 4.0 * u)
-    return (gamma(dimensions + 1, u) * products + half_error(largest_key, dimensions, dtype) + _TINY[dtype]) * SLACK
+    half = half_error(largest_key, dimensions, dtype)
+    return (gamma(dimensions + 1, u) * products + half + _TINY[own.name]) * SLACK

@@ -21,6 +21,7 @@ from softwright.memory.margin import certify_memory, paper_parameters
 from softwright.memory.network import MemoryNetwork
 from softwright.memory.sequences import Packed, pack
 from softwright.memory.tokenizer import Tokenizer, read_tokenizer
+from softwright.precision import precision_of
 from softwright.result.built import Built
 from softwright.result.observed import Observed
 from softwright.result.plan import Plan
@@ -28,7 +29,6 @@ from softwright.result.plan import Plan
 MODES = ("sequence", "token")
 READOUTS = ("attention", "feedforward")
 _DENSE_SCORES = 20_000_000  # scores spent on asking the dense engine
-_MOST_CLASSES = {"float64": 2**53, "float32": 2**24}
 
 
 def memorize(
@@ -107,7 +107,7 @@ def finish(
     certificate, unproved = certify_memory(network, target, rounding)
     say("asking for what was stored")
     observed = _observe(network, request)
-    plan = plan_of(network, [*stored.reasons, *more_reasons], time.monotonic() - started)
+    plan = plan_of(network, [*stored.reasons, *more_reasons], started)
     return Built(
         network=network, plan=plan, target=target, observed=observed, certificate=certificate, unproved=unproved
     )
@@ -135,20 +135,19 @@ def describe_target(network: MemoryNetwork, rows: int) -> dict[str, Any]:
     }
 
 
-def plan_of(network: MemoryNetwork, reasons: list[str], seconds: float) -> Plan:
+def plan_of(network: MemoryNetwork, reasons: list[str], started: float) -> Plan:
     head, count = network.head, network.stored
     width = head.W_Q.shape[1]
     first = {"layer": 1, "rank": network.rank, "width": width, "places": head.longest}
     second = {"layer": 2, "readout": network.readout.name, "keys": count, "outputs": network.outputs}
     spent = paper_parameters(network.rank, width, head.longest, count)
-    return Plan(
+    return Plan.of(
+        network,
+        started,
         strategy=f"memory, {network.readout.name} readout",
-        tolerance=0.0,
         heads=[first, second],
         tokens=count,
         parameters=network.parameter_count,
-        dtype=str(network.dtype).removeprefix("torch."),
-        seconds=seconds,
         reasons=[*reasons, f"{network.parameter_count} parameters; corollary 1 of paper C, 4(s+d)+d(2nN+d): {spent}"],
     )
 
@@ -211,7 +210,7 @@ def _checked(
         if found is not None:
             faults.check(len(found.values) > 0, "no tokens to label; give at least one sequence that is not empty")
         if found is not None and found.classes is not None and dtype in DTYPES:
-            most = _MOST_CLASSES[dtype]
+            most = 2 ** precision_of(dtype).digits
             faults.check(len(found.classes) <= most, f"{len(found.classes)} classes; {dtype} counts to {most}")
         if packed.is_vectors and dtype == "float32":
             packed = _as_float32(packed, faults)

@@ -22,11 +22,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softwright.precision import FLOAT64
 from softwright.theorems.integrable import Integrable, cell_edges
 from softwright.theorems.tools.cell_attention import Cells
 from softwright.theorems.tools.lp_integral import Enclosed, enclose_norm
 
-_U = 2.0**-53
+_U = FLOAT64.unit
 _MOST_ENTRIES = 2_000_000  # boxes times tokens at once
 _LARGEST = 600.0  # exponents are cut off here, which only widens
 

@@ -29,6 +29,7 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
+from softwright.precision import FLOAT64
 from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.theorems.tools.cell_attention import Cells, check_beta, check_eps0, self_attention
 from softwright.theorems.tools.construction import Construction
@@ -101,8 +102,8 @@ def _construct(
     cells = Cells(chosen * A, chosen * b, np.eye(N), np.zeros(d), np.ones(d))
     network = self_attention("B1", cells)
     bound = min(1.0, indicator_bound(N, chosen, margin))
-    theta = 2.0 * (d + 3) * 2.0**-53 * largest
-    rounding = bound * math.expm1(4.0 * theta) * (1.0 + 1e-12) + 2.0 * (N + 8) * 2.0**-53
+    theta = 2.0 * (d + 3) * FLOAT64.unit * largest
+    rounding = bound * math.expm1(4.0 * theta) * (1.0 + 1e-12) + 2.0 * (N + 8) * FLOAT64.unit
 
     def target(inputs: np.ndarray) -> np.ndarray:
         first, _ = gaps(A, b, cells.flat(inputs))

@@ -30,6 +30,7 @@ import torch
 from flint import arb
 
 from softwright.errors import Faults
+from softwright.precision import FLOAT64
 from softwright.proof.arithmetic.balls import Ball, ball_above, precision
 from softwright.theorems.contextual_mapping import Context, contexts, exact_ids
 from softwright.theorems.tools.construction import Construction
@@ -45,7 +46,7 @@ from softwright.theorems.tools.rank_one import (
 )
 from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 
-_U = 2.0**-53
+_U = FLOAT64.unit
 _DIRECTIONS = 64
 
 

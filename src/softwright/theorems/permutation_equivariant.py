@@ -35,6 +35,7 @@ import numpy as np
 
 from softwright.domain import Box
 from softwright.errors import Faults
+from softwright.precision import FLOAT64
 from softwright.targets import Expression
 from softwright.theorems.memorisation import id_rounding, spread_direction
 from softwright.theorems.tools.construction import Construction
@@ -46,7 +47,7 @@ from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 _GRAIN = 2.0**-24  # thresholds and sampled inputs are multiples of it
 _SHIFT = 8  # the codes start at 8 V steps from 0, so that the scores of all queries are about evenly spread
 _MOST_CONTEXTS = 4000
-_U = 2.0**-53
+_U = FLOAT64.unit
 _UP = 1.0 + 1e-12
 
 

@@ -16,7 +16,9 @@ import math
 
 import numpy as np
 
-U = 2.0**-53
+from softwright.precision import FLOAT64
+
+U = FLOAT64.unit
 EXP_ERROR = 4.0 * U
 TINY = (
     1e-290  # larger than what underflow can lose in any product or sum below; added where a bound could underflow to 0

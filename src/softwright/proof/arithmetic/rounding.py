@@ -37,6 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwright.precision import PRECISIONS, assumptions
 from softwright.proof.arithmetic.directed import U, gamma, up
 
 _KEY_BLOCK = 128  # torch's flash kernel takes 512 keys at a time; fewer are assumed so that a change cannot hurt
@@ -60,21 +61,8 @@ class Arithmetic:
         return np.where(product < 0.25, product / (1.0 - np.minimum(product, 0.25)) * (1.0 + 8.0 * U), np.inf)
 
 
-ARITHMETIC = {
-    "float64": Arithmetic("float64", 2.0**-53, 4 * 2.0**-52, 2.0**-1022),
-    "float32": Arithmetic("float32", 2.0**-24, 32 * 2.0**-23, 2.0**-126),
-}
-ASSUMPTIONS = {
-    "float64": (
-        "IEEE 754 float64 arithmetic, rounded to nearest; exp in torch's CPU kernels accurate to 4 ulp",
-        "inputs are float64 numbers of the domain",
-    ),
-    "float32": (
-        "IEEE 754 float32 arithmetic, rounded to nearest, no TF32 or bfloat16 matrix products; "
-        "exp in torch's CPU kernels accurate to 32 ulp",
-        "inputs are float32 numbers of the domain",
-    ),
-}
+ARITHMETIC = {name: Arithmetic(name, row.unit, row.exp_error, row.smallest) for name, row in PRECISIONS.items()}
+ASSUMPTIONS = {name: assumptions(name) for name in PRECISIONS}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 from softwright.attention.layer import SoftmaxHead
 from softwright.attention.network import ENGINES, AttentionNetwork
 from softwright.errors import Faults
+from softwright.precision import name_of
 from softwright.proof.arithmetic.directed import two_sum
 from softwright.proof.arithmetic.rounding import ARITHMETIC, RunEngine
 from softwright.proof.models.head_moments import ExactHead
@@ -23,7 +24,7 @@ _LARGEST = 1e100  # beyond it products of parameters leave float64
 
 
 def dtype_name(network: AttentionNetwork) -> str:
-    return str(network.dtype).removeprefix("torch.")
+    return name_of(network.dtype)
 
 
 def check_network(network: AttentionNetwork, engine: str, faults: Faults) -> None:

@@ -22,11 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.errors import Faults
+from softwright.precision import FLOAT64
 from softwright.theorems.tools.network import Attention, CrossAttention, TheoremNetwork, Tokens
 
 LARGEST_SCORE_ERROR = 0.5  # rounding of a score, beyond which softmax weights mean nothing
 MOST_CELLS = 300_000
-_U = 2.0**-53
+_U = FLOAT64.unit
 
 
 @dataclass(frozen=True)

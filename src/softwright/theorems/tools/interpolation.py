@@ -39,11 +39,12 @@ from softwright.attention import Head
 from softwright.attention.head import softmax_rows
 from softwright.domain import Box
 from softwright.errors import Faults
+from softwright.precision import FLOAT64
 from softwright.theorems.tools.construction import up
 
-U = 2.0**-53
+U = FLOAT64.unit
 MOST_SCORE_ERROR = 0.05  # e^{2h} <= 1.106
-EXP_ASSUMPTION = "exp of the run-time library within 4 units in the last place"
+EXP_ASSUMPTION = f"exp of the run-time library within {FLOAT64.exp_ulps} units in the last place"
 LARGEST_SCORE = 1e290  # scores above it overflow float64 somewhere on the way
 
 

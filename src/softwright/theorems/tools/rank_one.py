@@ -36,6 +36,7 @@ import numpy as np
 from flint import arb
 
 from softwright.errors import Faults
+from softwright.precision import FLOAT64
 from softwright.proof.arithmetic.balls import Ball, precision
 from softwright.theorems.boltzmann import least_separation, separation_bound
 from softwright.theorems.tools.network import Attention
@@ -210,7 +211,7 @@ def rank_one(
             c = float(separation / np.float64(np.abs(p).min() * nearest))
     c *= 1.0 + 1e-9
     head = RankOne(vocabulary, length, head_size, v, scale, c)
-    resolved = 4.0 * (2 * len(v) + head_size + 6) * 2.0**-53 * c * vocabulary.r_max**2 <= 0.5
+    resolved = 4.0 * (2 * len(v) + head_size + 6) * FLOAT64.unit * c * vocabulary.r_max**2 <= 0.5
     faults.check(
         math.isfinite(c) and head.spread <= LARGEST_SPREAD and resolved,
         f"beta overflow: the theorem's scale {c:.3g} puts scores {head.spread:.3g} apart and ids e^-{head.spread:.3g} "
