@@ -1,15 +1,20 @@
-"""The checker's own parser: text -> trees of ("name", argument, ...) tuples. It shares nothing with targets/.
+"""The checker's own parser: text -> trees (see `trees.py`). It shares nothing with targets/, and executes nothing.
 
-    formula    = sum {"," sum}                                    several outputs
+    formula    = value {"," value}                                several outputs
+    value      = sum ["if" condition "else" value]                a if c else b is where(c, a, b)
+    condition  = both {"or" both}
+    both       = one {"and" one}
+    one        = {"not"} comparison
+    comparison = sum ("<" | "<=" | ">" | ">=") sum {...}          0 < x <= 1 is 0 < x and x <= 1; or "(" condition ")"
     sum        = product {("+" | "-") product}
     product    = signed {("*" | "/") signed}
     signed     = {"-" | "+"} power                                -x**2 is -(x**2)
     power      = atom ["**" signed]                               right associative
-    atom       = number | variable | "pi" | "e" | "(" sum ")" | function "(" sum {"," sum} ")"
-               | "where(" sum ("<" | "<=" | ">" | ">=") sum "," sum "," sum ")"
+    atom       = number | variable | "pi" | "e" | "(" value ")" | function "(" value {"," value} ")"
+               | "where(" condition "," value "," value ")"
 
-Sums and products are kept flat, ("sum", [(sign, term), ...]) and ("product", [(1 or -1 for inverse, factor), ...]), so
-that a long formula is not a deep tree. where is ("where", a, b, strict, then, else): a > b if strict, else a >= b.
+A name before "(" is a function, any other is a variable or a constant: files may call a variable `gamma`. Reading is by
+precedence; each pending operator and each open parenthesis is one call of `expression`, and their number is limited.
 """
 
 from __future__ import annotations
@@ -20,66 +25,70 @@ from typing import Any
 
 from flint import fmpq
 
-LONGEST_TEXT, LONGEST_NUMBER, DEEPEST = 10_000, 400, 220
+from softwright.checker.functions import FUNCTIONS
+from softwright.checker.refusal import NotProvedError, UndefinedError, printable, require
+from softwright.checker.trees import Tree, additive_terms, depth, rational_value, renamed
 
-
-class NotProvedError(Exception):
-    """The first thing found that keeps a certificate from being verified."""
-
-
-class UndefinedError(NotProvedError):
-    """The formula may be undefined somewhere in a box; smaller boxes may show that it is not."""
-
-
-def require(condition: Any, reason: str) -> None:
-    if not condition:
-        raise NotProvedError(reason)
-
-
-TOKEN = re.compile(r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|<=|>=|[-+*/(),<>]))", re.ASCII)
-BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
-NEGATION = 3  # between products and powers: -x**2 is -(x**2), -x*y is (-x)*y
-ARGUMENTS = {
-    "min": range(2, 1000),
-    "max": range(2, 1000),
-    "where": range(5, 6),
-}  # where: left, right, strict, then, else
-ONE_ARGUMENT = [
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "exp",
-    "log",
-    "sqrt",
-    "abs",
-    "sign",
-    "erf",
+__all__ = [
+    "NotProvedError",
+    "Parser",
+    "UndefinedError",
+    "additive_terms",
+    "exact_decimal",
+    "printable",
+    "rational_value",
+    "renamed",
+    "require",
 ]
-ARGUMENTS |= {name: range(1, 2) for name in ONE_ARGUMENT}
+
+LONGEST_TEXT, LONGEST_NUMBER = 10_000, 400
+MOST_PENDING = 450  # calls of `expression` within each other
+DEEPEST = 250  # levels of the tree: what walks it recursively takes two frames a level
+
+TOKEN = re.compile(
+    r"[ \t\r\n]*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"  # number
+    r"|([A-Za-z_][A-Za-z_0-9]*)"
+    r"|(\*\*|<=|>=|[-+*/(),<>]))"
+)
+NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+WORDS = ("and", "or", "not", "if", "else")
+CONSTANTS = ("pi", "e")
+COMPARISONS = ("<", "<=", ">", ">=")
+CHOICE, OR, AND, NOT, COMPARISON, SUM, PRODUCT, NEGATION, POWER = range(9)
+BINDING = {
+    "if": CHOICE,
+    "or": OR,
+    "and": AND,
+    **dict.fromkeys(COMPARISONS, COMPARISON),
+    "+": SUM,
+    "-": SUM,
+    "*": PRODUCT,
+    "/": PRODUCT,
+    "**": POWER,
+}
+CONDITIONS = ("compare", "and", "or", "not")
 
 
 class Parser:
-    """Operator precedence; the tree is made of ("name", argument, ...) tuples, sums and products are kept flat."""
+    """Operator precedence over the tokens of one text."""
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
         require(len(text) <= LONGEST_TEXT, f"the formula has {len(text)} characters, more than {LONGEST_TEXT}")
+        for name in names:
+            usable = NAME.fullmatch(name) and name not in WORDS + CONSTANTS
+            require(usable, f"a variable cannot be called {printable(name, 80)!r}")
         self.names, self.tokens, position = list(names), [], 0
-        text = text.rstrip()
+        text = text.rstrip(" \t\r\n")
         while position < len(text):
             match = TOKEN.match(text, position)
             if match is None:
-                raise NotProvedError(f"the formula cannot be read at {text[position : position + 20]!r}")
-            self.tokens.append(match.groups())
+                raise NotProvedError(f"the formula cannot be read at '{printable(text[position : position + 20])}'")
+            number, name, symbol = match.groups()
+            self.tokens.append((number, None, name) if name in WORDS else (number, name, symbol))
             position = match.end()
         self.tokens.append((None, None, "end"))
         self.tokens.reverse()  # the next token is the last
-        self.depth = 0
+        self.pending = 0
 
     def ahead(self) -> str:
         return self.tokens[-1][2] or ""
@@ -91,88 +100,104 @@ class Parser:
         require(self.ahead() in symbols, f"the formula cannot be read: {' or '.join(symbols)} expected")
         return self.take(*symbols)
 
-    def outputs(self) -> list[Any]:
-        found = [self.expression(1)]
+    def outputs(self) -> list[Tree]:
+        found = [value(self.expression(CHOICE))]
         while self.take(","):
-            found.append(self.expression(1))
+            found.append(value(self.expression(CHOICE)))
         require(self.ahead() == "end", "the formula goes on after its end")
+        for tree in found:
+            require(depth(tree) <= DEEPEST, f"the formula nests more than {DEEPEST} operations")
         return found
 
-    def expression(self, binding: int) -> Any:
-        self.depth += 1
-        require(self.depth <= DEEPEST, f"the formula nests more than {DEEPEST} levels")
-        sign = self.take("-", "+")
-        left = self.expression(NEGATION) if sign else self.atom()
-        left = ("sum", [(-1, left)]) if sign == "-" else left
-        while BINDING.get(self.ahead(), 0) >= binding:
+    def expression(self, binding: int) -> Tree:
+        """What follows, as far as operators bind at least as tightly as `binding`."""
+        self.pending += 1
+        require(self.pending <= MOST_PENDING, f"the formula nests more than {MOST_PENDING} levels")
+        if sign := self.take("-", "+"):
+            left = value(self.expression(NEGATION))
+            left = ("sum", [(-1, left)]) if sign == "-" else left
+        elif binding <= NOT and self.take("not"):
+            left = ("not", condition(self.expression(NOT)))
+        else:
+            left = self.leaf()
+            if left is None:
+                name = self.tokens.pop()[1]  # of a function, or None for a parenthesis
+                if name:
+                    self.need("(")
+                arguments = [self.expression(CHOICE)]
+                while name and self.take(","):
+                    arguments.append(self.expression(CHOICE))
+                self.need(")")
+                left = call(name, arguments) if name else arguments[0]
+        while BINDING.get(self.ahead(), -1) >= binding:
             symbol = self.need(*BINDING)
-            right = self.expression(NEGATION if symbol == "**" else BINDING[symbol] + 1)
-            if symbol == "**":
-                left = ("pow", left, right)
-                continue
-            name, inverse = ("sum", "-") if symbol in "+-" else ("product", "/")
-            chain = left[1] if left[0] == name else [(1, left)]
-            left = (name, [*chain, (-1 if symbol == inverse else 1, right)])
-        self.depth -= 1
+            if symbol == "if":
+                test = condition(self.expression(OR))
+                self.need("else")
+                left = ("where", test, value(left), value(self.expression(CHOICE)))
+            elif symbol in ("and", "or"):
+                right = condition(self.expression(BINDING[symbol] + 1))
+                left = (symbol, [*(left[1] if left[0] == symbol else [condition(left)]), right])
+            elif symbol in COMPARISONS:
+                left = self.comparison(value(left), symbol)
+            else:
+                right = self.expression(NEGATION if symbol == "**" else BINDING[symbol] + 1)
+                left = joined(value(left), symbol, value(right))
+        self.pending -= 1
         return left
 
-    def atom(self) -> Any:
-        number, name, symbol = self.tokens.pop()
+    def comparison(self, first: Tree, symbol: str) -> Tree:
+        """a < b, or a chain a < b <= c, in which every operand stands once."""
+        operands, symbols = [first, value(self.expression(SUM))], [symbol]
+        while further := self.take(*COMPARISONS):
+            symbols.append(further)
+            operands.append(value(self.expression(SUM)))
+        return ("compare", operands, symbols)
+
+    def leaf(self) -> Tree | None:
+        """A number, variable or constant; None if a function or a parenthesis opens here."""
+        number, name, symbol = self.tokens[-1]
+        if symbol == "(":
+            return None
+        if name and self.tokens[-2][2] == "(":  # the end mark follows every name
+            require(name in FUNCTIONS, f"the formula uses {printable(name, 80)!r}, which is not a function")
+            return None
+        self.tokens.pop()
         if number:
             return ("number", exact_decimal(number))
         if name in self.names:
             return ("variable", self.names.index(name))
-        if name in ("pi", "e"):
-            return (name,)
-        require(name in ARGUMENTS or symbol == "(", f"the formula cannot be read at {name or symbol!r}")
-        if name:
-            self.need("(")
-        arguments = [self.expression(1)]
-        if name == "where":
-            comparison = self.need("<", "<=", ">", ">=")
-            arguments.append(self.expression(1))
-            if comparison[0] == "<":  # first > second, or first >= second if not strict
-                arguments.reverse()
-            arguments.append(len(comparison) == 1)
-        while name and self.take(","):
-            arguments.append(self.expression(1))
-        self.need(")")
-        require(not name or len(arguments) in ARGUMENTS[name], f"wrong number of arguments of {name}")
-        return (name, *arguments) if name else arguments[0]
+        require(name in CONSTANTS, f"the formula cannot be read at {printable(name or symbol or '', 80)!r}")
+        return (name,)
 
 
-def exact_decimal(text: str) -> fmpq:
+def joined(left: Tree, symbol: str, right: Tree) -> Tree:
+    if symbol == "**":
+        return ("pow", left, right)
+    name, inverse = ("sum", "-") if symbol in "+-" else ("product", "/")
+    chain = left[1] if left[0] == name else [(1, left)]
+    return (name, [*chain, (-1 if symbol == inverse else 1, right)])
+
+
+def call(name: str, arguments: list[Tree]) -> Tree:
+    row = FUNCTIONS[name]
+    require(len(arguments) in row.arity, f"wrong number of arguments of {name}: {len(arguments)}")
+    checked = [condition(a) if i < row.conditions else value(a) for i, a in enumerate(arguments)]
+    return row.means(*checked) if row.means else (name, *checked)
+
+
+def value(tree: Tree) -> Tree:
+    require(tree[0] not in CONDITIONS, "the formula has a condition where a number is meant")
+    return tree
+
+
+def condition(tree: Tree) -> Tree:
+    require(tree[0] in CONDITIONS, "the formula has a number where a condition is meant")
+    return tree
+
+
+def exact_decimal(text: str) -> Any:
     mantissa, _, exponent = text.lower().partition("e")
     whole, _, decimals = mantissa.partition(".")
     require(len(text) <= LONGEST_NUMBER and abs(int(exponent or 0)) <= LONGEST_NUMBER, "a number is too long")
     return fmpq(int(whole + decimals)) * fmpq(10) ** (int(exponent or 0) - len(decimals))
-
-
-def additive_terms(node: Any, sign: int = 1) -> list[tuple[int, Any]]:
-    """The signed terms that remain when sums and negations are taken apart at the top."""
-    if node[0] != "sum":
-        return [(sign, node)]
-    return [term for s, child in node[1] for term in additive_terms(child, s * sign)]
-
-
-def rational_value(node: Any) -> fmpq | None:
-    """The value of a constant subtree that uses only numbers, + - * /; None for anything else."""
-    if node[0] == "number":
-        return node[1]
-    if node[0] not in ("sum", "product"):
-        return None
-    result = fmpq(0) if node[0] == "sum" else fmpq(1)
-    for sign, child in node[1]:
-        value = rational_value(child)
-        if value is None or (node[0] == "product" and sign < 0 and value == 0):
-            return None
-        result = result + sign * value if node[0] == "sum" else result * value if sign > 0 else result / value
-    return result
-
-
-def renamed(term: Any, columns: list[int]) -> Any:
-    """The term with its variables numbered as the part numbers them."""
-    if isinstance(term, tuple) and term[0] == "variable":
-        require(term[1] in columns, "a part leaves out a variable that its terms need")
-        return ("variable", columns.index(term[1]))
-    return type(term)(renamed(child, columns) for child in term) if isinstance(term, tuple | list) else term

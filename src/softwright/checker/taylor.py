@@ -7,10 +7,11 @@ bound `error` for everything else. |a|_k is the sum of the moduli of the coeffic
     f(a)         sum_{k<=p} c_k (a - a_0)^k, truncated, c_k the Taylor coefficients of f at a_0; A = |a - a_0| + e_a:
                  the rest is at most A^(p+1) |f^(p+1)|/(p+1)! over a_0 +- A (Lagrange); what the powers lose is the part
                  beyond degree p of the majorant sum_k |c_k| (|a|_1 z + |a|_2 z^2 + ..)^k at z = 1, with e_a added to A
+                 Where that is worse than the hull of f over the range of a (wide boxes, ends of a domain as for sqrt
+                 at 0), the hull is taken. The table of functions has every function's own rules
     |a|          a or -a where the sign is certain; else, over a range [l, h], it lies in la a + mu +- mu with
                  la = (h + l)/(h - l) and mu = -l h/(h - l)
     min, max     (a + b -+ |a - b|)/2;   where: one branch if the condition is certain, else the hull of both
-    sqrt, asin, acos, real powers at an end of their domain: the interval between the values at the ends of the range
 
 Polynomials are lists of homogeneous parts. A part of degree k is one arb_poly: s_0 is set to 1 (its power follows from
 k) and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_polys, in C.
@@ -20,13 +21,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import Any
 
 from flint import arb, arb_mat, arb_poly, arb_series, fmpq
 
-from softwright.checker.parser import UndefinedError, rational_value, require
+from softwright.checker.functions import FUNCTIONS, INVERSE, Curve
+from softwright.checker.refusal import UndefinedError
+from softwright.checker.trees import Tree
 
 ZERO, ONE, NOTHING = arb(0), arb(1), arb_poly()
 Parts = list[arb_poly]
@@ -187,30 +189,42 @@ class Model:
         rest = rest.upper().max(ZERO)  # a sum of moduli less some of them: never below 0
         return (low - rest).lower(), (high + rest).upper()
 
-    def composed(self, function: Callable[[Any], Any], monotone: bool = False) -> Model:
-        """function(self); `function` takes numbers and power series."""
+    def constant(self, ball: arb) -> Model:
+        """The function that is somewhere in a ball, in the same space."""
+        return defined(Model(self.space, self.space.linear(ball.mid()), ball.rad()))
+
+    def shifted(self, by: arb) -> Model:
+        return Model(self.space, [self.parts[0] + by, *self.parts[1:]], self.error)
+
+    def blurred(self, by: arb) -> Model:
+        return Model(self.space, self.parts, self.error + by)
+
+    def composed(self, curve: Curve, nonnegative: bool = False) -> Model:
+        """curve(self); `nonnegative` tells that no value of self is below 0, though its bounds here may be."""
         p, center = self.space.degree, self.parts[0][0]
         if self.fixed:
-            return defined(Model(self.space, self.space.linear(function(center))))
+            return defined(Model(self.space, self.space.linear(curve.at(center))), curve.domain.words)
         moduli = norms([NOTHING, *self.parts[1:]])
         width = total(moduli) + self.error
-        terms = taylor(function, center, p)
-        beyond = abs(taylor(function, center + arb(0, width), p + 1)[-1]) * width ** (p + 1)
-        if monotone and not (beyond.is_finite() and all(c.is_finite() for c in terms)):
-            low, high = map(function, self.bounds())
-            hull = low.union(high)
-            return defined(Model(self.space, self.space.linear(hull.mid()), hull.rad()))
-        inner: Parts = [NOTHING, *self.parts[1:]]
-        result: Parts = [NOTHING] * (p + 1)
-        for k in range(p, -1, -1):  # Horner; k more factors without constant term follow, so degree p - k is enough
-            result = self.space.multiply(result, inner, p - k)
-            result[0] = result[0] + terms[k]
+        terms = curve.taylor(center, p + 1)
+        beyond = abs(curve.taylor(center + arb(0, width), p + 2)[-1]) * width ** (p + 1)
         kept = abs(terms[0])  # the majorant up to degree p; flint composes no series with an inner one that is 0
         if not total(moduli).is_zero():
             majorant = arb_series([abs(c) for c in terms], p + 1)(arb_series(moduli, p + 1))
             kept = total(majorant[k] for k in range(p + 1))
         lost = total(abs(c) * width**k for k, c in enumerate(terms)) - kept
-        return defined(Model(self.space, result, abs(lost) + beyond))
+        error = abs(lost) + beyond
+        if not error < abs(terms[1]) * width:  # the hull is seldom better otherwise
+            low, high = self.bounds()
+            hull = curve.over(low.max(ZERO) if nonnegative else low, high)
+            if hull.is_finite() and not error < hull.rad():
+                return self.constant(hull)
+        inner: Parts = [NOTHING, *self.parts[1:]]
+        result: Parts = [NOTHING] * (p + 1)
+        for k in range(p, -1, -1):  # Horner; k more factors without constant term follow, so degree p - k is enough
+            result = self.space.multiply(result, inner, p - k)
+            result[0] = result[0] + terms[k]
+        return defined(Model(self.space, result, error), curve.domain.words)
 
     def absolute(self) -> Model:
         low, high = self.bounds()
@@ -221,18 +235,9 @@ class Model:
         return defined(Model(self.space, [chord.parts[0] + mu, *chord.parts[1:]], chord.error + abs(mu)))
 
 
-def taylor(function: Callable[[Any], Any], center: arb, degree: int) -> list[arb]:
-    """Taylor coefficients at a ball; not finite where the function may have none."""
-    try:
-        series = function(arb_series([center, 1], degree + 1))
-    except (ValueError, ZeroDivisionError):  # flint refuses 1/x where x may be 0
-        return [arb.nan()] * (degree + 1)
-    return [series[k] for k in range(degree + 1)]
-
-
-def defined(model: Model) -> Model:
+def defined(model: Model, reason: str = "a number may be too large") -> Model:
     if not (model.error.is_finite() and model.parts[0][0].is_finite()):
-        raise UndefinedError("the formula may be undefined there")
+        raise UndefinedError(f"the formula may be undefined there: {reason}")
     return model
 
 
@@ -243,18 +248,7 @@ def least(b: arb, c: arb) -> arb:
     return (c if c > 0 or c <= 0 else -abs(c)) - abs(b)
 
 
-SERIES: dict[str, Callable[[Any], Any]] = {
-    **{
-        name: operator.methodcaller(name)
-        for name in ["sin", "cos", "tan", "asin", "acos", "atan", "exp", "log", "sqrt", "erf"]
-    },
-    "sinh": lambda x: (x.exp() - (-x).exp()) * (ONE / 2),
-    "cosh": lambda x: (x.exp() + (-x).exp()) * (ONE / 2),
-    "tanh": lambda x: 1 - 2 / ((x + x).exp() + 1),
-}
-
-
-def evaluate(node: Any, variables: list[Model]) -> Model:
+def evaluate(node: Tree, variables: list[Model]) -> Model:
     """The formula on a box, in the models of its variables."""
     kind, space = node[0], variables[0].space
     if kind in ("number", "pi", "e"):
@@ -269,49 +263,41 @@ def evaluate(node: Any, variables: list[Model]) -> Model:
             if kind == "sum":
                 result = result + value if sign > 0 else result - value
             else:
-                result = result * (value if sign > 0 else value.composed(lambda x: 1 / x))
+                result = result * (value if sign > 0 else value.composed(INVERSE))
         return result
     if kind == "where":
-        low, high = (evaluate(node[1], variables) - evaluate(node[2], variables)).bounds()
-        holds, fails = (low > 0, high <= 0) if node[3] else (low >= 0, high < 0)
-        if holds or fails:
-            return evaluate(node[4] if holds else node[5], variables)
-        one, other = (evaluate(child, variables) for child in node[4:])
-        middle = (one + other).scaled(ONE / 2)
-        return Model(space, middle.parts, middle.error + (one - other).size() / 2)
+        certain = holds(node[1], variables)
+        if certain is not None:
+            return evaluate(node[2] if certain else node[3], variables)
+        node = (kind, *node[2:])
     values = [evaluate(child, variables) for child in node[1:]]
-    if kind == "pow":
-        return power(values[0], values[1], node[2])
-    if kind in ("min", "max"):
-        result = values[0]
-        for other in values[1:]:
-            gap = (result - other).absolute()
-            result = (result + other + (gap if kind == "max" else gap.scaled(-ONE))).scaled(ONE / 2)
-        return result
-    if kind == "abs":
-        return values[0].absolute()
-    if kind == "sign":
-        low, high = values[0].bounds()
-        sure = ONE if low > 0 else -ONE if high < 0 else ZERO
-        return Model(space, space.linear(sure), ONE - abs(sure))
-    return values[0].composed(SERIES[kind], monotone=kind in ("sqrt", "asin", "acos"))
+    return FUNCTIONS[kind].model(values, node[1:])
 
 
-def power(base: Model, exponent: Model, node: Any) -> Model:
-    known = rational_value(node)
-    if known is None:
-        return (base.composed(SERIES["log"]) * exponent).composed(SERIES["exp"])
-    if known.q == 1:
-        require(abs(known.p) <= 10_000, "an exponent is too large")
-        result = Model(base.space, base.space.linear(ONE))
-        for bit in bin(abs(int(known.p)))[2:]:
-            result = result * result * base if bit == "1" else result * result
-        return result if known >= 0 else result.composed(lambda x: 1 / x)
-    low, _ = base.bounds()
-    if not low >= 0:
-        raise UndefinedError("a real power may have a negative base there")
+def holds(node: Tree, variables: list[Model]) -> bool | None:
+    """Whether a condition holds on the whole box (True), nowhere in it (False), or neither is certain (None)."""
+    kind = node[0]
+    if kind == "not":
+        inner = holds(node[1], variables)
+        return None if inner is None else not inner
+    if kind == "compare":
+        return compared(node[1], node[2], variables)
+    settles, certain = kind == "or", True  # one True settles `or`, one False settles `and`
+    for child in node[1]:
+        found = holds(child, variables)
+        if found is settles:
+            return settles
+        certain = certain and found is not None
+    return not settles if certain else None
 
-    def real_power(x: Any) -> Any:
-        return ZERO if isinstance(x, arb) and x.is_zero() and known > 0 else (arb(known) * x.log()).exp()
 
-    return base.composed(real_power, monotone=known > 0)
+def compared(operands: list[Tree], symbols: list[str], variables: list[Model]) -> bool | None:
+    left, certain = evaluate(operands[0], variables), True
+    for operand, symbol in zip(operands[1:], symbols, strict=True):
+        right = evaluate(operand, variables)
+        low, high = (left - right if symbol[0] == ">" else right - left).bounds()
+        if high < 0 or (high <= 0 and symbol in "<>"):
+            return False
+        certain = certain and bool(low > 0 or (low >= 0 and symbol not in "<>"))
+        left = right
+    return True if certain else None
