@@ -122,7 +122,7 @@ def root_two_pi() -> arb:
 
 def least_gamma() -> arb:
     """Where digamma is 0."""
-    return arb("1.461632144968362341262659542325721328468196204006446295 +/- 1e-54")
+    return arb("1.46163214496836234126265954232572132846819620400644635 +/- 1e-52")
 
 
 def least_silu() -> arb:
@@ -132,7 +132,7 @@ def least_silu() -> arb:
 
 def least_gelu() -> arb:
     """Where normcdf(x) + x normpdf(x) is 0."""
-    return arb("-0.751791524693564457457904946814003506058202009398577213 +/- 1e-54")
+    return arb("-0.75179152469356445745790494677952403966447115342345385 +/- 1e-52")
 
 
 INVERSE = Curve(lambda x: 1 / x, by_series(lambda x: 1 / x), MONOTONE, NOT_ZERO)
