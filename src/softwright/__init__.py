@@ -8,30 +8,45 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from softwright.version import __version__
+from softwright.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from softwright.approximation.verb import approximate
-    from softwright.attention import AttentionNetwork, Head
-    from softwright.checker.verdict import Verdict
-    from softwright.checker.verify import verify
-    from softwright.domain import Box
-    from softwright.errors import FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
-    from softwright.memory.changes import add_sequences, relabel_sequences, remove_sequences
-    from softwright.memory.shards import load_shards, save_shards
-    from softwright.memory.verb import memorize
-    from softwright.methods.verb import in_context
-    from softwright.result.built import Built, load
-    from softwright.result.certificate import Certificate
-    from softwright.targets import Expression, Function, Table
-    from softwright.theorems.verb import theorem
-    from softwright.transpiler.verb import save_mlp, transpile
+if TYPE_CHECKING:  # the same names for type checkers, which cannot read a table; a test compares the two
+    from softwright.approximation.verb import approximate as approximate
+    from softwright.attention import AttentionNetwork as AttentionNetwork
+    from softwright.attention import Head as Head
+    from softwright.checker.verdict import Verdict as Verdict
+    from softwright.checker.verify import verify as verify
+    from softwright.domain import Box as Box
+    from softwright.errors import FileFormatError as FileFormatError
+    from softwright.errors import InvalidInput as InvalidInput
+    from softwright.errors import SoftwrightError as SoftwrightError
+    from softwright.errors import ToleranceNotReached as ToleranceNotReached
+    from softwright.memory.changes import add_sequences as add_sequences
+    from softwright.memory.changes import relabel_sequences as relabel_sequences
+    from softwright.memory.changes import remove_sequences as remove_sequences
+    from softwright.memory.shards import load_shards as load_shards
+    from softwright.memory.shards import save_shards as save_shards
+    from softwright.memory.verb import memorize as memorize
+    from softwright.methods.verb import in_context as in_context
+    from softwright.proof.prover import certify as certify
+    from softwright.result.built import Built as Built
+    from softwright.result.built import load as load
+    from softwright.result.certificate import Certificate as Certificate
+    from softwright.result.closed_form import ClosedForm as ClosedForm
+    from softwright.targets import Expression as Expression
+    from softwright.targets import Function as Function
+    from softwright.targets import Table as Table
+    from softwright.theorems.verb import theorem as theorem
+    from softwright.transpiler.verb import save_mlp as save_mlp
+    from softwright.transpiler.verb import transpile as transpile
 
+# Every public name and the module it lives in. No room may bear one of these names: importing it would replace it.
 _HOME = {
     "AttentionNetwork": "softwright.attention",
     "Box": "softwright.domain",
     "Built": "softwright.result.built",
     "Certificate": "softwright.result.certificate",
+    "ClosedForm": "softwright.result.closed_form",
     "Expression": "softwright.targets",
     "FileFormatError": "softwright.errors",
     "Function": "softwright.targets",
@@ -41,8 +56,10 @@ _HOME = {
     "Table": "softwright.targets",
     "ToleranceNotReached": "softwright.errors",
     "Verdict": "softwright.checker.verdict",
+    "__version__": "softwright.version",
     "add_sequences": "softwright.memory.changes",
     "approximate": "softwright.approximation.verb",
+    "certify": "softwright.proof.prover",
     "in_context": "softwright.methods.verb",
     "load": "softwright.result.built",
     "load_shards": "softwright.memory.shards",
@@ -56,35 +73,7 @@ _HOME = {
     "verify": "softwright.checker.verify",
 }
 
-__all__ = [
-    "AttentionNetwork",
-    "Box",
-    "Built",
-    "Certificate",
-    "Expression",
-    "FileFormatError",
-    "Function",
-    "Head",
-    "InvalidInput",
-    "SoftwrightError",
-    "Table",
-    "ToleranceNotReached",
-    "Verdict",
-    "__version__",
-    "add_sequences",
-    "approximate",
-    "in_context",
-    "load",
-    "load_shards",
-    "memorize",
-    "relabel_sequences",
-    "remove_sequences",
-    "save_mlp",
-    "save_shards",
-    "theorem",
-    "transpile",
-    "verify",
-]
+__all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
