@@ -130,7 +130,7 @@ def nonnegative(quick: bool) -> None:
     built = sw.in_context("nonnegative_least_squares", 10)
     x, y = _diabetes()
     w, b = built.network.fitted(x, y)
-    exact, constant = reference(x, y, built.network.settings)
+    exact, constant = reference(x, y, built.network.constants)
     line("diabetes, coefficients >= 0, predictions", float(np.abs(x @ (w - exact) + b - constant).max()), 1e-8)
 
 
@@ -141,7 +141,7 @@ def logistic(quick: bool) -> None:
     started = time.perf_counter()
     given = built(x=x, y=y, queries=x)
     seconds = time.perf_counter() - started
-    w, b = reference(x, y, built.network.settings)
+    w, b = reference(x, y, built.network.constants)
     error = float(np.abs(given - (x @ w + b)).max())
     note = f"{built.network.depth} layers, {seconds:.0f} s, logits up to {np.abs(given).max():.0f}"
     line("breast_cancer, L2 logistic, logits", error, 1e-6, note)
@@ -153,7 +153,7 @@ def poisson(quick: bool) -> None:
     worst = 0.0
     for seed in range(24):
         x, y = random_design("poisson", 8, 260, 1000 + seed)
-        w, b = reference(x[:200], y[:200], built.network.settings)
+        w, b = reference(x[:200], y[:200], built.network.constants)
         given = built(x=x[:200], y=y[:200], queries=x[200:])
         worst = max(worst, float(np.abs(given - (x[200:] @ w + b)).max()))
     line("poisson, 24 fresh designs, n=200, d=8, all", worst, 1e-8, f"{built.network.depth} layers")
@@ -166,7 +166,7 @@ def robust(quick: bool) -> None:
     for seed in range(12):
         x, y = random_design("robust", 8, 260, 2000 + seed)
         y[:20] += 30 * rng.normal(size=20)
-        w, b = reference(x[:200], y[:200], built.network.settings)
+        w, b = reference(x[:200], y[:200], built.network.constants)
         given = built(x=x[:200], y=y[:200], queries=x[200:])
         worst = max(worst, float(np.abs(given - (x[200:] @ w + b)).max()))
     line("robust, 12 fresh designs with 20 gross outliers", worst, 1e-8, f"{built.network.depth} layers")
@@ -184,7 +184,7 @@ def one_stack(quick: bool) -> None:
         x = (x / x[:n].std(axis=0) + rng.normal(0, 0.3, 10)) * 10.0 ** rng.uniform(-3, 3, 10)
         y = (x / x.std(axis=0)) @ rng.normal(size=10) + 2.0 + 0.5 * rng.normal(size=n + 20)
         y /= y.std()
-        w, b = reference(x[:n], y[:n], built.network.settings)
+        w, b = reference(x[:n], y[:n], built.network.constants)
         error = float(np.abs(built(x=x[:n], y=y[:n], queries=x[n:]) - (x[n:] @ w + b)).max())
         worst[kappa] = max(worst.get(kappa, 0.0), error)
     for kappa, error in sorted(worst.items()):
@@ -200,7 +200,7 @@ def float32(quick: bool) -> None:
         worst = 0.0
         for seed in range(6):
             x, y = random_design(method, 5, 220, 3000 + seed)
-            w, b = reference(x[:200], y[:200], built.network.settings)
+            w, b = reference(x[:200], y[:200], built.network.constants)
             given = built(x=x[:200], y=y[:200], queries=x[200:], check=False)
             worst = max(worst, float(np.abs(given - (x[200:] @ w + b)).max()))
         print(f"float32 floor, {method:<40} {worst:>9.2e}", flush=True)
@@ -238,20 +238,20 @@ def step_bound(quick: bool) -> None:
         )
         stack: InContextStack = built.network
         layer = next(layer for layer in stack.distinct if layer.label == "gradient")
-        c = stack.settings
+        c = stack.constants
         closest, prompts = 0.0, 0
         for _ in range(20 if quick else 100):
-            x, y, w = _prompts(rng, 100, 4, c["x_bound"], c["y_bound"], c["w_bound"])
-            deviation = _step_error(stack, layer, x, y, w, c["step_size"])
+            x, y, w = _prompts(rng, 100, 4, c.x_bound, c.y_bound, c.w_bound)
+            deviation = _step_error(stack, layer, x, y, w, c.eta)
             closest, prompts = max(closest, deviation / built.certificate.bound), prompts + len(x)
         line(f"step bound {built.certificate.bound:.1e} ({dtype}): seen/bound", closest, 1.0, f"{prompts} prompts")
     for method in ("logistic", "poisson", "robust"):
         for dtype in ("float64", "float32"):
             built = sw.in_context(method, 4, solver="gradient", steps=1, penalty=0.1, dtype=dtype, sample=False)
-            c = built.network.settings
+            c = built.network.constants
             closest, prompts = 0.0, 0
             for _ in range(20 if quick else 100):
-                x, y, w = _prompts(rng, 100, 4, c["x_bound"], c["y_bound"], c["w_bound"])
+                x, y, w = _prompts(rng, 100, 4, c.x_bound, c.y_bound, c.w_bound)
                 deviation = _link_step_error(built.network, x, y, w, rng.uniform(-1, 1, 100))
                 closest, prompts = max(closest, deviation / built.certificate.bound), prompts + len(x)
             name = f"step bound {built.certificate.bound:.1e} ({method}, {dtype}): seen/bound"
@@ -262,13 +262,13 @@ def _link_step_error(stack: InContextStack, x: np.ndarray, y: np.ndarray, w: np.
     """The same for a link and a step layer of a generalised linear model; `share` of |(w, b)| goes to b."""
     from softwright.methods.prompts import read_prompt
 
-    c, d = stack.settings, stack.features
+    c, d = stack.constants, stack.features
     inside = 1 - 1e-6  # rounded to float32 the norms are kept
-    w = np.concatenate([w * np.sqrt(1 - share**2)[:, None], c["w_bound"] * share[:, None]], axis=1) * inside
+    w = np.concatenate([w * np.sqrt(1 - share**2)[:, None], c.w_bound * share[:, None]], axis=1) * inside
     x = x * inside
-    if c["method"] == "poisson":  # rates up to rate_bound
+    if c.method == "poisson":  # rates up to rate_bound
         highest = (np.einsum("bnd,bd->bn", x, w[:, :d]) + w[:, d:]).max(axis=1, keepdims=True)
-        w = w * np.minimum(1.0, np.log(c["rate_bound"]) * inside / np.maximum(highest, 1e-9))
+        w = w * np.minimum(1.0, np.log(c.rate_bound) * inside / np.maximum(highest, 1e-9))
     prompt = read_prompt(x, y, None, None, c, stack.dtype, False)
     wr = torch.tensor(w, dtype=stack.dtype)
     stream = {name: tokens.clone() for name, tokens in stack.embed(prompt).items()}
@@ -282,13 +282,13 @@ def _link_step_error(stack: InContextStack, x: np.ndarray, y: np.ndarray, w: np.
     )
     for position in (stack.head, stack.head + 1):
         stream = apply_layer(stack.layer_at(position), stream)
-    scale = np.longdouble(c["loss_scale"])
-    if c["method"] == "robust":
+    scale = np.longdouble(c.loss_scale)
+    if c.method == "robust":
         slope = scale * np.tanh((S - Y) / scale)
     else:
-        slope = (np.exp(S) if c["method"] == "poisson" else 1 / (1 + np.exp(-S))) - Y
-    gradient = np.einsum("bnd,bn->bd", X, slope) / X.shape[1] + np.longdouble(c["penalty"]) * before
-    exact = before - np.longdouble(c["step_size"]) * gradient
+        slope = (np.exp(S) if c.method == "poisson" else 1 / (1 + np.exp(-S))) - Y
+    gradient = np.einsum("bnd,bn->bd", X, slope) / X.shape[1] + np.longdouble(c.penalty) * before
+    exact = before - np.longdouble(c.step_size) * gradient
     return float(np.abs(stream["basis"][..., s].double().numpy() - exact).max())
 
 
@@ -298,7 +298,7 @@ def _step_error(
     """The largest error of a coefficient after the layer, from a stream that holds w; exact sums in long double."""
     from softwright.methods.prompts import read_prompt
 
-    prompt = read_prompt(x, y, None, None, stack.settings, stack.dtype, False)
+    prompt = read_prompt(x, y, None, None, stack.constants, stack.dtype, False)
     stream = stack.embed(prompt)
     f = stack.slots["f"][0]
     rounded = {"x": prompt.x.double().numpy(), "y": prompt.y.double().numpy()}

@@ -1,6 +1,6 @@
 """Scikit-learn estimators: `fit` keeps the observations, `predict` is one pass through an attention stack.
 
-    InContextRegressor(method="ridge")     least_squares, ridge, lasso, nonnegative_least_squares, poisson, robust
+    InContextRegressor(method="ridge")     any method of `softwright.methods.methods`; poisson predicts rates
     InContextClassifier()                  L2 logistic regression, two classes
 
 A stack is built for the number of features and the constants, never for the data. Columns that do not vary have no
@@ -25,6 +25,8 @@ except ImportError as error:  # the estimators are subclasses of scikit-learn's,
         "softwright.sklearn", ["scikit-learn is missing; install it with: pip install 'softwright[sklearn]'"]
     ) from error
 
+from softwright.methods.losses import sigmoid
+from softwright.methods.methods import METHODS, Method
 from softwright.methods.network import InContextStack
 from softwright.methods.verb import in_context
 
@@ -64,25 +66,19 @@ class _InContext(BaseEstimator):
         """The prediction where no column varies."""
         if not self.intercept:
             return 0.0
-        mean = float(np.average(y, weights=sample_weight))
-        return {
-            "logistic": float(np.log(mean / (1 - mean))) if 0 < mean < 1 else 0.0,
-            "poisson": float(np.log(max(mean, 1e-300))),
-        }.get(self._method(), mean)
+        return self._row().loss.constant(float(np.average(y, weights=sample_weight)))
 
-    def _method(self) -> str:
-        return str(self.get_params()["method"])
+    def _row(self) -> Method:
+        name = str(self.get_params()["method"])
+        if name not in METHODS:
+            raise InvalidInput("method", [f"unknown method {name!r}; choose from {', '.join(METHODS)}"])
+        return METHODS[name]
 
     def _network(self) -> InContextStack:
-        options = {
-            "penalty": self.penalty,
-            "intercept": self.intercept,
-            "condition": self.condition,
-            **(self.options or {}),
-        }
-        if self._method() in ("least_squares", "nonnegative_least_squares"):
-            options["penalty"] = None
-        return _stack(self._method(), int(self.varying_.sum()), tuple(sorted(options.items())))
+        row, options = self._row(), {"intercept": self.intercept, "condition": self.condition, **(self.options or {})}
+        if row.penalised is not False:
+            options.setdefault("penalty", self.penalty)
+        return _stack(row.name, int(self.varying_.sum()), tuple(sorted(options.items())))
 
     def _linear(self, x: Any) -> np.ndarray:
         check_is_fitted(self, "x_")
@@ -125,8 +121,8 @@ class InContextRegressor(RegressorMixin, _InContext):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        linear = self._linear(X)
-        return np.exp(linear) if self.method == "poisson" else linear
+        linear, response = self._linear(X), self._row().loss.response
+        return linear if response is None else response(linear)
 
 
 class InContextClassifier(ClassifierMixin, _InContext):
@@ -146,8 +142,8 @@ class InContextClassifier(ClassifierMixin, _InContext):
         self.check = check
         self.options = options
 
-    def _method(self) -> str:
-        return "logistic"
+    def _row(self) -> Method:
+        return METHODS["logistic"]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -174,7 +170,7 @@ class InContextClassifier(ClassifierMixin, _InContext):
         return self._linear(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        positive = 1.0 / (1.0 + np.exp(-self.decision_function(X)))
+        positive = sigmoid(self.decision_function(X))
         return np.stack([1.0 - positive, positive], axis=1)
 
     def predict(self, X: Any) -> np.ndarray:

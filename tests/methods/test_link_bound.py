@@ -12,9 +12,10 @@ import torch
 import softwright as sw
 from softwright.attention.stack import apply_layer
 from softwright.errors import InvalidInput
-from softwright.methods.link_bound import link_certificate
+from softwright.methods.methods import METHODS as ROWS
 from softwright.methods.network import InContextStack
 from softwright.methods.prompts import read_prompt
+from softwright.result.closed_form import ClosedForm
 
 METHODS = ("logistic", "poisson", "robust")
 _NORM = 1 - 1e-6  # keeps rounded float32 numbers inside the norms
@@ -24,29 +25,35 @@ def _built(method: str, **options: Any) -> sw.Built:
     return sw.in_context(method, 3, **{"solver": "gradient", "steps": 1, "sample": False, **options})
 
 
+def _certified(stack: InContextStack, target: dict[str, Any]) -> ClosedForm:
+    prove = ROWS[stack.constants.method].solvers["gradient"].certificate
+    assert prove is not None
+    return prove(stack, target)
+
+
 def _prompts(rng: np.random.Generator, stack: InContextStack, count: int, n: int) -> tuple[np.ndarray, ...]:
     """x, y, (w, b) and a query at the rim: two clusters, one outlier, random rows; w along the rows in half of them."""
-    c, d = stack.settings, stack.features
+    c, d = stack.constants, stack.features
     x = rng.normal(size=(count, n, d))
     kind = rng.integers(0, 4, (count, 1, 1))
     x = np.where(kind == 1, np.sign(x[..., :1]) * rng.normal(size=(count, 1, d)), x)
-    x *= c["x_bound"] * _NORM / np.linalg.norm(x, axis=2, keepdims=True)
+    x *= c.x_bound * _NORM / np.linalg.norm(x, axis=2, keepdims=True)
     x[:, 1:] *= np.where(kind == 2, 0.0, 1.0)
     x *= np.where(kind == 3, rng.uniform(size=(count, n, 1)), 1.0)
-    y = np.where(kind[..., 0] < 2, c["y_bound"] * np.sign(x[..., 0]), rng.uniform(-1, 1, (count, n)) * c["y_bound"])
+    y = np.where(kind[..., 0] < 2, c.y_bound * np.sign(x[..., 0]), rng.uniform(-1, 1, (count, n)) * c.y_bound)
     w = np.concatenate([x[:, 0], np.ones((count, 1))], axis=1) * rng.choice([-1, 1], (count, 1))
     w = np.where(rng.uniform(size=(count, 1)) < 0.5, w, rng.normal(size=w.shape))
-    w[:, d] *= bool(c["intercept"])
-    w *= c["w_bound"] * _NORM * rng.uniform(0, 1, (count, 1)) ** 0.2 / np.linalg.norm(w, axis=1, keepdims=True)
-    if c["method"] == "poisson":
+    w[:, d] *= bool(c.intercept)
+    w *= c.w_bound * _NORM * rng.uniform(0, 1, (count, 1)) ** 0.2 / np.linalg.norm(w, axis=1, keepdims=True)
+    if c.method == "poisson":
         s = (np.einsum("bnd,bd->bn", x, w[:, :d]) + w[:, d:]).max(axis=1, keepdims=True)
-        w *= np.minimum(1.0, np.log(c["rate_bound"]) * _NORM / np.maximum(s, 1e-9))
+        w *= np.minimum(1.0, np.log(c.rate_bound) * _NORM / np.maximum(s, 1e-9))
     return x, y, w, x[:, :1]
 
 
 def _errors(stack: InContextStack, x: np.ndarray, y: np.ndarray, w: np.ndarray, q: np.ndarray) -> tuple[float, float]:
     """The largest error of a coefficient and of a prediction after one step from a stream that holds w, long double."""
-    c, d = stack.settings, stack.features
+    c, d = stack.constants, stack.features
     prompt = read_prompt(x, y, q, None, c, stack.dtype, False)
     wr = torch.tensor(w, dtype=stack.dtype)
     stream = {name: tokens.clone() for name, tokens in stack.embed(prompt).items()}
@@ -64,15 +71,15 @@ def _errors(stack: InContextStack, x: np.ndarray, y: np.ndarray, w: np.ndarray, 
     before = long(stream["query"][..., s])
     for position in (stack.head, stack.head + 1):
         stream = apply_layer(stack.layer_at(position), stream)
-    scale = np.longdouble(c["loss_scale"])
+    scale = np.longdouble(c.loss_scale)
     slope = {
         "logistic": lambda: 1 / (1 + np.exp(-S)) - Y,
         "poisson": lambda: np.exp(S) - Y,
         "robust": lambda: scale * np.tanh((S - Y) / scale),
-    }[c["method"]]()
-    gradient = np.einsum("bnd,bn->bd", X, slope) / X.shape[1] + np.longdouble(c["penalty"]) * V[:, :d]
-    constant = slope.mean(axis=1) * bool(c["intercept"])
-    eta = np.longdouble(c["step_size"])
+    }[c.method]()
+    gradient = np.einsum("bnd,bn->bd", X, slope) / X.shape[1] + np.longdouble(c.penalty) * V[:, :d]
+    constant = slope.mean(axis=1) * bool(c.intercept)
+    eta = np.longdouble(c.step_size)
     coefficient = long(stream["basis"][..., s]) - (V[:, :d] - eta * gradient)
     step = np.einsum("bmd,bd->bm", Q, gradient) + constant[:, None]
     prediction = long(stream["query"][..., s]) - (before - eta * step)
@@ -123,18 +130,18 @@ def test_one_value_off_is_noticed(method: str) -> None:
             kept = float(flat[place])
             flat[place] = kept * (1 + 1e-6)
             try:
-                assert link_certificate(stack, {}).bound > 2 * built.certificate.bound
+                assert _certified(stack, {}).bound > 2 * built.certificate.bound
             except InvalidInput as error:
                 assert "not the weights" in str(error)
             flat[place] = kept
     kept = stack.base_unit.clone()
     stack.base_unit[0, stack.slots["g"][0]] *= 1 + 1e-12
     with pytest.raises(InvalidInput, match="base_unit"):
-        link_certificate(stack, {})
+        _certified(stack, {})
     stack.base_unit.copy_(kept)
     step.Wv[0, stack.slots["offset"][0], 0] = 1e-9  # where a zero belongs
     with pytest.raises(InvalidInput, match="Wv, head 0"):
-        link_certificate(stack, {})
+        _certified(stack, {})
 
 
 def test_a_changed_output_weight_breaks_the_old_bound_and_keeps_the_new_one() -> None:
@@ -142,7 +149,7 @@ def test_a_changed_output_weight_breaks_the_old_bound_and_keeps_the_new_one() ->
     stack = built.network
     stack.layer_at(stack.head + 1).Wo[0] *= 1 + 1e-6
     worst = _errors(stack, *_prompts(np.random.default_rng(2), stack, 60, 20))[0]
-    assert built.certificate.bound < worst <= link_certificate(stack, {}).bound
+    assert built.certificate.bound < worst <= _certified(stack, {}).bound
 
 
 def test_larger_ranges_never_lower_the_bound() -> None:
@@ -158,7 +165,7 @@ def test_the_certificate_is_stored(tmp_path: Path) -> None:
     built.save(tmp_path / "stack.safetensors")
     loaded = sw.load(tmp_path / "stack.safetensors")
     assert loaded.certificate == built.certificate
-    assert link_certificate(loaded.network, built.target).bound == built.certificate.bound
+    assert _certified(loaded.network, built.target).bound == built.certificate.bound
     assert sw.verify(tmp_path / "stack.safetensors").status in ("CONSISTENT", "VERIFIED")
 
 

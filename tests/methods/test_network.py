@@ -10,9 +10,9 @@ import torch
 
 import softwright as sw
 from softwright.attention.stack import StackLayer
+from softwright.methods.methods import METHODS
 from softwright.methods.network import InContextStack
 from softwright.methods.reference import random_design
-from softwright.methods.verb import SOLVERS
 
 SMALL = {
     "fista": {"steps": 60},
@@ -22,7 +22,7 @@ SMALL = {
     "chebyshev": {"condition": 10.0},
     "irls": {"steps": 6},
 }
-JOBS = [(method, solver) for method, solvers in SOLVERS.items() for solver in solvers]
+JOBS = [(method, solver) for method, row in METHODS.items() for solver in row.solvers]
 
 
 def _built(method: str, solver: str, **extra: object) -> sw.Built:
@@ -33,7 +33,7 @@ def _by_hand(stack: InContextStack, x: np.ndarray, y: np.ndarray, queries: np.nd
     """The formula of the module's docstring in NumPy, head by head."""
     from softwright.methods.prompts import read_prompt
 
-    prompt = read_prompt(x, y, queries, None, stack.settings, stack.dtype, True)
+    prompt = read_prompt(x, y, queries, None, stack.constants, stack.dtype, True)
     stream = {name: tokens[0].numpy() for name, tokens in stack.embed(prompt).items()}
     for position in range(stack.depth):
         layer = stack.layer_at(position)

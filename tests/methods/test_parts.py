@@ -17,14 +17,14 @@ from softwright.attention.stack import HeadWeights
 from softwright.methods.bilinear import ORDERS, bilinear_heads
 from softwright.methods.chebyshev import chebyshev_steps, leja
 from softwright.methods.links import (
+    EXP,
+    SIGMOID,
+    TANH,
     cell_edges,
     cell_scores,
-    exp_rows,
     log_logistic_curvature,
     log_tanh_ratio,
-    sigmoid_rows,
     soft_cell_rows,
-    tanh_rows,
 )
 from softwright.methods.reference import random_design, reference
 
@@ -76,9 +76,9 @@ def test_bilinear_heads_keep_their_truncation_bound(seed: int, order: int) -> No
 
 def test_exact_links() -> None:
     s = np.linspace(-30, 30, 2001)
-    assert np.abs(_link(sigmoid_rows(), s) - 1 / (1 + np.exp(-s))).max() <= 3e-16
-    assert np.abs(_link(tanh_rows(), s) - np.tanh(s)).max() <= 3e-16
-    assert np.abs(_link(exp_rows(48.0), s[s < 10]) / np.exp(s[s < 10]) - 1).max() <= 2e-14
+    assert np.abs(_link(SIGMOID.tokens(0.0, 0.0), s) - 1 / (1 + np.exp(-s))).max() <= 3e-16
+    assert np.abs(_link(TANH.tokens(0.0, 0.0), s) - np.tanh(s)).max() <= 3e-16
+    assert np.abs(_link(EXP.tokens(48.0, math.exp(48.0)), s[s < 10]) / np.exp(s[s < 10]) - 1).max() <= 2e-14
 
 
 @pytest.mark.parametrize(("function", "limit"), [(log_logistic_curvature, 1e-4), (log_tanh_ratio, 2e-3)])
@@ -117,7 +117,7 @@ def test_scales_of_features_do_not_matter(seed: int, intercept: bool, penalised:
     x, y = random_design(method, 4, 66, seed)
     x = (x + rng.normal(size=4)) * 10.0 ** rng.uniform(-4, 4, 4)
     y = y * 10.0 ** rng.uniform(-3, 3)
-    w, b = reference(x[:60], y[:60], built.network.settings)
+    w, b = reference(x[:60], y[:60], built.network.constants)
     found, constant = built.network.fitted(x[:60], y[:60])
     size = np.abs(y).max()
     assert np.abs(built(x=x[:60], y=y[:60], queries=x[60:]) - (x[60:] @ w + b)).max() <= 1e-9 * size
@@ -155,6 +155,6 @@ def test_nonnegative_coefficients() -> None:
     built = sw.in_context("nonnegative_least_squares", 5, condition=20.0, sample=False)
     x, y = random_design("nonnegative_least_squares", 5, 60, 9)
     w, _ = built.network.fitted(x, y)
-    exact, _ = reference(x, y, built.network.settings)
+    exact, _ = reference(x, y, built.network.constants)
     assert (w >= 0).all() and (w == 0).any()
     assert np.abs(w - exact).max() <= 1e-10

@@ -19,7 +19,7 @@ def _layer_error(built: sw.Built, x: np.ndarray, y: np.ndarray, w: np.ndarray) -
     """The largest error of a coefficient after one gradient layer that starts at w (float64, long double beside it)."""
     stack = built.network
     layer = next(layer for layer in stack.distinct if layer.label == "gradient")
-    stream = stack.embed(read_prompt(x, y, None, None, stack.settings, stack.dtype, False))
+    stream = stack.embed(read_prompt(x, y, None, None, stack.constants, stack.dtype, False))
     f = stack.slots["f"][0]
     fits = torch.tensor(np.einsum("bnd,bd->bn", x, w))
     for name, sign in (("data", 1.0), ("mirror", -1.0)):
@@ -29,7 +29,7 @@ def _layer_error(built: sw.Built, x: np.ndarray, y: np.ndarray, w: np.ndarray) -
     stream["basis"][..., f] = torch.tensor(w)
     after = apply_layer(layer, stream)["basis"][..., f].numpy()
     X, F, Y = (np.asarray(v, dtype=np.longdouble) for v in (x, fits.numpy(), y))
-    exact = w - np.longdouble(stack.settings["step_size"]) * np.einsum("bnd,bn->bd", X, F - Y) / x.shape[1]
+    exact = w - np.longdouble(stack.constants.step_size) * np.einsum("bnd,bn->bd", X, F - Y) / x.shape[1]
     return float(np.abs(after - exact).max())
 
 
@@ -38,17 +38,17 @@ def test_a_gradient_step_stays_within_its_bound(order: int) -> None:
     built = sw.in_context(
         "least_squares", 3, solver="gradient", intercept=False, steps=1, step_size=0.4, order=order, sample=False
     )
-    c = built.network.settings
+    c = built.network.constants
     rng = np.random.default_rng(order)
     for _ in range(6):
         n = int(rng.integers(2, 60))
         direction = rng.normal(size=(50, 1, 3))
         x = direction * np.sign(rng.normal(size=(50, n, 1)))  # two clusters at the rim: the largest cumulants
         x[25:] = rng.normal(size=(25, n, 3))
-        x *= (c["x_bound"] * (1 - 1e-12)) / np.linalg.norm(x, axis=2, keepdims=True)
-        y = c["y_bound"] * np.sign(x[..., 0])
+        x *= (c.x_bound * (1 - 1e-12)) / np.linalg.norm(x, axis=2, keepdims=True)
+        y = c.y_bound * np.sign(x[..., 0])
         w = rng.normal(size=(50, 3))
-        w *= c["w_bound"] * (1 - 1e-12) / np.linalg.norm(w, axis=1, keepdims=True)
+        w *= c.w_bound * (1 - 1e-12) / np.linalg.norm(w, axis=1, keepdims=True)
         assert _layer_error(built, x, y, w) <= built.certificate.bound
 
 
@@ -61,7 +61,7 @@ def test_a_penalised_newton_schulz_layer_stays_within_its_bound() -> None:
     stack = built.network
     layer = next(layer for layer in stack.distinct if layer.label == "newton-schulz")
     rows = np.zeros((1, 4, d))
-    stream = stack.embed(read_prompt(rows, rows[..., 0], rows[:, :1], None, stack.settings, stack.dtype, False))
+    stream = stack.embed(read_prompt(rows, rows[..., 0], rows[:, :1], None, stack.constants, stack.dtype, False))
     stream = {name: tokens.clone() for name, tokens in stream.items()}
     z, g = (stack.slots[name][0] for name in ("z", "g"))
     signs = torch.tensor([1.0, -1.0]).repeat(d).double()

@@ -33,7 +33,7 @@ def test_fresh_designs_of_any_length_from_one_stack(method: str) -> None:
     assert built.observed is not None and built.observed_error <= LIMITS[method]
     for rows, seed in ((60, 51), (150, 52)):
         x, y = random_design(method, 4, rows + 10, seed)
-        w, b = reference(x[:rows], y[:rows], built.network.settings)
+        w, b = reference(x[:rows], y[:rows], built.network.constants)
         given = built(x=x[:rows], y=y[:rows], queries=x[rows:])
         assert np.abs(given - (x[rows:] @ w + b)).max() <= LIMITS[method]
 
@@ -56,7 +56,7 @@ def test_diabetes() -> None:
 def test_coefficients_and_responses_of_generalised_models(method: str, intercept: bool) -> None:
     x, y = random_design(method, 3, 120, 6)
     built = sw.in_context(method, 3, intercept=intercept, response=True, sample=False)
-    w, b = reference(x[:100], y[:100], built.network.settings)
+    w, b = reference(x[:100], y[:100], built.network.constants)
     found, constant = built.network.fitted(x[:100], y[:100])
     s = x[100:] @ w + b
     response = 1 / (1 + np.exp(-s)) if method == "logistic" else np.exp(s)
@@ -67,7 +67,7 @@ def test_coefficients_and_responses_of_generalised_models(method: str, intercept
 
 
 def _say(built: sw.Built, **changes: object) -> str:
-    x, y = random_design(str(built.network.settings["method"]), 3, 60, 1)
+    x, y = random_design(str(built.network.constants.method), 3, 60, 1)
     with pytest.raises(InvalidInput) as caught:
         built(**{"x": x[:50], "y": y[:50], "queries": x[50:], **changes})  # pyright: ignore[reportArgumentType]
     return str(caught.value)

@@ -10,6 +10,7 @@ import typer
 
 from softwright.cli.delivery import AsJson, Dtype, Output, Plot, delivery
 from softwright.errors import Faults, FileFormatError, InvalidInput
+from softwright.result.kinds import loaded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,7 @@ def in_context_command(
     method: Annotated[
         str,
         typer.Argument(
-            help="least_squares, ridge, lasso, nonnegative_least_squares, logistic, poisson or robust.",
+            help="What to fit: least_squares, ridge, logistic, ...; an unknown word lists all.",
             show_default=False,
         ),
     ],
@@ -126,25 +127,14 @@ def _scikit_learn(built: Built, x: np.ndarray, y: np.ndarray) -> Peer | None:
     """Name, coefficients and intercept of scikit-learn's answer to the same problem, or None without it."""
     if find_spec("sklearn") is None:
         return None
-    from sklearn import linear_model
+    from softwright.methods.methods import METHODS
 
-    settings = built.network.settings
-    method, penalty, intercept, n = settings["method"], settings["penalty"], settings["intercept"], len(y)
-    peers: dict[str, Any] = {
-        "least_squares": lambda: linear_model.LinearRegression(fit_intercept=intercept),
-        "ridge": lambda: linear_model.Ridge(alpha=n * penalty, fit_intercept=intercept, tol=1e-12),
-        "lasso": lambda: linear_model.Lasso(alpha=penalty, fit_intercept=intercept, tol=1e-14, max_iter=1_000_000),
-        "nonnegative_least_squares": lambda: linear_model.LinearRegression(fit_intercept=intercept, positive=True),
-        "logistic": lambda: linear_model.LogisticRegression(
-            C=1 / (n * penalty), fit_intercept=intercept, tol=1e-12, max_iter=100_000, solver="newton-cholesky"
-        ),
-        "poisson": lambda: linear_model.PoissonRegressor(
-            alpha=penalty, fit_intercept=intercept, tol=1e-12, max_iter=100_000, solver="newton-cholesky"
-        ),
-    }
-    if method not in peers or (method == "logistic" and penalty == 0):
+    constants = built.network.constants
+    peer = METHODS[constants.method].peer
+    options = None if peer is None else peer.options(len(y), constants)
+    if peer is None or options is None:
         return None
-    model = peers[method]().fit(x, y)
+    model = loaded(peer.place)(fit_intercept=constants.intercept, **options).fit(x, y)
     import numpy as np
 
     return type(model).__name__, np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from softwright.methods.constants import Constants
+from softwright.methods.frame import FitBlueprint
 from softwright.methods.gradient import descent
-from softwright.methods.network import FitBlueprint
-from softwright.methods.newton_schulz import Constants
 
 
 def leja(points: np.ndarray) -> np.ndarray:
@@ -35,9 +35,9 @@ def chebyshev_steps(smallest: float, largest: float, count: int) -> list[float]:
 
 
 def chebyshev(constants: Constants) -> FitBlueprint:
-    """Least squares or ridge; `steps` unless given from the condition and the tolerance."""
+    """Least squares or ridge; `steps` unless given from the condition and the accuracy."""
     c = constants
     largest = c.most + (0.0 if c.scaling else c.penalty)
     smallest = 1.0 / c.condition
-    count = c.steps or math.ceil(0.5 * math.sqrt(largest / smallest) * math.log(2.0 / c.tolerance))
+    count = c.steps or math.ceil(0.5 * math.sqrt(largest / smallest) * math.log(2.0 / c.accuracy))
     return descent(c, chebyshev_steps(smallest, largest, count))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from softwright.methods.network import InContextStack
-from softwright.methods.reference import random_design, reference
+from softwright.methods.reference import exact_predictions, random_design
 from softwright.report.style import BLUE, CYCLE, GREY, ORANGE, figure
 
 if TYPE_CHECKING:
@@ -25,12 +25,7 @@ def error_by_layer(
     stack: InContextStack, x: np.ndarray, y: np.ndarray, queries: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Layers passed, and the largest distance of the predictions to those of the exact solution after each."""
-    w, b = reference(x, y, stack.settings)
-    exact = queries @ w + b
-    if stack.settings["response"] and stack.settings["method"] == "logistic":
-        exact = 1 / (1 + np.exp(-exact))
-    elif stack.settings["response"] and stack.settings["method"] == "poisson":
-        exact = np.exp(exact)
+    exact = exact_predictions(x, y, queries, stack.constants)
     with torch.no_grad():
         states = stack.trace(torch.as_tensor(x), torch.as_tensor(y), torch.as_tensor(queries))
     errors = np.array([float(np.abs(state.double().numpy() - exact).max()) for state in states])
@@ -40,11 +35,11 @@ def error_by_layer(
 def plot_in_context(built: Built, path: str | Path | None = None) -> Figure:
     """Error by layer on a random design, and predictions against the exact solution; written to `path` if given."""
     stack = built.network
-    x, y = random_design(stack.settings["method"], stack.features, _ROWS + _QUERIES, _SEED)
+    x, y = random_design(stack.constants.method, stack.features, _ROWS + _QUERIES, _SEED)
     layers, errors = error_by_layer(stack, x[:_ROWS], y[:_ROWS], x[_ROWS:])
     given = stack.evaluate(x=x[:_ROWS], y=y[:_ROWS], queries=x[_ROWS:], check=False)
-    w, b = reference(x[:_ROWS], y[:_ROWS], stack.settings)
-    title = f"{stack.settings['method']} by {stack.settings['solver']}, {stack.depth} layers of softmax attention"
+    exact = exact_predictions(x[:_ROWS], y[:_ROWS], x[_ROWS:], stack.constants)
+    title = f"{stack.constants.method} by {stack.constants.solver}, {stack.depth} layers of softmax attention"
     with figure(path, (8.0, 3.4), title) as drawn:
         left, right = drawn.subplots(1, 2, width_ratios=(1.6, 1))
         left.semilogy(
@@ -62,8 +57,7 @@ def plot_in_context(built: Built, path: str | Path | None = None) -> Figure:
         left.set_ylabel("largest error of a prediction")
         left.set_title("distance to the exact solution")
         left.legend(loc="upper right")
-        exact = x[_ROWS:] @ w + b
-        right.plot(exact, given if not stack.settings["response"] else exact, ".", color=ORANGE)
+        right.plot(exact, given, ".", color=ORANGE)
         span = [float(exact.min()), float(exact.max())]
         right.plot(span, span, color=GREY, lw=0.8)
         right.set_xlabel("exact solution")
@@ -77,7 +71,7 @@ def plot_methods(stacks: Sequence[tuple[str, InContextStack]], path: str | Path)
     with figure(path, (7.2, 3.8)) as drawn:
         axis = drawn.subplots()
         for (name, stack), colour in zip(stacks, CYCLE, strict=False):
-            x, y = random_design(stack.settings["method"], stack.features, _ROWS + _QUERIES, _SEED)
+            x, y = random_design(stack.constants.method, stack.features, _ROWS + _QUERIES, _SEED)
             layers, errors = error_by_layer(stack, x[:_ROWS], y[:_ROWS], x[_ROWS:])
             axis.semilogy(layers, np.maximum(errors, 1e-16), color=colour, lw=1.3, label=name)
         axis.set_xlabel("layers passed")

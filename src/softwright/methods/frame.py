@@ -1,4 +1,4 @@
-"""The sequence of a stack in context: `Frame` lays it out.
+"""The sequence of a stack in context: `Frame` lays it out, `FitBlueprint` is a whole stack in its terms.
 
 Per observation there is one token (x, y, log weight); per query one token (x). Besides:
 
@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softwright.attention.stack import FIXED, HeadWeights, LayerWeights, Segment, Slots
+from softwright.attention.stack import FIXED, Blueprint, HeadWeights, LayerWeights, Segment, Slots
+from softwright.methods.guards import Guard
 
 OMEGA = 2.0**20
 Pair = tuple[np.ndarray, np.ndarray]  # query map and key map, (D,) or (D, k)
@@ -140,6 +141,23 @@ class Frame:
             (-huge * s.vector(pos=1.0), s.vector(neg=1.0)),
             (-huge * s.vector(neg=1.0), s.vector(pos=1.0)),
         ]
+
+
+@dataclass(frozen=True)
+class FitBlueprint(Blueprint):
+    """What the builders of this room return.
+
+    `read` (D,) is the prediction as a functional of a query token. `coefficient` names a segment and a functional (D,)
+    that reads the coefficients of the scaled features at it; the scales are at the unit tokens. `tail` counts
+    the last layers of the program, which read a state out and can be run after any layer before them, and `head` the
+    first, which prepare the prompt.
+    """
+
+    read: np.ndarray
+    coefficient: tuple[str, np.ndarray]
+    guards: list[Guard] = field(default_factory=list)
+    head: int = 0
+    tail: int = 0
 
 
 def layer(

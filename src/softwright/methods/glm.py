@@ -7,7 +7,7 @@
     robust     c^2 log cosh((s - y)/c)      slope  G = c tanh((s-y)/c) weight a = tanh(r)/r, r = (s-y)/c
 
 Every token carries its own s_i = w.x_i, and z_i = M x_i with M near the inverse of the Hessian. The constant is the
-last coordinate of x. Iteratively reweighted least squares, two layers an iteration:
+last coordinate of x. Iteratively reweighted least squares, two layers per iteration:
 
     link    G_j by an exact two-token link, log a_j by soft cells (for Poisson it is s_j itself)
     step    s_i <- s_i - [ mean_j (x_j.z_i)(G_j - y_j) + sum_p (g_p.z_i) s_p ]          Newton's step
@@ -28,46 +28,69 @@ of the steps keeps M at the curvature 1, which majorises too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
 from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import bilinear_heads
-from softwright.methods.frame import Frame, Pair, layer
+from softwright.methods.constants import Constants
+from softwright.methods.frame import FitBlueprint, Frame, Pair, layer
 from softwright.methods.guards import Guard
-from softwright.methods.links import (
-    cell_edges,
-    cell_scores,
-    exp_rows,
-    link_head,
-    link_tokens,
-    log_logistic_curvature,
-    log_tanh_ratio,
-    sigmoid_rows,
-    soft_cell_rows,
-    tanh_rows,
-)
-from softwright.methods.network import FitBlueprint
-from softwright.methods.newton_schulz import Constants, inverse_depth
+from softwright.methods.links import Link, cell_edges, cell_scores, link_head, link_tokens, soft_cell_rows
+from softwright.methods.newton_schulz import inverse_depth
 from softwright.methods.standardise import SCALED_MOST, prepare, scale_guards
 
 SINK = {"float64": 32.0, "float32": 14.0}  # m: e^-m is truncation, m times the unit roundoff is rounding
 _EXP_CEILING = {"float64": 48.0, "float32": 24.0}
 _RATES = (-12, 24)  # octaves of mean counts
-CURVATURE = {"logistic": 0.25, "robust": 1.0}
-STEPS = {"logistic": 19, "poisson": 16, "robust": 60}
+Combination = Callable[[Fraction], dict[str, Fraction]]  # of loss_scale: the weight of each slot
 
 
-def _frame(constants: Constants, method: str) -> Frame:
+@dataclass(frozen=True)
+class Family:
+    """A generalised linear model, as its two layers see it.
+
+    The link layer writes G = link(argument), the step layer takes steps against the mean of slope times x; both are
+    linear in the slots they name. `curvature` is the largest of the loss, None if it is `rate_bound`. `log_weight` is
+    the logarithm of the weight of an observation in Newton's matrix, a function of the argument; None if the argument
+    itself. Newton's method takes `steps` steps, of which the first `careful` are halved, or with `majorised` keep the
+    first inverse. `unsettled` and `leverage` end the sentences of the guards.
+    """
+
+    link: Link
+    argument: Combination
+    slope: Combination
+    curvature: float | None
+    log_weight: Callable[[np.ndarray], np.ndarray] | None
+    start: Literal["zero", "mean", "log mean"]
+    steps: int
+    careful: Callable[[int], int] = lambda steps: 0
+    majorised: bool = False
+    unsettled: str = "raise steps or condition"
+    leverage: str = ""
+
+    def largest_curvature(self, constants: Constants) -> float:
+        return constants.rate_bound if self.curvature is None else self.curvature
+
+
+def _weights(combination: Combination, constants: Constants) -> dict[str, float]:
+    return {slot: float(weight) for slot, weight in combination(Fraction(constants.loss_scale)).items()}
+
+
+def _frame(constants: Constants, family: Family) -> Frame:
     d = constants.features + int(constants.intercept)
     extra = {"z": d, "s": 1, "G": 1, "log_a": 1, "slope": 1, "bias": 1, "value": 1, "link": 1, "weights": 1, "rates": 1}
-    start = {"log_a": math.log(CURVATURE[method])} if method in CURVATURE else {}
+    start = {} if family.curvature is None else {"log_a": math.log(family.curvature)}
     frame = Frame(constants.features, constants.intercept, constants.intercept, extra, counting=True, start=start)
-    rows = {"logistic": sigmoid_rows(), "robust": tanh_rows(), "poisson": exp_rows(_EXP_CEILING[constants.dtype])}
-    frame.add_fixed("link", link_tokens(frame.slots, "link", rows[method]))
-    if method != "poisson":
-        log_a = log_logistic_curvature if method == "logistic" else log_tanh_ratio
-        frame.add_fixed("weights", link_tokens(frame.slots, "weights", soft_cell_rows(log_a)))
+    ceiling = _EXP_CEILING[constants.dtype]
+    rows = family.link.tokens(ceiling, float(np.exp(ceiling)))
+    frame.add_fixed("link", link_tokens(frame.slots, "link", rows))
+    if family.log_weight is not None:
+        frame.add_fixed("weights", link_tokens(frame.slots, "weights", soft_cell_rows(family.log_weight)))
     return frame
 
 
@@ -105,44 +128,44 @@ def _penalty_heads(
     )  # fmt: skip
 
 
-def _newton_heads(frame: Frame, constants: Constants, method: str) -> list[HeadWeights]:
+def _newton_heads(frame: Frame, constants: Constants, family: Family) -> list[HeadWeights]:
     s = frame.slots
-    log_a = s.vector(s=1.0) if method == "poisson" else s.vector(log_a=1.0)
+    log_a = s.vector(**_weights(family.argument, constants)) if family.log_weight is None else s.vector(log_a=1.0)
     z = s.select("z")
     heads = mean_heads(frame, constants, z, z, -z.T, [(s.vector(one=1.0), log_a)])
     return heads + _penalty_heads(frame, constants, z, z, -z.T)
 
 
-def _step_heads(frame: Frame, constants: Constants, method: str, Q: np.ndarray, eta: float) -> list[HeadWeights]:
+def _step_heads(frame: Frame, constants: Constants, family: Family, Q: np.ndarray, eta: float) -> list[HeadWeights]:
     s = frame.slots
-    slope = s.vector(G=constants.loss_scale) if method == "robust" else s.vector(G=1.0, y=-1.0)
+    slope = s.vector(**_weights(family.slope, constants))
     heads = mean_heads(frame, constants, Q, slope, -eta * s.vector(s=1.0), [])
     return heads + _penalty_heads(frame, constants, Q, s.vector(s=1.0), -eta * s.vector(s=1.0))
 
 
-def _link_layer(frame: Frame, constants: Constants, method: str, rows: tuple[str, ...], weights: bool) -> LayerWeights:
+def _link_layer(
+    frame: Frame, constants: Constants, family: Family, rows: tuple[str, ...], weights: bool
+) -> LayerWeights:
     s = frame.slots
-    argument = s.vector(s=1.0)
-    if method == "robust":
-        argument = s.vector(s=1.0, y=-1.0) / constants.loss_scale
+    argument = s.vector(**_weights(family.argument, constants))
     heads, keys, changes = [link_head(s, "link", argument, "G")], ["link"], [("G", "G", 0.0)]
-    if weights and method != "poisson":
+    if weights and family.log_weight is not None:
         heads.append(link_head(s, "weights", argument, "log_a"))
         keys.append("weights")
         changes.append(("log_a", "log_a", 0.0))
     return layer("link", rows, keys, heads, s.residual(*changes))
 
 
-def _start(frame: Frame, constants: Constants, method: str, start: float) -> list[LayerWeights]:
-    """Preparation, and where s begins: 0, the mean of y (robust), or just above the log of the mean count (Poisson)."""
+def _start(frame: Frame, constants: Constants, family: Family, start: float) -> list[LayerWeights]:
+    """Preparation, and where s begins: 0, the mean of y, or just above the log of the mean count."""
     c, s = constants, frame.slots
-    targets: dict[str, tuple[str, ...]] = {"logistic": (), "robust": ("s",), "poisson": ("offset",)}
+    targets: dict[str, tuple[str, ...]] = {"zero": (), "mean": ("s",), "log mean": ("offset",)}
     first = prepare(
-        frame, targets=targets[method] if c.intercept else (), scaling=c.scaling, angles=c.angles, centre_y=False,
-        curvature=CURVATURE.get(method, c.rate_bound), penalty=c.penalty, range_bound=c.range_bound,
+        frame, targets=targets[family.start] if c.intercept else (), scaling=c.scaling, angles=c.angles,
+        centre_y=False, curvature=family.largest_curvature(c), penalty=c.penalty, range_bound=c.range_bound,
         feature_bound=c.feature_bound, start=start,
     )  # fmt: skip
-    if method == "poisson" and c.intercept:
+    if family.start == "log mean" and c.intercept:
         edges = cell_edges(*_RATES, 2)
         slopes, offsets = cell_scores(edges)
         rows = zip(slopes.tolist(), offsets.tolist(), np.log(edges[1:]).tolist(), strict=True)
@@ -151,29 +174,29 @@ def _start(frame: Frame, constants: Constants, method: str, start: float) -> lis
     return first
 
 
-def reweighted(constants: Constants, method: str) -> FitBlueprint:
+def reweighted(constants: Constants, family: Family) -> FitBlueprint:
     """IRLS with Newton and Schulz's iteration alongside."""
     c = constants
-    frame = _frame(c, method)
+    frame = _frame(c, family)
     s = frame.slots
     coordinates = frame.coordinates
-    curvature = CURVATURE.get(method, c.rate_bound)
+    curvature = family.largest_curvature(c)
     largest = coordinates * SCALED_MOST if c.scaling else coordinates * (curvature + c.penalty)
-    first = _start(frame, c, method, 1.9 / largest)
-    smallest = 1.0 / c.condition / (c.rate_bound if method == "poisson" else 1.0)
+    first = _start(frame, c, family, 1.9 / largest)
+    smallest = 1.0 / c.condition / (c.rate_bound if family.curvature is None else 1.0)
     depth = inverse_depth(largest, smallest, 1e-3)  # Newton's method puts right what is left
     rows = ("data", *frame.queries, *(("unit",) if c.penalty > 0 else ()))
     keys = ("data", "count", *(("unit",) if c.penalty > 0 else ()))
     doubled = s.residual(("z", "z", 2.0))
-    newton = _newton_heads(frame, c, method)
+    newton = _newton_heads(frame, c, family)
     inverse = layer("newton-schulz", rows, keys, newton, doubled)
-    link = _link_layer(frame, c, method, ("data",), True)
-    count = c.steps or STEPS[method]
-    full = layer("step", rows, keys, newton + _step_heads(frame, c, method, s.select("z"), 1.0), doubled)
-    half = layer("step", rows, keys, newton + _step_heads(frame, c, method, s.select("z"), 0.5), doubled)
-    calm = layer("step", rows, keys, _step_heads(frame, c, method, s.select("z"), 1.0))
-    early = {"logistic": 0, "poisson": min(4, count), "robust": count // 2}[method]
-    careful = calm if method == "robust" else half
+    link = _link_layer(frame, c, family, ("data",), True)
+    count = c.steps or family.steps
+    full = layer("step", rows, keys, newton + _step_heads(frame, c, family, s.select("z"), 1.0), doubled)
+    half = layer("step", rows, keys, newton + _step_heads(frame, c, family, s.select("z"), 0.5), doubled)
+    calm = layer("step", rows, keys, _step_heads(frame, c, family, s.select("z"), 1.0))
+    early = family.careful(count)
+    careful = calm if family.majorised else half
     program = [*first, *[inverse] * depth, *[link, careful] * early, *[link, full] * (count - early)]
     end = len(program)
     guards = [
@@ -181,34 +204,28 @@ def reweighted(constants: Constants, method: str) -> FitBlueprint:
         Guard(
             "scores", end, 2.0 * c.score_bound,
             "a row or query has more leverage than the stack was built for, |x_i M x_j| is beyond score_bound; "
-            "raise score_bound or the penalty" + (": are the classes separable?" if method == "logistic" else ""),
+            "raise score_bound or the penalty" + family.leverage,
             "z", "x", ("data", "query"), ("data",),
         ),
-        _settled(method, end, c),
+        _settled(family, end, c),
     ]  # fmt: skip
-    return _read(frame, c, method, program, guards, len(first) + depth)
+    return _read(frame, c, family, program, guards, len(first) + depth)
 
 
-def _settled(method: str, end: int, constants: Constants) -> Guard:
-    reasons = {
-        "logistic": "the classes may be separable, which has no finite solution without a penalty; "
-        "raise penalty, steps or condition",
-        "poisson": "raise steps, rate_bound (the mean count) or condition",
-        "robust": "raise steps, condition or loss_scale",
-    }
+def _settled(family: Family, end: int, constants: Constants) -> Guard:
     limit = 1e-5 if constants.dtype == "float64" else 1e-2
-    remedy = f"the predictions still move in the last iteration: {reasons[method]}"
+    remedy = f"the predictions still move in the last iteration: {family.unsettled}"
     return Guard("settled", end, limit, remedy, "s", "s", ("data",), (), reach=2)
 
 
 def _read(
-    frame: Frame, c: Constants, method: str, program: list[LayerWeights], guards: list[Guard], head: int
+    frame: Frame, c: Constants, family: Family, program: list[LayerWeights], guards: list[Guard], head: int
 ) -> FitBlueprint:
     s = frame.slots
     tail = 0
     read = s.vector(s=1.0)
-    if c.response and method != "robust":
-        program = [*program, _link_layer(frame, c, method, ("query",), False)]
+    if c.response and family.argument(Fraction(1)) == {"s": 1}:  # the link is that of predictions, not of residuals
+        program = [*program, _link_layer(frame, c, family, ("query",), False)]
         read, tail = s.vector(G=1.0), 1
     return FitBlueprint(
         s.places, frame.segments, program, read=read, coefficient=("basis", s.vector(s=1.0)), guards=guards,
@@ -216,19 +233,23 @@ def _read(
     )  # fmt: skip
 
 
-def descent(constants: Constants, method: str) -> FitBlueprint:
-    """Plain gradient descent of the same loss, two layers a step (link, step), on features as they are given."""
+def descent(constants: Constants, family: Family) -> FitBlueprint:
+    """Plain gradient descent of the same loss, two layers per step (link, step), on features as they are given."""
     c = constants
-    frame = _frame(c, method)
+    frame = _frame(c, family)
     s = frame.slots
-    first = _start(frame, c, method, 0.0)
-    curvature = CURVATURE.get(method, 1.0)
-    eta = c.step_size or 1.0 / (curvature * (c.most + 1.0) + c.penalty)
-    link = _link_layer(frame, c, method, ("data",), False)
+    first = _start(frame, c, family, 0.0)
+    link = _link_layer(frame, c, family, ("data",), False)
     rows = ("data", *frame.queries, *(("unit",) if c.penalty > 0 else ()))
     keys = ("data", "count", *(("unit",) if c.penalty > 0 else ()))
     own = s.select("x") + s.select("g")
-    step = layer("step", rows, keys, _step_heads(frame, c, method, own, eta))
+    step = layer("step", rows, keys, _step_heads(frame, c, family, own, c.eta))
     remedy = "two rows have a larger product |x_i.x_j| than score_bound; raise score_bound, or scale the features"
     guards = [Guard("scores", len(first), 2.0 * c.score_bound, remedy, "x", "x", ("data", "query"), ("data",))]
-    return _read(frame, c, method, [*first, *[link, step] * (c.steps or 100)], guards, len(first))
+    return _read(frame, c, family, [*first, *[link, step] * (c.steps or 100)], guards, len(first))
+
+
+def default_step(constants: Constants, family: Family) -> float:
+    """1 over the largest curvature there is, the constant's column included; rates are taken to be about 1."""
+    curvature = 1.0 if family.curvature is None else family.curvature
+    return 1.0 / (curvature * (constants.most + 1.0) + constants.penalty)

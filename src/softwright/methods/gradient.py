@@ -1,4 +1,4 @@
-"""Gradient descent in context, one layer a step (theorem A5, with bilinear heads instead of interpolation).
+"""Gradient descent in context, one layer per step (theorem A5, with bilinear heads instead of interpolation).
 
 The theorem's tokens carry w. Here every token carries its own prediction f_i = w.x_i instead, which obeys a recursion
 of its own, so that no token needs to read another's w:
@@ -17,10 +17,9 @@ from collections.abc import Sequence
 
 from softwright.attention.stack import LayerWeights
 from softwright.methods.bilinear import bilinear_heads
-from softwright.methods.frame import Frame, layer
+from softwright.methods.constants import Constants
+from softwright.methods.frame import FitBlueprint, Frame, layer
 from softwright.methods.guards import Guard
-from softwright.methods.network import FitBlueprint
-from softwright.methods.newton_schulz import Constants
 from softwright.methods.standardise import prepare, scale_guards
 
 
@@ -63,6 +62,5 @@ def descent(constants: Constants, etas: Sequence[float]) -> FitBlueprint:
 
 
 def gradient(constants: Constants) -> FitBlueprint:
-    """Plain gradient descent: `steps` steps of size `step_size`, 1/largest eigenvalue unless given."""
-    eta = constants.step_size or 1.0 / (constants.most + constants.penalty)
-    return descent(constants, [eta] * (constants.steps or 100))
+    """Plain gradient descent: `steps` steps of one size."""
+    return descent(constants, [constants.eta] * (constants.steps or 100))

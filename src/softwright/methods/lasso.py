@@ -1,6 +1,7 @@
-"""The lasso in context: FISTA with a fixed momentum, and ADMM on the inverse of Newton and Schulz.
+"""The lasso in context: FISTA with a fixed momentum, and ADMM on the inverse of Newton and Schulz; and least squares
+with coefficients of 0 or more, by the same iteration with another proximal map.
 
-    minimise  1/(2n) sum_j (w.x_j - y_j)^2 + penalty |w|_1
+    minimise  1/(2n) sum_j (w.x_j - y_j)^2 + penalty |w|_1      or      over w >= 0
 
 The coefficient w_p lives at the unit tokens +e_p and, turned, at -e_p, in scaled features; the threshold of a feature
 scaled by r_p is penalty * r_p, which the unit token holds as `tau`. One FISTA iteration is three layers:
@@ -15,7 +16,8 @@ ADMM, with A = cov(x), M = (A + rho I)^{-1} and z_p = M e_p from Newton and Schu
     2. w <- (v - u) + cov_j(z_p.x_j, y_j - f_j)                                at the unit tokens
     3. v <- soft(w + u, penalty/rho),  u <- w + u - v                          at the unit tokens
 
-A coefficient whose gate is closed is exactly 0, so the support is exact.
+A coefficient whose gate is closed is exactly 0, so the support is exact. The projection max(w, 0) is one gate at +e_p,
+and min(w, 0) at -e_p, whose number is -w_p; scales are positive, so w >= 0 means the same before and after scaling.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ import numpy as np
 
 from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import bilinear_heads
-from softwright.methods.frame import Frame, layer
+from softwright.methods.constants import Constants
+from softwright.methods.frame import FitBlueprint, Frame, layer
 from softwright.methods.guards import Guard
 from softwright.methods.links import prox_heads
-from softwright.methods.network import FitBlueprint
-from softwright.methods.newton_schulz import Constants, inverse_depth, step_layer
+from softwright.methods.newton_schulz import inverse_depth, step_layer
 from softwright.methods.standardise import prepare, scale_guards
 
 GATE = 1e14  # slope of the gates: what lies within 1e-13 of a kink is blurred
@@ -69,7 +71,7 @@ def proximal_gradient(constants: Constants, nonnegative: bool) -> FitBlueprint:
     eta = c.step_size or 1.0 / c.most
     root = math.sqrt(eta / c.condition)  # sqrt(smallest/largest eigenvalue)
     mu = (1 - root) / (1 + root)
-    count = c.steps or math.ceil(math.log(1.0 / c.tolerance) / root)
+    count = c.steps or math.ceil(math.log(1.0 / c.accuracy) / root)
     descend = bilinear_heads(
         s.select("e"), s.select("x"), s.vector(f=1.0, y=-1.0), -eta * s.vector(w=1.0),
         reach=c.feature_bound, order=c.order, angle=c.angle, also=[frame.only("data"), frame.weighted],
@@ -89,13 +91,17 @@ def proximal_gradient(constants: Constants, nonnegative: bool) -> FitBlueprint:
         ),
     ]
     program = [*first, *iteration * count, read_layer(frame, c, "w")]
-    limit = max(10 * c.tolerance, 1e-9 if c.dtype == "float64" else 1e-4)
+    limit = max(10 * c.accuracy, 1e-9 if c.dtype == "float64" else 1e-4)
     guards = [settled_guard(len(first) + 3 * count, 3, "w", limit)]
     return _finished(frame, c, program, "w", guards, len(first))
 
 
 def fista(constants: Constants) -> FitBlueprint:
     return proximal_gradient(constants, nonnegative=False)
+
+
+def projected_gradient(constants: Constants) -> FitBlueprint:
+    return proximal_gradient(constants, nonnegative=True)
 
 
 def admm(constants: Constants) -> FitBlueprint:
@@ -114,7 +120,7 @@ def admm(constants: Constants) -> FitBlueprint:
         frame, targets=("offset",) if c.intercept else (), scaling=c.scaling, angles=c.angles,
         range_bound=c.range_bound, feature_bound=c.feature_bound, start=1.9 / largest,
     )  # fmt: skip
-    depth = inverse_depth(largest, rho, c.tolerance)
+    depth = inverse_depth(largest, rho, c.accuracy)
     inverse = step_layer(frame, c, True, frame.data)
     solve = bilinear_heads(
         s.select("z"), s.select("x"), s.vector(y=1.0, f=-1.0), s.vector(w=1.0 / math.sqrt(rho)),
@@ -130,7 +136,7 @@ def admm(constants: Constants) -> FitBlueprint:
     ]
     count = c.steps or 400
     program = [*first, *[inverse] * depth, *iteration * count, read_layer(frame, c, "v")]
-    limit = max(10 * c.tolerance, 1e-7 if c.dtype == "float64" else 1e-4)
+    limit = max(10 * c.accuracy, 1e-7 if c.dtype == "float64" else 1e-4)
     return _finished(frame, c, program, "v", [settled_guard(len(program) - 1, 3, "v", limit)], len(first) + depth)
 
 

@@ -8,7 +8,8 @@ product of features: x = e_p for a coefficient, so |t_j| <= |x_j|. Tokens carry 
 V_1 = V near e^m, V_2 = 0. Write u for the unit roundoff, gamma_k = k u/(1 - k u), D for the width of a token, A for a
 bound of |a| (of the sum of its absolute terms), m = 0 unless the link is exp.
   exact     sigmoid, tanh: none, but for the robust loss 1/c as stored moves a by |k - 1/c| (|s| + |y|), and tanh' <= 1.
-            exp: V e^{s-m}/(1 + e^{s-m}) is off e^s by the relative error |V e^{-m} - 1| + V e^{-m} e^{S-m}, s <= S.
+            exp: V e^{s-m}/(1 + e^{s-m}) is off e^s by the relative error |V e^{-m} - 1| + V e^{-m} e^{S-m}, s <= S;
+            s that is moved by mu counts with e^mu - 1 besides.
   rounding  Each weight is off by a factor e^{+-lambda}, lambda = gamma_{3D+10} A + 2u (2A + m) + 4 (eps + 2u), eps the
             relative error of exp, the rounding of s_j included; so d moves by at most 2 lambda. As functions of d the
             slopes are sigmoid' <= 1/4, (d/dd) tanh(d/2) <= 1/2, and sigmoid' <= sigmoid, so G moves by lambda/2, by
@@ -30,7 +31,7 @@ geometric series. Hence
 
     |group - C M'(0)| <= |E_1 - C| (1 + 2 eps) rho B + 2 |C| eps rho B + |E_0| B + sum_{k >= 2} |E_k| |b_k|.
 
-Rounding is as in `certify.step_bound`, with two changes. Data weigh e^{s_h t_j - m} against counting tokens of 1, so
+Rounding is as in `step_bound`, with two changes. Data weigh e^{s_h t_j - m} against counting tokens of 1, so
 the numerator, the sum of absolute terms over the denominator, is at most e^{|s_h| rho - m} B instead of B. And scores
 lie up to m + |s_h| rho below the largest: the roundings of the arguments of exp, those of the rescalings between
 blocks telescoping, add 4u (m + |s_h| rho) to the logarithm of a weight; the sink's own score is exact.
@@ -44,22 +45,20 @@ entry by entry; every other number is read from them. All is evaluated in ball a
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 from torch import Tensor
 
-from softwright.attention import digest_of
 from softwright.attention.stack import HeadWeights, Slots, StackLayer
 from softwright.errors import InvalidInput
 from softwright.methods.frame import OMEGA, head
-from softwright.methods.links import link_head, link_tokens
-from softwright.methods.network import InContextStack
+from softwright.methods.glm import Family
+from softwright.methods.links import Row, link_head, link_tokens
 from softwright.methods.step_bound import (
     MOST,
     PRECISION,
@@ -69,13 +68,17 @@ from softwright.methods.step_bound import (
     bilinear_bound,
     heads_rounding,
     rational,
+    refuse_scaling,
+    stated,
     upward,
 )
-from softwright.proof.arithmetic.rounding import ARITHMETIC, ASSUMPTIONS
+from softwright.precision import precision_of
+from softwright.proof.arithmetic.ball_expression import precision
 from softwright.result.closed_form import ClosedForm
-from softwright.version import __version__
 
-METHODS = ("logistic", "poisson", "robust")
+if TYPE_CHECKING:
+    from softwright.methods.network import InContextStack
+
 _RATES = "the rates may exceed the ceiling of the exp link; lower rate_bound or w_bound"
 
 
@@ -86,8 +89,8 @@ class Step:
     mean: Group
     penalty: Group | None
     sink: float
-    inverse_scale: float  # k, the stored 1/c
-    scale: float  # c as stored in the values
+    argument: dict[str, float]  # of the link, by slot
+    slope: dict[str, float]  # the values of the step, by slot
     ceiling: float
     top: float  # V
     roots: tuple[float, ...]  # g_p
@@ -102,44 +105,50 @@ class Range:
     response: float
 
 
-def link_error(step: Step, method: str, within: Range, loss_scale: float, dtype: str) -> tuple[arb, arb, arb]:
+@precision(PRECISION)
+def link_error(step: Step, family: Family, within: Range, loss_scale: float, dtype: str) -> tuple[arb, arb, arb]:
     """|G - g(a)| in exact arithmetic, by rounding, and a bound of the computed |G|."""
-    ctx.prec = PRECISION
-    arithmetic = ARITHMETIC[dtype]
+    arithmetic = precision_of(dtype)
     u = arb(arithmetic.unit)
 
     def gamma(k: int) -> arb:
         return k * u / (1 - k * u)
 
-    S, Y = ball(within.score), ball(within.response)
-    size = abs(ball(step.inverse_scale)) * (S + Y) if method == "robust" else S
-    m = ball(step.ceiling) if method == "poisson" else arb(0)
+    sizes = {"s": ball(within.score), "y": ball(within.response)}
+    size = sum((abs(ball(weight)) * sizes[slot] for slot, weight in step.argument.items()), arb(0))
+    m = arb(0) if family.link.bounded else ball(step.ceiling)
     width = step.mean.width
     lam = gamma(3 * width + 10) * size + 2 * u * (2 * size + m) + 4 * (arb(arithmetic.exp_error) + 2 * u)
     if not lam < 0.125:
         raise InvalidInput("link_bound", [f"scores are too large for {dtype}; lower w_bound or y_bound"])
     kappa = 2 * gamma(width + 16) / (1 - gamma(width + 16)) + 8 * u
     lost = 64 * arb(arithmetic.smallest) * (1 + abs(ball(step.top)))
-    if method == "logistic":
-        exact, rounding, most = arb(0), lam / 2 + kappa + lost, arb(1)
-    elif method == "robust":
-        moved = abs(ball(step.inverse_scale) - 1 / ball(loss_scale)) * (S + Y)
-        exact, rounding, most = moved, lam + kappa + lost, arb(1)
+    moved = off(step.argument, family.argument(Fraction(loss_scale)), sizes)
+    if family.link.bounded:
+        exact, most = arb(family.link.slope) * moved, arb(1)
+        rounding = arb(2 * family.link.score_slope) * lam + kappa + lost
     else:
-        if not within.highest <= step.ceiling - 1:
+        top = ball(within.highest) + moved
+        if not top <= ball(step.ceiling) - 1:
             raise InvalidInput("link_bound", [_RATES])
-        most = ball(within.highest).exp()
+        most, grown = ball(within.highest).exp(), moved.exp()
         share = abs(ball(step.top)) * (-m).exp()
-        exact = most * (abs(ball(step.top) * (-m).exp() - 1) + share * (ball(within.highest) - m).exp())
-        rounding = most * share * ((1 + 2 * lam + 4 * lam**2) * (1 + kappa) - 1) + lost
+        exact = most * (grown * (abs(ball(step.top) * (-m).exp() - 1) + share * (top - m).exp()) + (grown - 1))
+        rounding = most * grown * share * ((1 + 2 * lam + 4 * lam**2) * (1 + kappa) - 1) + lost
     return exact, rounding, most + exact + rounding
 
 
+def off(stored: dict[str, float], ideal: dict[str, Fraction], sizes: dict[str, arb]) -> arb:
+    """How far a combination of slots that large is from the ideal one."""
+    moved = (abs(rational(Fraction(weight) - ideal[slot])) * sizes[slot] for slot, weight in stored.items())
+    return sum(moved, arb(0))
+
+
+@precision(PRECISION)
 def mean_bound(
     group: Group, wanted: float, sink: float, *, reach: float, value: float, keys: int, dtype: str, slot: float
 ) -> Bound:
     """|group - wanted * mean(t v)| for |t| <= reach, |v| <= value, at most `keys` keys, half of them counting."""
-    ctx.prec = PRECISION
     largest = max(abs(s) for s in group.scales) * reach
     if largest >= 1.5:
         raise InvalidInput(
@@ -174,10 +183,10 @@ def mean_bound(
     return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, size, C, sink)))
 
 
-def read_step(stack: InContextStack) -> Step:
+def read_step(stack: InContextStack, family: Family) -> Step:
     """The link and step layers of a stack, every entry compared with what the analysis presupposes."""
-    c = stack.settings
-    method, d, order = str(c["method"]), stack.features, int(c["order"])
+    c = stack.constants
+    d, order = c.features, c.order
     slots = Slots(**{name: stop - start for name, (start, stop) in stack.slots.items()})
     _same(slots.places == stack.slots, "slots")
     program = [stack.layer_at(i) for i in range(stack.head, stack.depth - stack.tail)]
@@ -187,21 +196,21 @@ def read_step(stack: InContextStack) -> Step:
     own, one, s = slots.select("x") + slots.select("g"), slots.vector(one=1.0), slots.vector(s=1.0)
     at = {name: place[0] for name, place in slots.places.items()}
 
-    units = ("unit",) if c["penalty"] > 0 else ()
+    units = ("unit",) if c.penalty > 0 else ()
     _same(link.keys == ("link",) and link.rows == ("data",), "segments of the link layer")
     _same(step.keys == ("data", "count", *units) and {"query", "basis"} <= set(step.rows), "segments of the step layer")
     _same(step.R is None and link.R is not None, "residual maps")
     _equal(link.R, slots.residual(("G", "G", 0.0)), "link.R")
 
-    k = float(link.Wq[0, at["s"], 1]) if link.heads == 1 and link.Wq.shape[2] == 3 else math.nan
-    argument = k * slots.vector(s=1.0, y=-1.0) if method == "robust" else s
-    _heads(link, [link_head(slots, "link", argument, "G")])
+    _same(link.heads == 1 and link.Wq.shape[2] == 3, "number of heads of the link layer")
+    argument = {slot: float(link.Wq[0, at[slot], 1]) for slot in family.argument(Fraction(c.loss_scale))}
+    _heads(link, [link_head(slots, "link", slots.vector(**argument), "G")])
 
     count = len(step.Wq)
     _same(count == 2 * order * (1 + len(units)) and step.Wq.shape[2] == 3 + own.shape[1], "number of heads")
     sink = float(step.Wk[0, at["count"], 2])
-    scale = float(step.Wv[0, at["G"], 0])
-    V = slots.vector(G=scale) if method == "robust" else slots.vector(G=1.0, y=-1.0)
+    slope = {slot: float(step.Wv[0, at[slot], 0]) for slot in family.slope(Fraction(c.loss_scale))}
+    V = slots.vector(**slope)
     expected, scales, outputs = [], [], []
     for h in range(count):
         mean = h < 2 * order
@@ -218,10 +227,10 @@ def read_step(stack: InContextStack) -> Step:
     top, ceiling = float(_tensor(stack, "base_link")[0, at["value"]]), float(_tensor(stack, "base_link")[1, at["bias"]])
     unit_tokens = _tensor(stack, "base_unit")
     roots = tuple(float(unit_tokens[2 * p, at["g"] + p]) for p in range(d))
-    _tokens(stack, slots, link, step, (top, ceiling), roots if units else ())
+    _tokens(stack, slots, link, step, family.link.tokens(ceiling, top), roots if units else ())
     size = step.Wq.shape[1], step.heads * step.Wv.shape[2]
     groups = [Group(tuple(scales[i : i + 2 * order]), tuple(outputs[i : i + 2 * order]), *size) for i in (0, 2 * order)]
-    return Step(groups[0], groups[1] if units else None, sink, k, scale, ceiling, top, roots)
+    return Step(groups[0], groups[1] if units else None, sink, argument, slope, ceiling, top, roots)
 
 
 def _heads(layer: StackLayer, expected: list[HeadWeights]) -> None:
@@ -240,11 +249,11 @@ def _tokens(
     slots: Slots,
     link: StackLayer,
     step: StackLayer,
-    exp: tuple[float, float],
+    links: list[Row],
     roots: tuple[float, ...],
 ) -> None:
     """Embeddings and constant tokens, in the coordinates that the two layers read."""
-    d, constant = stack.features, bool(stack.settings["intercept"])
+    d, constant = stack.features, stack.constants.intercept
     read = np.zeros(slots.width, dtype=bool)
     for layer in (link, step):
         for tensor in (layer.Wq, layer.Wk, layer.Wv):
@@ -259,12 +268,6 @@ def _tokens(
     rows[d] = slots.vector(y=1.0)
     basis = np.tile(one, (d, 1))
     basis[:, x : x + d] += np.eye(d)
-    top, ceiling = exp
-    links = {
-        "logistic": [(1.0, 0.0, 1.0), (0.0, 0.0, 0.0)],
-        "robust": [(1.0, 0.0, 1.0), (-1.0, 0.0, -1.0)],
-        "poisson": [(1.0, 0.0, top), (0.0, ceiling, 0.0)],
-    }[stack.settings["method"]]
     expected = {
         "base_data": (one + slots.vector(data=1.0) + ones)[None],
         "embed_data": rows,
@@ -280,8 +283,7 @@ def _tokens(
         _same(tuple(tensor.shape) == wanted.shape, name)
         _equal(tensor[:, read], wanted[:, read], name)
     _equal(stack.read_coefficient, slots.vector(s=1.0), "read_coefficient")
-    tau, unit_tokens = slots.places["tau"][0], _tensor(stack, "base_unit")
-    _equal(unit_tokens[: 2 * d : 2, tau], np.ones(d), "base_unit")
+    unit_tokens = _tensor(stack, "base_unit")
     if roots:
         g = slots.places["g"][0]
         unit = np.tile(one, (2 * (d + int(constant)), 1))
@@ -313,76 +315,70 @@ def _same(good: bool, what: str) -> None:
         )
 
 
-def link_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedForm:
+@precision(PRECISION)
+def link_certificate(stack: InContextStack, target: dict[str, Any], family: Family) -> ClosedForm:
     """One gradient step of a generalised linear model against the exact step, for all prompts within the norms."""
     started = time.monotonic()
-    c = stack.settings
-    method, constant = str(c["method"]), int(bool(c["intercept"]))
-    X, Y, W, rows = (float(c[name]) for name in ("x_bound", "y_bound", "w_bound", "max_rows"))
-    dtype = str(stack.dtype).removeprefix("torch.")
-    eta, loss_scale, penalty = float(c["step_size"]), float(c["loss_scale"]), float(c["penalty"])
-    step = read_step(stack)
-    ctx.prec = PRECISION
-    unit, smallest = arb(ARITHMETIC[dtype].unit), arb(ARITHMETIC[dtype].smallest)
+    c = stack.constants
+    refuse_scaling(c)
+    constant, X, Y, W, eta = int(c.intercept), c.x_bound, c.y_bound, c.w_bound, c.eta
+    step = read_step(stack, family)
+    arithmetic = precision_of(c.dtype)
+    unit, smallest = arb(arithmetic.unit), arb(arithmetic.smallest)
     score = upward(ball(W) * (ball(X) ** 2 + constant).sqrt() * (1 + 2 * unit))
     highest = score
-    if method == "poisson":
-        highest = min(score, _above(ball(float(c["rate_bound"])).log() + 2 * unit * ball(score)))
-    within = Range(score, highest, Y)
-    exact_link, rounding_link, most = link_error(step, method, within, loss_scale, dtype)
-    factor = ball(step.scale) if method == "robust" else arb(1)
-    value = abs(factor) * most if method == "robust" else most + ball(Y)
-    keys = 2 * int(rows) + 2 * (stack.features + constant)
+    if not family.link.bounded:
+        highest = min(score, _above(ball(c.rate_bound).log() + 2 * unit * ball(score)))
+    exact_link, rounding_link, most = link_error(step, family, Range(score, highest, Y), c.loss_scale, c.dtype)
+    ideal = family.slope(Fraction(c.loss_scale))
+    largest_link = arb(1) if family.link.bounded else ball(highest).exp()
+    factor = abs(ball(step.slope["G"]))
+    value = factor * most + abs(ball(step.slope.get("y", 0.0))) * ball(Y)
+    stored = off(step.slope, ideal, {"G": largest_link, "y": ball(Y)})
+    keys = 2 * c.max_rows + 2 * (c.features + constant)
     bounds = {}
     for name in ("coefficient", "prediction"):
         size = arb(1) if name == "coefficient" else ball(X)  # |x| of the token that asks, without the constant
         reach = ball(X) if name == "coefficient" else ball(X) ** 2 + constant
         slot = W if name == "coefficient" else score
         part = mean_bound(
-            step.mean, -eta, step.sink, reach=upward(reach), value=upward(value), keys=keys, dtype=dtype, slot=slot
+            step.mean, -eta, step.sink, reach=upward(reach), value=upward(value), keys=keys, dtype=c.dtype, slot=slot
         )
         exact, rounding = arb(part.exact), arb(part.rounding)
-        exact += ball(eta) * reach * abs(factor) * exact_link
-        rounding += ball(eta) * reach * abs(factor) * rounding_link
+        exact += ball(eta) * reach * (factor * exact_link + stored)
+        rounding += ball(eta) * reach * factor * rounding_link
         if name == "prediction":
             rounding += unit * ball(score)  # what the query carries
-        if method == "robust":
-            exact += ball(eta) * reach * abs(factor - ball(loss_scale))
         if step.penalty is not None:
             root = max(abs(ball(r)).abs_upper() for r in step.roots)
             carried = root * ball(W) * unit + smallest  # the one rounding of what unit tokens carry
             other = bilinear_bound(
-                step.penalty, -eta * stack.features, reach=upward(root * size), value=upward(root * ball(W) + carried),
-                keys=keys, dtype=dtype, slot=slot,
+                step.penalty, -eta * c.features, reach=upward(root * size), value=upward(root * ball(W) + carried),
+                keys=keys, dtype=c.dtype, slot=slot,
             )  # fmt: skip
-            off = max(abs(Fraction(r) ** 2 - Fraction(penalty)) for r in step.roots)
-            moved = abs(rational(Fraction(-eta * stack.features) + Fraction(eta) * stack.features))
-            exact += arb(other.exact) + (ball(eta) * rational(off) + moved * root**2) * size * ball(W)
-            rounding += arb(other.rounding) + ball(eta) * stack.features * root * size * carried
+            squares = max(abs(Fraction(r) ** 2 - Fraction(c.penalty)) for r in step.roots)
+            moved = abs(rational(Fraction(-eta * c.features) + Fraction(eta) * c.features))
+            exact += arb(other.exact) + (ball(eta) * rational(squares) + moved * root**2) * size * ball(W)
+            rounding += arb(other.rounding) + ball(eta) * c.features * root * size * carried
         bounds[name] = Bound(upward(exact), upward(rounding))
     best = bounds["coefficient"]
     largest = upward(ball(eta) * ball(X) * value)
-    rates = f", rates e^s <= {float(c['rate_bound']):g}" if method == "poisson" else ""
-    return ClosedForm(
-        statement=f"each coefficient after one gradient step of {method} against the exact step, for all prompts of up "
-        f"to {int(rows)} rows of weight 1 with |x| <= {X:g} (after centring) and |y| <= {Y:g}, "
+    rates = "" if family.link.bounded else f", rates e^s <= {c.rate_bound:g}"
+    return stated(
+        stack,
+        target,
+        started,
+        statement=f"each coefficient after one gradient step of {c.method} against the exact step, for all prompts of "
+        f"up to {c.max_rows} rows of weight 1 with |x| <= {X:g} (after centring) and |y| <= {Y:g}, "
         f"|(w, b)| <= {W:g}{rates}",
-        bound=best.total,
-        exact_part=best.exact,
-        rounding_part=best.rounding,
+        bound=best,
         method="exact two-token links, Richardson weights, Cauchy's estimate and a rounding analysis of the heads",
-        dtype=dtype,
-        weights_sha256=digest_of(stack),
-        target=target,
-        version=__version__,
-        seconds=time.monotonic() - started,
         quantities={
             "step_size": eta,
-            "order": float(c["order"]),
+            "order": float(c.order),
             "link_error": upward(exact_link + rounding_link),
             "largest_step": largest,
             "relative_to_largest_step": best.total / largest,
             "prediction_bound": bounds["prediction"].total,
         },
-        assumptions=ASSUMPTIONS[dtype],
     )

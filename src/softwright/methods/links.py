@@ -20,12 +20,14 @@ which is enough because they only steer the iteration, not its fixed point. Beyo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from softwright.attention.stack import HeadWeights, Slots
 from softwright.methods.frame import OMEGA, Frame, head
 
+Row = tuple[float, float, float]  # slope, offset and value of a token
 CELL_SHARPNESS = 64.0
 _OFFSET = 0.7390851332151607  # keeps the edges of cells away from 1, 1/4 and other numbers that data like to have
 
@@ -42,7 +44,7 @@ def cell_scores(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return slopes, offsets
 
 
-def link_tokens(slots: Slots, group: str, rows: list[tuple[float, float, float]]) -> np.ndarray:
+def link_tokens(slots: Slots, group: str, rows: list[Row]) -> np.ndarray:
     """Constant tokens (slope, offset, value) of one group, flagged by the slot `group`."""
     return np.stack([slots.vector(one=1.0, **{group: 1.0, "slope": a, "bias": b, "value": v}) for a, b, v in rows])
 
@@ -55,16 +57,20 @@ def link_head(slots: Slots, group: str, argument: np.ndarray, target: str, facto
     return head(pairs, slots.vector(value=1.0), factor * slots.vector(**{target: 1.0}))
 
 
-def sigmoid_rows() -> list[tuple[float, float, float]]:
-    return [(1.0, 0.0, 1.0), (0.0, 0.0, 0.0)]
+@dataclass(frozen=True)
+class Link:
+    """An exact link: its two tokens, which only exp makes from a ceiling m and a top value, and its largest slopes: by
+    the difference of the two scores, and by the argument. `bounded`: |G| <= 1; exp has relative errors instead."""
+
+    tokens: Callable[[float, float], list[Row]]
+    score_slope: float
+    slope: float
+    bounded: bool = True
 
 
-def tanh_rows() -> list[tuple[float, float, float]]:
-    return [(1.0, 0.0, 1.0), (-1.0, 0.0, -1.0)]
-
-
-def exp_rows(ceiling: float) -> list[tuple[float, float, float]]:
-    return [(1.0, 0.0, float(np.exp(ceiling))), (0.0, ceiling, 0.0)]
+SIGMOID = Link(lambda ceiling, top: [(1.0, 0.0, 1.0), (0.0, 0.0, 0.0)], score_slope=0.25, slope=0.25)
+TANH = Link(lambda ceiling, top: [(1.0, 0.0, 1.0), (-1.0, 0.0, -1.0)], score_slope=0.5, slope=1.0)
+EXP = Link(lambda ceiling, top: [(1.0, 0.0, top), (0.0, ceiling, 0.0)], score_slope=1.0, slope=1.0, bounded=False)
 
 
 def soft_cell_rows(
@@ -73,7 +79,7 @@ def soft_cell_rows(
     count: int = 96,
     width: float = 1.6,
     margin: int = 3,
-) -> list[tuple[float, float, float]]:
+) -> list[Row]:
     """Soft cells of a smooth function on [-reach, reach]: Gaussian weights of `width` spacings, values by least
     squares."""
     spacing = 2 * reach / (count - 1 - 2 * margin)

@@ -28,7 +28,7 @@ class MultiheadStack(nn.Module):
         self.blocks = nn.ModuleList([_multihead(layer) for layer in stack.distinct])
 
     def forward(self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        prompt = read_prompt(x, y, queries, sample_weight, self.stack.settings, self.stack.dtype, True)
+        prompt = read_prompt(x, y, queries, sample_weight, self.stack.constants, self.stack.dtype, True)
         runs = [_runner(block) for block in self.blocks if isinstance(block, nn.MultiheadAttention)]
         final = deque(self.stack.states(self.stack.embed(prompt), attend=runs), maxlen=1).pop()
         return prompt.unbatched(final["query"] @ self.stack.read)

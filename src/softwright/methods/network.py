@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softwright.attention.stack import AttentionStack, Blueprint, Stream, apply_layer
+from softwright.attention.stack import AttentionStack, Stream, apply_layer
 from softwright.errors import InvalidInput
+from softwright.methods.constants import Constants
+from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard
 from softwright.methods.prompts import Prompt, read_prompt
 
@@ -25,34 +27,15 @@ if TYPE_CHECKING:
     from softwright.methods.multihead import MultiheadStack
 
 
-@dataclass(frozen=True)
-class FitBlueprint(Blueprint):
-    """What the builders of this room return.
-
-    `read` (D,) is the prediction as a functional of a query token. `coefficient` names a segment and a functional (D,)
-    that reads the coefficients of the scaled features at it; the scales are the slot `tau` of the unit tokens. `tail`
-    counts the last layers of the program, which read a state out and can be run after any layer before them, and `head`
-    the first, which prepare the prompt.
-    """
-
-    read: np.ndarray
-    coefficient: tuple[str, np.ndarray]
-    guards: list[Guard] = field(default_factory=list)
-    head: int = 0
-    tail: int = 0
-
-
 class InContextStack(AttentionStack):
     """A stack of attention layers that fits a statistical model to the observations in its prompt."""
 
     kind: ClassVar[str] = "in_context"
 
-    def __init__(
-        self, blueprint: FitBlueprint, settings: Mapping[str, Any], dtype: torch.dtype = torch.float64
-    ) -> None:
-        """`settings` are the arguments the stack was built with; method, features and intercept steer its checks."""
+    def __init__(self, blueprint: FitBlueprint, constants: Constants, dtype: torch.dtype = torch.float64) -> None:
+        """`constants` are the arguments the stack was built with; method, features and intercept steer its checks."""
         super().__init__(blueprint, dtype)
-        self.settings = dict(settings)
+        self.constants = constants
         self.guards = list(blueprint.guards)
         self.head, self.tail = blueprint.head, blueprint.tail
         self.coefficient_segment = blueprint.coefficient[0]
@@ -64,7 +47,7 @@ class InContextStack(AttentionStack):
 
     @property
     def features(self) -> int:
-        return int(self.settings["features"])
+        return self.constants.features
 
     def embed(self, prompt: Prompt) -> Stream:
         """The tokens of a prompt, by segment."""
@@ -86,7 +69,7 @@ class InContextStack(AttentionStack):
         self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None, check: bool = True
     ) -> Tensor:
         """x (..., n, d), y (..., n), queries (..., m, d) -> predictions (..., m)."""
-        prompt = read_prompt(x, y, queries, sample_weight, self.settings, self.dtype, check)
+        prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, check)
         return prompt.unbatched(self.run(prompt, check)["query"] @ self.read)
 
     def coefficients(
@@ -97,23 +80,31 @@ class InContextStack(AttentionStack):
         The stack holds the coefficients of scaled features and their scales; their product is taken here, outside the
         attention, as is the intercept: the prediction at the mean of x minus what the coefficients make of that mean.
         """
-        whole = read_prompt(x, y, None, sample_weight, self.settings, self.dtype, check)
+        whole = read_prompt(x, y, None, sample_weight, self.constants, self.dtype, check)
         mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
         prompt = replace(whole, queries=mean)
         final = self.run(prompt, check)
         at = final[self.coefficient_segment] @ self.read_coefficient
         # Unit tokens come in pairs of both signs; half their difference is free of what rounding adds to both alike.
         scaled = (at if self.coefficient_segment == "basis" else 0.5 * (at[:, ::2] - at[:, 1::2]))[:, : self.features]
-        tau = final["unit"][:, ::2, self.slots["tau"][0]][:, : self.features]
-        coefficients = scaled * tau  # (B, d)
+        coefficients = scaled * self._scales(final["unit"])  # (B, d)
         intercept = (final["query"] @ self.read)[:, 0] - (coefficients * mean[:, 0]).sum(dim=-1)
-        if not self.settings["intercept"]:
+        if not self.constants.intercept:
             intercept = torch.zeros_like(intercept)
         return prompt.unbatched(coefficients), prompt.unbatched(intercept)
 
+    def _scales(self, units: Tensor) -> Tensor:
+        """(B, d): what the features were multiplied with. The slot `tau` holds the same, but rounded in the size of the
+        largest scale, so that it is too coarse for the coefficients of features in much larger units."""
+        if not self.constants.scaling:
+            return units.new_ones(len(units), self.features)
+        own = units[:, ::2][:, : self.features]  # (B, d, D), the tokens +e_p
+        first, second = (own[..., slice(*self.slots[name])].diagonal(dim1=1, dim2=2) for name in ("scale1", "scale2"))
+        return first * second
+
     def trace(self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None) -> list[Tensor]:
         """Predictions (..., m) after every layer that follows the preparation, as the last layers would read them."""
-        prompt = read_prompt(x, y, queries, sample_weight, self.settings, self.dtype, True)
+        prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, True)
         found = []
         for position, stream in enumerate(self.states(self.embed(prompt))):
             if self.head <= position <= self.depth - self.tail:
@@ -156,7 +147,7 @@ class InContextStack(AttentionStack):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "settings": self.settings,
+            "settings": self.constants.stored(),
             **super().describe(),
             "guards": [guard.as_dict() for guard in self.guards],
             "coefficient_segment": self.coefficient_segment,
@@ -167,7 +158,7 @@ class InContextStack(AttentionStack):
     @classmethod
     def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
         network = super().rebuilt(model, tensors)
-        network.settings = dict(model["settings"])
+        network.constants = Constants.from_stored(model["settings"])
         network.guards = [Guard.from_dict(data) for data in model["guards"]]
         network.head, network.tail = int(model["head"]), int(model["tail"])
         network.coefficient_segment = model["coefficient_segment"]
@@ -176,7 +167,7 @@ class InContextStack(AttentionStack):
     def facts(self) -> list[tuple[str, str]]:
         count, most = len(self.distinct), max(layer.heads for layer in self.distinct)
         return [
-            ("method", f"{self.settings['method']} by {self.settings['solver']}"),
+            ("method", f"{self.constants.method} by {self.constants.solver}"),
             ("takes", f"observations (x, y) with {self.features} feature(s), any number, and queries"),
             (
                 "layers",

@@ -2,7 +2,7 @@
 
     M <- 2M - M A M,   A = cov(x) + sum_p g_p g_p^T    i.e.    z_i <- 2 z_i - cov_j(x_j.z_i, z_j) - ...
 
-one layer a step, and M -> A^{-1}: the error of an eigenvalue squares in each, so that about
+one layer per step, and M -> A^{-1}: the error of an eigenvalue squares in each, so that about
 log2(ln(1/eps) * largest/smallest eigenvalue) layers suffice. Then f_i = cov_j(x_j.z_i, y_j) is the prediction.
 
 Unit tokens, with their slot g, stand for the ridge penalty of the coefficients as the user knows them. The iteration
@@ -12,56 +12,18 @@ starts at M = 1.9/(bound of the trace of A), so that all eigenvalues of M A are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from softwright.attention.stack import HeadWeights, LayerWeights
-from softwright.methods.bilinear import ANGLES, bilinear_heads
-from softwright.methods.frame import Frame, layer
+from softwright.methods.bilinear import bilinear_heads
+from softwright.methods.constants import Constants
+from softwright.methods.frame import FitBlueprint, Frame, layer
 from softwright.methods.guards import Guard
-from softwright.methods.network import FitBlueprint
 from softwright.methods.standardise import SCALED_MOST, prepare, scale_guards
 
 
-@dataclass(frozen=True)
-class Constants:
-    """What a stack is built for, fixed before any data are seen; `pipelines.in_context` says what each one means."""
-
-    features: int
-    intercept: bool
-    dtype: str
-    order: int
-    scaling: bool
-    penalty: float
-    condition: float
-    tolerance: float
-    score_bound: float
-    feature_bound: float
-    range_bound: float
-    steps: int | None
-    step_size: float | None
-    largest_eigenvalue: float
-    loss_scale: float = 1.0
-    rate_bound: float = 1e3
-    response: bool = False
-    given_angle: float | None = None
-
-    @property
-    def angle(self) -> float:
-        return self.given_angle or ANGLES[self.dtype][self.order]
-
-    @property
-    def angles(self) -> dict[int, float]:
-        return ANGLES[self.dtype]
-
-    @property
-    def most(self) -> float:
-        """Bound of the largest eigenvalue of the scaled covariance."""
-        return (SCALED_MOST if self.scaling else 1.0) * self.largest_eigenvalue
-
-
-def inverse_depth(largest: float, smallest: float, tolerance: float) -> int:
-    """Layers until (1 - c smallest)^(2^L) <= tolerance for the start c = 1.9/largest."""
-    return max(1, math.ceil(math.log2(math.log(1.0 / tolerance) * largest / (1.9 * smallest))))
+def inverse_depth(largest: float, smallest: float, accuracy: float) -> int:
+    """Layers until (1 - c smallest)^(2^L) <= accuracy for the start c = 1.9/largest."""
+    return max(1, math.ceil(math.log2(math.log(1.0 / accuracy) * largest / (1.9 * smallest))))
 
 
 def step_heads(frame: Frame, constants: Constants, penalised: bool) -> list[HeadWeights]:
@@ -99,7 +61,7 @@ def inverse_guard(position: int, constants: Constants, frame: Frame, penalised: 
         "the features are worse conditioned than the stack was built for, or linearly dependent; "
         "raise condition, add a penalty (ridge), or remove redundant columns"
     )
-    limit = max(1e3 * constants.tolerance, 1e-6 if constants.dtype == "float64" else 1e-2)
+    limit = max(1e3 * constants.accuracy, 1e-6 if constants.dtype == "float64" else 1e-2)
     return Guard(
         "inverse", position, limit, remedy, "x", "z", frame.data, ("unit",) if penalised else (),
         weight_slot="log_weight", penalty_slot="g", wanted=float(frame.coordinates),
@@ -116,7 +78,7 @@ def newton_schulz(constants: Constants) -> FitBlueprint:
         frame, targets=("offset",) if c.intercept else (), scaling=c.scaling, angles=c.angles, penalty=c.penalty,
         range_bound=c.range_bound, feature_bound=c.feature_bound, start=1.9 / largest,
     )  # fmt: skip
-    depth = inverse_depth(largest, 1.0 / c.condition, c.tolerance) if c.steps is None else c.steps
+    depth = inverse_depth(largest, 1.0 / c.condition, c.accuracy) if c.steps is None else c.steps
     step = step_layer(frame, c, c.penalty > 0, (*frame.data, *frame.queries))
     read = bilinear_heads(
         s.select("z"), s.select("x"), s.vector(y=1.0), s.vector(f=1.0),

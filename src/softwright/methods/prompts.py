@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +10,10 @@ import torch
 from torch import Tensor
 
 from softwright.errors import Faults
+from softwright.methods.constants import Constants
+from softwright.methods.methods import METHODS
 
 NO_WEIGHT = -1e30  # the log weight of an observation that does not count: its softmax weight is exactly 0
-_NEEDS_ROWS = ("least_squares",)  # methods whose solution is not unique when there are fewer rows than unknowns
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ def read_prompt(
     y: Any,
     queries: Any | None,
     sample_weight: Any | None,
-    settings: Mapping[str, Any],
+    constants: Constants,
     dtype: torch.dtype,
     check: bool,
 ) -> Prompt:
     """All faults of a prompt are listed together; `check` adds those that look at the values."""
     faults = Faults("in_context")
-    d = int(settings["features"])
+    d = constants.features
     xs, ys = _tensor(x, "x", dtype, faults), _tensor(y, "y", dtype, faults)
     given = None if queries is None else _tensor(queries, "queries", dtype, faults)
     weights = None if sample_weight is None else _tensor(sample_weight, "sample_weight", dtype, faults)
@@ -64,7 +64,7 @@ def read_prompt(
     if given is None:
         given = xs.new_zeros(*leading, 0, d)
     if check:
-        _check_values(xs, ys, given, weights, settings, faults)
+        _check_values(xs, ys, given, weights, constants, faults)
         faults.raise_if_any()
     logs = xs.new_zeros(*leading, n)
     if weights is not None:
@@ -84,9 +84,9 @@ def _tensor(values: Any, name: str, dtype: torch.dtype, faults: Faults) -> Tenso
 
 
 def _check_values(
-    x: Tensor, y: Tensor, queries: Tensor, weights: Tensor | None, settings: Mapping[str, Any], faults: Faults
+    x: Tensor, y: Tensor, queries: Tensor, weights: Tensor | None, constants: Constants, faults: Faults
 ) -> None:
-    d, method, intercept = int(settings["features"]), settings["method"], bool(settings["intercept"])
+    method = METHODS[constants.method]
     n = x.shape[-2]
     for name, tensor in (("x", x), ("y", y), ("queries", queries), ("sample_weight", weights)):
         if tensor is not None:
@@ -98,25 +98,16 @@ def _check_values(
     if weights is not None:
         faults.check(bool((weights >= 0).all()), "sample_weight holds negative values; weights are 0 or more")
     least = int(counted.amin()) if counted.numel() else n
-    unknowns = d + int(intercept)
-    solvable = settings["penalty"] > 0 or method not in (*_NEEDS_ROWS, "logistic", "poisson", "robust")
+    unknowns = constants.features + int(constants.intercept)
+    solvable = constants.penalty > 0 or not method.needs_rows
     faults.check(
         solvable or least >= unknowns,
         f"{least} row(s) for {unknowns} unknowns: the solution is not unique; give more rows, or a penalty (ridge)",
     )
     faults.check(least >= 2, f"{least} row(s): a fit needs at least 2")
     if least >= 2:
-        _check_columns(x, weights, intercept, faults)
-    if method == "logistic":
-        faults.check(bool(((y == 0) | (y == 1)).all()), "logistic needs labels 0 and 1 in y")
-        mean = y.mean(dim=-1)
-        faults.check(bool(((mean > 0) & (mean < 1)).all()), "logistic needs both labels in y; there is only one")
-    if method == "poisson":
-        faults.check(bool((y >= 0).all()), "poisson needs counts, 0 or more, in y")
-        faults.check(
-            bool((y.sum(dim=-1) > 0).all()),
-            "poisson needs a count above 0; with all counts 0 the rate has no finite log",
-        )
+        _check_columns(x, weights, constants.intercept, faults)
+    method.check(y, faults)
 
 
 def _check_columns(x: Tensor, weights: Tensor | None, intercept: bool, faults: Faults) -> None:

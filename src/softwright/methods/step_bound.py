@@ -7,14 +7,14 @@ For one row, scores t_j = q.k_j with |t_j| <= rho, values |v_j| <= B and weights
     group = sum_h o_h F(s_h) = sum_m a_m E_m,   E_m = sum_h o_h s_h^m,           wanted: c a_1.
 
 **In exact arithmetic** |group - c a_1| <= |E_1 - c| |a_1| + sum_{m != 1} |E_m| |a_m|. Cauchy's estimate on |s| = R/rho
-(build.in_context.bilinear) gives |a_m| <= B rho^m / (R^m cos R) for every R < pi/2, and |a_1| <= rho B by Schwarz's
+(`bilinear`) gives |a_m| <= B rho^m / (R^m cos R) for every R < pi/2, and |a_1| <= rho B by Schwarz's
 inequality. The E_m are rational numbers, evaluated exactly for m <= MOST, each with its own R; E_m of even m vanishes
 because scales come in pairs; beyond MOST, sum |o_h| |s_h|^m is a geometric series in |s_h| rho/R < 1.
 
 **Rounding.** u is the unit roundoff, gamma_k = k u/(1 - k u), D the width of a token, n the number of keys.
   scores    a dot product of dot products: |error| <= gamma_{3D+8} |s_h| rho' with rho' >= sum_a |q_a| |k_a|; by Schwarz
             again rho' <= rho, which is taken as a product of norms. The term that excludes tokens is exactly 0 on data.
-  weights   subtracting the largest score costs 2 u |s_h| rho, exp and its blocks as in `certify.rounding`:
+  weights   subtracting the largest score costs 2 u |s_h| rho, exp and its blocks as in `proof.arithmetic.rounding`:
             computed weight = weight * (1 + theta)
   values    |error| <= gamma_{D+2} B, where B >= the sum of the absolute terms of a value
   sums      gamma_{n+blocks+8} on the numerator and on the denominator
@@ -31,18 +31,20 @@ import math
 import time
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flint import arb, ctx, fmpq
+from flint import arb, fmpq
 
-from softwright.attention import digest_of
 from softwright.attention.stack import StackLayer
 from softwright.errors import InvalidInput
-from softwright.methods.network import InContextStack
-from softwright.proof.arithmetic.rounding import ARITHMETIC, ASSUMPTIONS
+from softwright.methods.constants import Constants
+from softwright.precision import assumptions, precision_of
+from softwright.proof.arithmetic.ball_expression import precision
 from softwright.result.closed_form import ClosedForm
-from softwright.version import __version__
+
+if TYPE_CHECKING:
+    from softwright.methods.network import InContextStack
 
 MOST = 61  # powers up to here are summed exactly
 _BLOCK = 128
@@ -82,11 +84,11 @@ def group_of(layer: StackLayer, query: tuple[int, int], key: tuple[int, int], ou
     return Group(tuple(scales), tuple(outputs), layer.Wq.shape[1], layer.heads * layer.Wv.shape[2])
 
 
+@precision(PRECISION)
 def bilinear_bound(
     group: Group, wanted: float, *, reach: float, value: float, keys: int, dtype: str, slot: float
 ) -> Bound:
     """|group - wanted * cov(t, v)| for |t| <= reach, |v| <= value, at most `keys` keys, added to a slot that large."""
-    ctx.prec = PRECISION
     rho, B = ball(reach), ball(value)
     largest = max(abs(s) for s in group.scales) * reach
     if largest >= 1.5:
@@ -113,8 +115,8 @@ def bilinear_bound(
 def heads_rounding(
     group: Group, rho: arb, B: arb, keys: int, dtype: str, slot: arb, wanted: arb, sink: float = 0.0
 ) -> arb:
-    """`sink` > 0: half of the keys are counting tokens with that score and the value 0 (`certify.link_bound`)."""
-    arithmetic = ARITHMETIC[dtype]
+    """`sink` > 0: half of the keys are counting tokens with that score and the value 0 (`link_bound`)."""
+    arithmetic = precision_of(dtype)
     u, exp_error = arb(arithmetic.unit), arb(arithmetic.exp_error)
 
     def gamma(k: int) -> arb:
@@ -175,101 +177,116 @@ def upward(x: arb) -> float:
     return float(np.nextafter(top, np.inf))
 
 
+def stated(
+    stack: InContextStack,
+    target: dict[str, Any],
+    started: float,
+    *,
+    statement: str,
+    bound: Bound,
+    method: str,
+    quantities: dict[str, float],
+) -> ClosedForm:
+    """The certificate of one step."""
+    return ClosedForm.of(
+        stack,
+        target,
+        started,
+        statement=statement,
+        bound=bound.total,
+        exact_part=bound.exact,
+        rounding_part=bound.rounding,
+        method=method,
+        quantities=quantities,
+        assumptions=assumptions(stack.constants.dtype),
+    )
+
+
+def added(parts: list[Bound], rounding: arb) -> Bound:
+    """The bound of a sum, with further rounding."""
+    return Bound(
+        upward(sum((arb(part.exact) for part in parts), arb(0))),
+        upward(sum((arb(part.rounding) for part in parts), rounding)),
+    )
+
+
+@precision(PRECISION)
 def gradient_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedForm:
     """One gradient layer of least squares or ridge against the exact step, for all x, y, w within the stated norms."""
     started = time.monotonic()
-    c = stack.settings
-    X, Y, W, rows = (float(c[name]) for name in ("x_bound", "y_bound", "w_bound", "max_rows"))
-    dtype = str(stack.dtype).removeprefix("torch.")
+    c = stack.constants
+    refuse_scaling(c)
+    X, Y, W, rows, eta = c.x_bound, c.y_bound, c.w_bound, c.max_rows, c.eta
     layer = next(layer for layer in stack.distinct if layer.label == "gradient")
     slots, f = stack.slots, stack.slots["f"][0]
-    heads = 2 * int(c["order"])
-    eta = float(c["step_size"])
-    keys = int(rows) * (1 if c["intercept"] else 2) + 2 * stack.features
-    u = ARITHMETIC[dtype].unit
+    heads = 2 * c.order
+    keys = rows * (1 if c.intercept else 2) + 2 * c.features
+    u = precision_of(c.dtype).unit
     value = float(np.nextafter(X * W + Y, np.inf) * (1 + 2 * u + 2**-50))
     groups = [(group_of(layer, slots["x"], slots["x"], f, slice(0, heads)), X, value)]
-    if c["penalty"] > 0:
-        root = math.sqrt(c["penalty"]) * (1 + 2 * u + 2**-50)
+    if c.penalty > 0:
+        root = math.sqrt(c.penalty) * (1 + 2 * u + 2**-50)
         worth = root * W * (1 + 2 * u + 2**-50)
         groups.append((group_of(layer, slots["x"], slots["g"], f, slice(heads, 2 * heads)), root, worth))
         # The penalty's group sums over 2d unit tokens whose directions are sqrt(penalty) e_p: mean times d.
     bounds = {}
     for name, size in (("coefficient", 1.0), ("prediction", X)):
-        parts = []
-        for place, (group, reach, largest) in enumerate(groups):
-            wanted = -eta * (1.0 if place == 0 else float(stack.features))
-            parts.append(
-                bilinear_bound(
-                    group,
-                    wanted,
-                    reach=reach * size * (1 + 2**-50),
-                    value=largest,
-                    keys=keys,
-                    dtype=dtype,
-                    slot=W * size,
-                )
+        parts = [
+            bilinear_bound(
+                group, -eta * (1.0 if place == 0 else float(c.features)), reach=reach * size * (1 + 2**-50),
+                value=largest, keys=keys, dtype=c.dtype, slot=W * size,
             )
+            for place, (group, reach, largest) in enumerate(groups)
+        ]  # fmt: skip
         # Tokens carry f = w.x rounded once, unit tokens also sqrt(penalty), whose square counts, as it is stored.
-        held = ball(u) * ball(eta) * ball(W) * ball(size) * (ball(X) ** 2 + 8 * ball(c["penalty"]))
-        bounds[name] = Bound(
-            upward(sum((arb(p.exact) for p in parts), arb(0))), upward(sum((arb(p.rounding) for p in parts), held))
-        )
-    best = bounds["coefficient"]
-    step = eta * X * value
-    return ClosedForm(
+        held = ball(u) * ball(eta) * ball(W) * ball(size) * (ball(X) ** 2 + 8 * ball(c.penalty))
+        bounds[name] = added(parts, held)
+    best, step = bounds["coefficient"], eta * X * value
+    return stated(
+        stack,
+        target,
+        started,
         statement="each coefficient after one gradient layer against the exact step, for all prompts of up to "
-        f"{int(rows)} rows of weight 1 with |x| <= {X:g} and |y| <= {Y:g} (after centring), |w| <= {W:g}",
-        bound=best.total,
-        exact_part=best.exact,
-        rounding_part=best.rounding,
+        f"{rows} rows of weight 1 with |x| <= {X:g} and |y| <= {Y:g} (after centring), |w| <= {W:g}",
+        bound=best,
         method="Richardson weights, Cauchy's estimate and a rounding analysis of the heads",
-        dtype=dtype,
-        weights_sha256=digest_of(stack),
-        target=target,
-        version=__version__,
-        seconds=time.monotonic() - started,
         quantities={
             "step_size": eta,
-            "order": float(c["order"]),
+            "order": float(c.order),
             "largest_step": step,
             "relative_to_largest_step": best.total / step,
             "prediction_bound": bounds["prediction"].total,
         },
-        assumptions=ASSUMPTIONS[dtype],
     )
 
 
+@precision(PRECISION)
 def group_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedForm:
     """A Newton-Schulz layer against 2z minus its covariances, per unit of the largest coordinate of any z."""
     started = time.monotonic()
-    c = stack.settings
-    dtype = str(stack.dtype).removeprefix("torch.")
+    c = stack.constants
     layer = next(layer for layer in stack.distinct if layer.label == "newton-schulz")
-    rows, reach = int(c["max_rows"]), float(c["score_bound"])
-    z = stack.slots["z"]
-    keys = rows * (1 if c["intercept"] else 2) + 2 * stack.features
-    heads, parts = 2 * int(c["order"]), []
+    rows, reach, z = c.max_rows, c.score_bound, stack.slots["z"]
+    keys = rows * (1 if c.intercept else 2) + 2 * c.features
+    heads, parts = 2 * c.order, []
     # A penalty has heads of its own, over the 2d unit tokens: d times their covariance.
-    for place, (key, wanted) in enumerate((("x", -1.0), ("g", -float(stack.features)))[: 1 + (c["penalty"] > 0)]):
+    for place, (key, wanted) in enumerate((("x", -1.0), ("g", -float(c.features)))[: 1 + (c.penalty > 0)]):
         group = group_of(layer, z, stack.slots[key], z[0], slice(place * heads, (place + 1) * heads))
-        parts.append(bilinear_bound(group, wanted, reach=reach, value=1.0, keys=keys, dtype=dtype, slot=2.0))
-    bound = Bound(
-        upward(sum((arb(p.exact) for p in parts), arb(0))), upward(sum((arb(p.rounding) for p in parts), arb(0)))
-    )
-    return ClosedForm(
+        parts.append(bilinear_bound(group, wanted, reach=reach, value=1.0, keys=keys, dtype=c.dtype, slot=2.0))
+    bound = added(parts, arb(0))
+    return stated(
+        stack,
+        target,
+        started,
         statement="one Newton-Schulz layer against the exact covariance, per unit of the largest coordinate, for all "
         f"prompts of up to {rows} rows of weight 1 with |x||z| <= {reach:g}"
-        + (f" and |g||z| <= {reach:g} for the penalty's tokens g" if c["penalty"] > 0 else ""),
-        bound=bound.total,
-        exact_part=bound.exact,
-        rounding_part=bound.rounding,
+        + (f" and |g||z| <= {reach:g} for the penalty's tokens g" if c.penalty > 0 else ""),
+        bound=bound,
         method="Richardson weights, Cauchy's estimate and a rounding analysis of the heads",
-        dtype=dtype,
-        weights_sha256=digest_of(stack),
-        target=target,
-        version=__version__,
-        seconds=time.monotonic() - started,
-        quantities={"score_bound": reach, "order": float(c["order"]), "relative_to_score_bound": bound.total / reach},
-        assumptions=ASSUMPTIONS[dtype],
+        quantities={"score_bound": reach, "order": float(c.order), "relative_to_score_bound": bound.total / reach},
     )
+
+
+def refuse_scaling(constants: Constants) -> None:
+    if constants.scaling:
+        raise InvalidInput("step_bound", ["a step is proved for features as given; leave scaling off"])

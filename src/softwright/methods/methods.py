@@ -1,0 +1,250 @@
+"""METHODS: one row per method that a stack can fit in context, with everything that is known of it.
+
+A row says what is minimised, by which solvers, for which y, how the exact solution is found that stacks are measured
+against, and which estimator of scikit-learn answers the same question. Arguments and their defaults, checks of
+prompts, figures, the estimators, the command and the documentation read these rows, and nothing else knows a method by
+its name. `tests/contracts/test_methods.py` runs over all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from softwright.errors import Faults
+from softwright.methods import classical, losses
+from softwright.methods.chebyshev import chebyshev
+from softwright.methods.classical import Solution, Standardised
+from softwright.methods.constants import Constants
+from softwright.methods.frame import FitBlueprint
+from softwright.methods.glm import Family, default_step, descent, reweighted
+from softwright.methods.gradient import gradient
+from softwright.methods.lasso import admm, fista, projected_gradient
+from softwright.methods.link_bound import link_certificate
+from softwright.methods.links import EXP, SIGMOID, TANH, log_logistic_curvature, log_tanh_ratio
+from softwright.methods.losses import Loss, sigmoid
+from softwright.methods.newton_schulz import newton_schulz
+from softwright.methods.step_bound import gradient_certificate, group_certificate
+
+if TYPE_CHECKING:
+    from softwright.methods.network import InContextStack
+    from softwright.result.closed_form import ClosedForm
+
+_FLOAT32_CONDITION = 100.0  # beyond, the rounding errors of Newton and Schulz's iteration show in the predictions
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How a method is solved: the stack, the bound of one step where there is one, and where float32 is too coarse.
+
+    `default_step` marks gradient descent, which works on the features as given: it says the step to take unless one is
+    asked for, and heads are then of high order for the sake of the bound.
+    """
+
+    build: Callable[[Constants], FitBlueprint]
+    certificate: Callable[[InContextStack, dict[str, Any]], ClosedForm] | None = None
+    float32_condition: float = math.inf
+    default_step: Callable[[Constants], float] | None = None
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An estimator with the same answer: its place, and its arguments for n rows, or None where there are none."""
+
+    place: str
+    options: Callable[[int, Constants], dict[str, Any] | None]
+    shown: str  # its arguments in documentation
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method. The first of `solvers` is the default. `penalised` says whether it needs a penalty (True), has none
+    (False) or takes any (None); `leverage` times the number of features is the default of score_bound."""
+
+    name: str
+    objective: str
+    solvers: Mapping[str, Solver]
+    loss: Loss
+    exact: Callable[[Standardised, Loss], Solution]
+    design: Callable[[np.random.Generator, np.ndarray], np.ndarray]  # y of random rows, from their s
+    defaults: Mapping[str, float] = field(default_factory=dict)
+    penalised: bool | None = None
+    needs_intercept: str = ""  # why, if it does
+    needs_rows: bool = True  # without a penalty as many as there are unknowns, or the solution is not unique
+    leverage: float = 10.0
+    check: Callable[[Tensor, Faults], None] = lambda y, faults: None
+    peer: Peer | None = None
+
+
+def _noisy(offset: float) -> Callable[[np.random.Generator, np.ndarray], np.ndarray]:
+    return lambda rng, s: s + 0.3 * rng.normal(size=len(s)) + offset
+
+
+def _check_labels(y: Tensor, faults: Faults) -> None:
+    faults.check(bool(((y == 0) | (y == 1)).all()), "logistic needs labels 0 and 1 in y")
+    mean = y.mean(dim=-1)
+    faults.check(bool(((mean > 0) & (mean < 1)).all()), "logistic needs both labels in y; there is only one")
+
+
+def _check_counts(y: Tensor, faults: Faults) -> None:
+    faults.check(bool((y >= 0).all()), "poisson needs counts, 0 or more, in y")
+    some = bool((y.sum(dim=-1) > 0).all())
+    faults.check(some, "poisson needs a count above 0; with all counts 0 the rate has no finite log")
+
+
+def generalised(family: Family) -> dict[str, Solver]:
+    """The solvers of a generalised linear model."""
+    return {
+        "irls": Solver(lambda c: reweighted(c, family), float32_condition=_FLOAT32_CONDITION),
+        "gradient": Solver(
+            lambda c: descent(c, family),
+            lambda stack, target: link_certificate(stack, target, family),
+            default_step=lambda c: default_step(c, family),
+        ),
+    }
+
+
+_SQUARES = {
+    "newton_schulz": Solver(newton_schulz, group_certificate, _FLOAT32_CONDITION),
+    "gradient": Solver(gradient, gradient_certificate, default_step=lambda c: 1.0 / (c.most + c.penalty)),
+    "chebyshev": Solver(chebyshev),
+}
+_EXACTLY = {"tol": 1e-12, "max_iter": 100_000, "solver": "newton-cholesky"}
+
+_ROWS = (
+    Method(
+        name="least_squares",
+        objective="1/2 mean (y - w.x - b)^2",
+        solvers=_SQUARES,
+        loss=losses.SQUARES,
+        exact=classical.least_squares,
+        design=_noisy(0.5),
+        penalised=False,
+        peer=Peer("sklearn.linear_model:LinearRegression", lambda n, c: {}, ""),
+    ),
+    Method(
+        name="ridge",
+        objective="1/2 mean (y - w.x - b)^2 + penalty/2 |w|^2",
+        solvers=_SQUARES,
+        loss=losses.SQUARES,
+        exact=classical.least_squares,
+        design=_noisy(0.5),
+        defaults={"penalty": 1e-2},
+        penalised=True,
+        peer=Peer("sklearn.linear_model:Ridge", lambda n, c: {"alpha": n * c.penalty, "tol": 1e-12}, "alpha=n*penalty"),
+    ),
+    Method(
+        name="lasso",
+        objective="1/2 mean (y - w.x - b)^2 + penalty |w|_1",
+        solvers={"fista": Solver(fista), "admm": Solver(admm, float32_condition=_FLOAT32_CONDITION)},
+        loss=losses.SQUARES,
+        exact=classical.coordinate_descent,
+        design=_noisy(0.5),
+        defaults={"penalty": 1e-2, "condition": 200.0},
+        penalised=True,
+        needs_rows=False,
+        peer=Peer(
+            "sklearn.linear_model:Lasso",
+            lambda n, c: {"alpha": c.penalty, "tol": 1e-14, "max_iter": 1_000_000},
+            "alpha=penalty",
+        ),
+    ),
+    Method(
+        name="nonnegative_least_squares",
+        objective="1/2 mean (y - w.x - b)^2 over w >= 0",
+        solvers={"projected_gradient": Solver(projected_gradient)},
+        loss=losses.SQUARES,
+        exact=classical.nonnegative_least_squares,
+        design=_noisy(0.0),
+        defaults={"condition": 200.0},
+        penalised=False,
+        needs_rows=False,
+        peer=Peer("sklearn.linear_model:LinearRegression", lambda n, c: {"positive": True}, "positive=True"),
+    ),
+    Method(
+        name="logistic",
+        objective="mean log(1 + e^s) - y s + penalty/2 |w|^2, s = w.x + b",
+        solvers=generalised(
+            Family(
+                link=SIGMOID,
+                argument=lambda scale: {"s": Fraction(1)},
+                slope=lambda scale: {"G": Fraction(1), "y": Fraction(-1)},
+                curvature=0.25,
+                log_weight=log_logistic_curvature,
+                start="zero",
+                steps=19,
+                unsettled="the classes may be separable, which has no finite solution without a penalty; "
+                "raise penalty, steps or condition",
+                leverage=": are the classes separable?",
+            )
+        ),
+        loss=losses.LOGISTIC,
+        exact=classical.newton,
+        design=lambda rng, s: (rng.random(len(s)) < sigmoid(s)).astype(float),
+        defaults={"penalty": 1e-3, "condition": 100.0},
+        leverage=1000.0,
+        check=_check_labels,
+        peer=Peer(
+            "sklearn.linear_model:LogisticRegression",
+            lambda n, c: {"C": 1 / (n * c.penalty), **_EXACTLY} if c.penalty > 0 else None,
+            "C=1/(n*penalty)",
+        ),
+    ),
+    Method(
+        name="poisson",
+        objective="mean e^s - y s + penalty/2 |w|^2, s = w.x + b",
+        solvers=generalised(
+            Family(
+                link=EXP,
+                argument=lambda scale: {"s": Fraction(1)},
+                slope=lambda scale: {"G": Fraction(1), "y": Fraction(-1)},
+                curvature=None,
+                log_weight=None,
+                start="log mean",
+                steps=16,
+                careful=lambda steps: min(4, steps),
+                unsettled="raise steps, rate_bound (the mean count) or condition",
+            )
+        ),
+        loss=losses.POISSON,
+        exact=classical.newton,
+        design=lambda rng, s: rng.poisson(np.exp(0.7 * s + 1.0)).astype(float),
+        defaults={"penalty": 1e-3, "condition": 100.0},
+        needs_intercept="poisson starts from the mean count, which takes an intercept",
+        leverage=1000.0,
+        check=_check_counts,
+        peer=Peer(
+            "sklearn.linear_model:PoissonRegressor", lambda n, c: {"alpha": c.penalty, **_EXACTLY}, "alpha=penalty"
+        ),
+    ),
+    Method(
+        name="robust",
+        objective="mean c^2 log cosh((y - w.x - b)/c) + penalty/2 |w|^2",
+        solvers=generalised(
+            Family(
+                link=TANH,
+                argument=lambda scale: {"s": 1 / scale, "y": -1 / scale},
+                slope=lambda scale: {"G": scale},
+                curvature=1.0,
+                log_weight=log_tanh_ratio,
+                start="mean",
+                steps=60,
+                careful=lambda steps: steps // 2,
+                majorised=True,
+                unsettled="raise steps, condition or loss_scale",
+            )
+        ),
+        loss=losses.LOG_COSH,
+        exact=classical.newton,
+        design=_noisy(0.5),
+        defaults={"condition": 100.0},
+        leverage=1000.0,
+    ),
+)
+METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
