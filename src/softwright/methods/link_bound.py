@@ -73,7 +73,7 @@ from softwright.methods.step_bound import (
     upward,
 )
 from softwright.precision import precision_of
-from softwright.proof.arithmetic.ball_expression import precision
+from softwright.proof.arithmetic.balls import precision
 from softwright.result.closed_form import ClosedForm
 
 if TYPE_CHECKING:

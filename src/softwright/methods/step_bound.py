@@ -40,7 +40,7 @@ from softwright.attention.stack import StackLayer
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.precision import assumptions, precision_of
-from softwright.proof.arithmetic.ball_expression import precision
+from softwright.proof.arithmetic.balls import precision
 from softwright.result.closed_form import ClosedForm
 
 if TYPE_CHECKING:
