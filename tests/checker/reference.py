@@ -114,12 +114,16 @@ def evaluate(node: ast.AST, point: Mapping[str, Any]) -> Any:
         return not inner if isinstance(node.op, ast.Not) else -inner if isinstance(node.op, ast.USub) else inner
     if isinstance(node, ast.BinOp):
         return OPERATORS[type(node.op)](evaluate(node.left, point), evaluate(node.right, point))
-    if isinstance(node, ast.BoolOp):
-        every = [evaluate(child, point) for child in node.values]
-        return all(every) if isinstance(node.op, ast.And) else any(every)
+    if isinstance(node, ast.BoolOp):  # from left to right, as far as needed
+        return (all if isinstance(node.op, ast.And) else any)(evaluate(child, point) for child in node.values)
     if isinstance(node, ast.Compare):
-        values = [evaluate(child, point) for child in (node.left, *node.comparators)]
-        return all(COMPARISONS[type(op)](a, b) for op, a, b in zip(node.ops, values, values[1:], strict=False))
+        left = evaluate(node.left, point)
+        for op, child in zip(node.ops, node.comparators, strict=True):
+            right = evaluate(child, point)
+            if not COMPARISONS[type(op)](left, right):
+                return False
+            left = right
+        return True
     if isinstance(node, ast.IfExp):
         return evaluate(node.body if evaluate(node.test, point) else node.orelse, point)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
