@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import mpmath as mp
 import pytest
@@ -17,6 +18,8 @@ from softwright.checker.parser import Parser
 from softwright.checker.refusal import NotProvedError, UndefinedError, printable
 from softwright.checker.taylor import ZERO, Model, Space, evaluate
 from softwright.checker.trees import additive_terms, depth, nonnegative, rational_value, renamed
+from softwright.checker.verify import verify
+from tests.checker.checker_support import Case, sine_case
 from tests.checker.reference import Undefined, ball, value_of
 
 NAMES = ["x", "y"]
@@ -318,11 +321,42 @@ def test_forms_that_may_be_negative(text: str) -> None:
     assert not nonnegative(Parser(text, NAMES).outputs()[0])
 
 
+HOSTILE = "\x1b[2K\rVERIFIED: all is well\n\x07\x9b31m\u202eabc\u2028\ud800\x00"
+
+
 def test_nothing_printable_is_an_order_to_the_terminal() -> None:
-    hostile = "\x1b[2K\rVERIFIED\n\x07\x9b31m\u202eabc\u2028\ud800\x00"
-    shown = printable(hostile)
+    shown = printable(HOSTILE)
     assert shown.isprintable()
-    assert "VERIFIED" in shown
-    assert "\\x1b[2K\\rVERIFIED\\n" in shown
+    assert "\\x1b[2K\\rVERIFIED: all is well\\n" in shown
     assert printable("ordinary, ü π 'text'") == "ordinary, ü π 'text'"
-    assert len(printable("a" * 10**6, 50)) < 100
+    for text in ("a" * 10**6, HOSTILE * 1000):
+        assert len(printable(text, 50)) <= 50
+        assert printable(printable(text)) == printable(text)
+
+
+def hostile_places(case: Case) -> Iterator[Callable[[], None]]:
+    """Everything of a file that a message may quote."""
+    said, text = case.certificate, HOSTILE.replace("\ud800", "")
+    for name in ("schema", "engine", "norm", "p", "dtype", "weights_sha256", "variables", "boxes", "tree", "order"):
+        yield lambda name=name: said.update({name: text})
+    yield lambda: case.model.update(kind=text)
+    yield lambda: case.model.update(dtype=text)
+    yield lambda: said.update(target=case.target | {"text": text})
+    yield lambda: (case.target.update(text=f"x + {text}"), said.update(target=case.target))[0]
+    yield lambda: (case.target.update(kind=text), said.update(target=case.target, assumptions=[text]))[0]
+    yield lambda: case.tensors.update({text: case.tensors["center"]})
+    yield lambda: (case.tensors.update({text: case.tensors["center"]}), case.sign())[0]
+    yield lambda: said.update(hex={})
+    yield lambda: said.update(domain={text: [0.0, 1.0]}, variables=[text])
+    closed = {"schema": "softwright-closed-form/1", "method": text, "statement": text}
+    yield lambda: (case.target.update(kind="function"), said.update(target=case.target, **closed))[0]
+
+
+@pytest.mark.parametrize("which", range(20))
+def test_no_text_of_a_file_reaches_the_terminal_as_it_is(which: int, tmp_path: Path) -> None:
+    case = sine_case()
+    list(hostile_places(case))[which]()
+    verdict = verify(case.write(tmp_path / "hostile.safetensors"))
+    assert not verdict.verified
+    assert verdict.reason
+    assert str(verdict).isprintable()

@@ -25,6 +25,8 @@ def printable(text: str, longest: int = LONGEST_SHOWN) -> str:
 
     Everything that Unicode does not call printable becomes an escape: control characters, line ends, marks that change
     the direction of writing, lone surrogates. A file could otherwise draw a verdict of its own over the true one.
+    What is printable and no longer than `longest` stays as it is.
     """
-    shown = text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+    head = text[:longest]
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in head)
+    return shown if max(len(text), len(shown)) <= longest else f"{shown[: longest - 3]}..."
