@@ -4,6 +4,7 @@ from softwright.attention.head import Axis, Head, evaluate
 from softwright.attention.layer import AttentionLayer, SoftmaxHead
 from softwright.attention.network import DTYPES, ENGINES, AttentionNetwork
 from softwright.attention.self_attention import SelfAttention, SelfAttentionNetwork, SumOfLinear
+from softwright.attention.view import AttentionView, HeadView
 from softwright.result.constructed import Constructed, digest_of, load_tensors, tensors_of
 
 __all__ = [
@@ -11,9 +12,11 @@ __all__ = [
     "ENGINES",
     "AttentionLayer",
     "AttentionNetwork",
+    "AttentionView",
     "Axis",
     "Constructed",
     "Head",
+    "HeadView",
     "SelfAttention",
     "SelfAttentionNetwork",
     "SoftmaxHead",

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from softwright.attention.factorised import factorised_head
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
+from softwright.attention.token_names import in_user_coordinates, token_names
+from softwright.attention.view import AttentionView, HeadView, check_size
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.precision import PRECISIONS, name_of, precision_of
@@ -114,6 +116,25 @@ class AttentionNetwork(nn.Module):
         with torch.no_grad():
             x = torch.tensor(np.asarray(points, dtype=np.float64)).to(self.dtype)
             return self(x, engine=engine).double().numpy()
+
+    def attention(self, points: Any = None, /, **named: Any) -> AttentionView:
+        """Weights, keys and values of every head at points (..., d), or by name, in the user's coordinates."""
+        x = np.asarray(self._points(named) if points is None else points, dtype=np.float64)
+        if x.shape[-1:] != (len(self.names),):
+            raise InvalidInput(
+                "attention", [f"points hold {len(self.names)} number(s), {', '.join(self.names)}; got shape {x.shape}"]
+            )
+        x = x.reshape(-1, len(self.names))  # (q, d)
+        check_size(len(x), self.tokens)
+        center, scale = (tensor.double().cpu().numpy() for tensor in (self.center, self.scale))
+        views = []
+        for number, head in enumerate(self.heads(), 1):
+            keys, biases, values, slopes = in_user_coordinates(head, center, scale)
+            names = token_names(head, self.box, center, scale)
+            weights = head.weights((x - center) * scale)
+            views.append(HeadView(f"head {number}", names, weights, keys, biases, values, slopes))
+        asked = tuple(", ".join(f"{n} = {v:.6g}" for n, v in zip(self.names, point, strict=True)) for point in x)
+        return AttentionView(asked, x, tuple(views))
 
     def _points(self, named: Mapping[str, Any]) -> np.ndarray:
         if set(named) != set(self.names):

@@ -53,6 +53,17 @@ class Built(Generic[NetworkT]):
         """The network on NumPy input. Of an approximation: points (..., d), or named, built(x=0.3, y=1.0)."""
         return self.network.evaluate(inputs, **named)
 
+    def attention(self, inputs: Any = None, /, **named: Any) -> Any:
+        """What the network attends to at these inputs, given as in a call: tokens by name, weights, keys, values.
+
+        Returns an `AttentionView` (softwright.attention): a table when printed, arrays in `.heads`.
+        """
+        show = getattr(self.network, "attention", None)
+        if show is None:
+            fault = f"a network of kind {self.kind!r} has no one view of its attention"
+            raise InvalidInput("attention", [f"{fault}; its layers are modules of built.network, call those"])
+        return show(inputs, **named)
+
     def rows(self) -> list[tuple[str, str]]:
         """The facts worth a line each, for tables on screen."""
         first, *others = self.network.facts()
