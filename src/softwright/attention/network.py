@@ -132,9 +132,9 @@ class AttentionNetwork(nn.Module):
             keys, biases, values, slopes = in_user_coordinates(head, center, scale)
             names = token_names(head, self.box, center, scale)
             weights = head.weights((x - center) * scale)
-            views.append(HeadView(f"head {number}", names, weights, keys, biases, values, slopes))
-        asked = tuple(", ".join(f"{n} = {v:.6g}" for n, v in zip(self.names, point, strict=True)) for point in x)
-        return AttentionView(asked, x, tuple(views))
+            views.append(HeadView(f"head {number}", names, x, weights, keys, biases, values, slopes))
+        asked = [", ".join(f"{n} = {v:.6g}" for n, v in zip(self.names, point, strict=True)) for point in x]
+        return AttentionView(asked, views)
 
     def _points(self, named: Mapping[str, Any]) -> np.ndarray:
         if set(named) != set(self.names):

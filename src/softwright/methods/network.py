@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from softwright.attention.stack import AttentionStack, Stream, apply_layer
+from softwright.attention.view import AttentionView
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
@@ -132,6 +133,17 @@ class InContextStack(AttentionStack):
             raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
         with torch.no_grad():
             return self(x, y, queries, sample_weight, check).double().numpy()
+
+    def attention(self, inputs: Any = None, /, *, x: Any = None, y: Any = None, queries: Any = None) -> AttentionView:
+        """What the queries read in every layer and head: rows of the prompt ("data 3") and fixed tokens."""
+        from softwright.attention.stack_view import view_of_stack
+
+        if inputs is not None:
+            x, y, queries = inputs
+        if x is None or y is None or queries is None:
+            raise InvalidInput("attention", ["give x, y and queries: built.attention(x=..., y=..., queries=...)"])
+        prompt = read_prompt(x, y, queries, None, self.constants, self.dtype, True)
+        return view_of_stack(self, self.embed(prompt), rows="query")
 
     def fitted(self, x: Any, y: Any, sample_weight: Any = None, check: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """NumPy in, NumPy out: the coefficients and the intercept."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from softwright.attention.network import DTYPES
+from softwright.attention.view import AttentionView
 from softwright.result.constructed import load_tensors
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.neuron_heads import NeuronHeads, frozen
@@ -67,6 +68,12 @@ class TranspiledNetwork(nn.Module):
         x = torch.as_tensor(np.asarray(inputs, dtype=np.float64)).to(self.dtype)
         with torch.no_grad():
             return self(x).double().cpu().numpy()
+
+    def attention(self, inputs: Any, /) -> AttentionView:
+        """The weights of every neuron's tokens at inputs (..., d)."""
+        from softwright.transpiler.view import view_of
+
+        return view_of(self, inputs)
 
     def facts(self) -> list[tuple[str, str]]:
         return [
