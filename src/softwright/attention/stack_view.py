@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from softwright.attention.head import softmax_rows
 from softwright.attention.stack import AttentionStack, Stream
 from softwright.attention.view import AttentionView, HeadView, check_size
 from softwright.errors import InvalidInput
@@ -36,8 +35,7 @@ def view_of_stack(stack: AttentionStack, stream: Stream, *, rows: str) -> Attent
                 (tokens @ matrix[h].double()).numpy()
                 for tokens, matrix in ((asking, layer.Wq), (read, layer.Wk), (read, layer.Wv))
             )
-            weights = softmax_rows(queries @ keys.T)  # (T, S)
             label = f" ({layer.label})" if layer.label else ""
             name = f"layer {position + 1}{label}, head {h + 1}"
-            views.append(HeadView(name, names, queries, weights, keys, np.zeros(len(keys)), values))
+            views.append(HeadView.of(name, names, queries, keys, np.zeros(len(keys)), values))
     return AttentionView([f"{rows} {i}" for i in range(stream[rows].shape[1])], views)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwright.attention.head import softmax_rows
 from softwright.errors import InvalidInput
 
 MOST_WEIGHTS = 50_000_000  # entries of all weights together, 400 MB
@@ -41,6 +42,20 @@ class HeadView:
     biases: np.ndarray  # (tokens,)
     values: np.ndarray  # (tokens, m)
     slopes: np.ndarray | None = None  # (tokens, m, d)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        tokens: Sequence[str],
+        inputs: np.ndarray,
+        keys: np.ndarray,
+        biases: np.ndarray,
+        values: np.ndarray,
+    ) -> HeadView:
+        """The view of a head with constant values; the weights are computed."""
+        check_size(len(inputs), len(tokens))
+        return cls(name, tokens, inputs, softmax_rows(inputs @ keys.T + biases), keys, biases, values)
 
     def values_at(self, point: int = 0) -> np.ndarray:
         """What each token gives at one of the points: (tokens, m)."""

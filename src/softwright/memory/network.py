@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softwright.attention.head import softmax_rows
-from softwright.attention.view import AttentionView, HeadView, check_size, numbers
+from softwright.attention.view import AttentionView, HeadView, numbers
 from softwright.errors import Faults, InvalidInput
 from softwright.memory.conflicts import Reading
 from softwright.memory.context_head import TENSORS, ContextHead
@@ -259,19 +258,14 @@ class MemoryNetwork(nn.Module):
         if not isinstance(self.readout, SoftmaxLookup):
             fault = "the readout is feed-forward and attends to no item"
             raise InvalidInput("attention", [f"{fault}; built.network.recall(...) names the item that is found"])
-        packed = self.packed(sequences)
-        ids = self._literal(packed)[0].double().numpy()  # (q, r)
-        check_size(len(ids), self.stored)
+        ids = self._literal(self.packed(sequences))[0].double().numpy()  # (q, r)
         beta = float(self.readout.beta)
-        keys, halves, values = (
-            tensor.double().numpy() for tensor in (self.readout.keys, self.readout.halves, self.readout.values)
-        )
+        keys, halves, values = (getattr(self.readout, name).double().numpy() for name in ("keys", "halves", "values"))
         labels = [numbers(value) if self.classes is None else repr(self.classes[round(value[0])]) for value in values]
         names = [f"item {j}: {label}" for j, label in enumerate(labels)]
-        weights = softmax_rows(beta * (ids @ keys.T - halves))  # (q, N)
-        head = HeadView("lookup", names, ids, weights, beta * keys, -beta * halves, values)
         what = "sequence" if self.reading.mode == "sequence" else "token"
-        return AttentionView([f"{what} {i}" for i in range(len(ids))], [head])
+        asked = [f"{what} {i}" for i in range(len(ids))]
+        return AttentionView(asked, [HeadView.of("lookup", names, ids, beta * keys, -beta * halves, values)])
 
     def facts(self) -> list[tuple[str, str]]:
         reading = self.reading

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from softwright.attention.stack import AttentionStack, Stream, apply_layer
-from softwright.attention.view import AttentionView
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
@@ -25,6 +24,7 @@ from softwright.methods.guards import Guard
 from softwright.methods.prompts import Prompt, read_prompt
 
 if TYPE_CHECKING:
+    from softwright.attention.view import AttentionView
     from softwright.methods.multihead import MultiheadStack
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from softwright.attention.network import DTYPES
-from softwright.attention.view import AttentionView
 from softwright.result.constructed import load_tensors
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.neuron_heads import NeuronHeads, frozen
 from softwright.transpiler.token_table import TokenTable
+
+if TYPE_CHECKING:
+    from softwright.attention.view import AttentionView
 
 
 def projection(weight: np.ndarray, bias: np.ndarray, dtype: torch.dtype) -> nn.Linear:
