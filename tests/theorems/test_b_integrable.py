@@ -28,13 +28,13 @@ def test_b3_bound_and_enclosed_error(target: str, p: int, cells: int) -> None:
         return
     made = B3.build(target=target, p=p, cells=cells)
     observed = check(made, n=150)
-    found = enclose_lp_error(made.extra["cells"], made.extra["integrable"], p, most_boxes=20_000)
+    found = enclose_lp_error(made.cells, made.integrable, p, most_boxes=20_000)
     assert 0.0 <= found.lower <= found.upper <= made.bound
     if target != "root" and found.lower > 0.1:  # a sample sees too little of a singularity, and of thin walls
         assert found.lower * 0.9 <= observed <= found.upper * 1.1
-    assert (made.layers, made.heads, made.tokens) == (1, 1, cells ** made.extra["integrable"].box.dim)
-    volume = float(np.prod(made.extra["integrable"].box.upper - made.extra["integrable"].box.lower)) / made.tokens
-    row = made.extra["integrable"].box.dim + 1
+    assert (made.layers, made.heads, made.tokens) == (1, 1, cells**made.integrable.box.dim)
+    volume = float(np.prod(made.integrable.box.upper - made.integrable.box.lower)) / made.tokens
+    row = made.integrable.box.dim + 1
     change(made, "stages.0.R", (row, made.tokens // 2), 2.0 * made.bound / volume ** (1.0 / p))
     is_caught(made)
 
@@ -56,7 +56,7 @@ def test_b3_and_b4_random_steps(jumps: list, cells: int, p: int, eps0: float, cr
     else:
         made = B3.build(target=formula, p=p, cells=cells, eps0=eps0)
     check(made, seed=seed, n=100)
-    found = enclose_lp_error(made.extra["cells"], made.extra["integrable"], p, tolerance=0.05, most_boxes=5000)
+    found = enclose_lp_error(made.cells, made.integrable, p, tolerance=0.05, most_boxes=5000)
     assert found.lower <= min(found.upper, made.bound)  # two enclosures of one number meet
     place = ("stages.1.Y", (-1, seed % cells)) if cross else ("stages.0.R", (2, seed % cells))
     change(made, *place, 2.0 * made.bound / (2.0 / cells) ** (1.0 / p))
@@ -67,7 +67,7 @@ def test_enclosed_error_shrinks_with_the_cells() -> None:
     upper = []
     for cells in (4, 8):
         made = B3.build(target="disc", p=1, cells=cells)
-        upper.append(enclose_lp_error(made.extra["cells"], made.extra["integrable"], 1, most_boxes=15_000).upper)
+        upper.append(enclose_lp_error(made.cells, made.integrable, 1, most_boxes=15_000).upper)
     assert upper[0] > 1.7 * upper[1]
 
 
@@ -76,7 +76,7 @@ def test_enclosed_error_shrinks_with_the_cells() -> None:
 def test_ranges_of_a_head_hold_its_values(seed: int, cells: int, beta: float) -> None:
     rng = np.random.default_rng(seed)
     made = B3.build(target="sign", cells=cells, beta=beta)
-    head = made.extra["cells"]
+    head = made.cells
     head.values[:, 0] = rng.normal(size=cells)
     low = rng.uniform(-1, 0.9, (200, 1))
     high = np.minimum(low + 10.0 ** rng.uniform(-6, 0, (200, 1)), 1.0)

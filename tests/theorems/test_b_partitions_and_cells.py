@@ -61,7 +61,7 @@ def test_b2_and_b4_over_a_grid_of_sizes(theorem, formula: str, cells: int) -> No
     made = theorem.build(formula=formula, cells=cells, eps0=1e-5)
     check(made)
     assert (made.layers, made.heads) == (made.network.layers, made.network.heads) == (1, 1)
-    assert made.tokens == cells ** len(made.extra["box"].names)
+    assert made.tokens == cells ** len(made.box.names)
 
 
 @pytest.mark.parametrize("cross", [False, True], ids=["B2", "B4"])
@@ -113,13 +113,13 @@ def test_b4_layer_computes_the_function_that_the_other_sequence_holds() -> None:
     cross = made.network.stages[1]
     assert isinstance(cross, CrossAttention)
     X = np.linspace(-1, 1, 50)[:, None, None]
-    same = self_attention("B2", made.extra["cells"]).evaluate(X)
+    same = self_attention("B2", made.cells).evaluate(X)
     np.testing.assert_allclose(made.network.evaluate(X), same, atol=1e-12)
-    Y = torch.from_numpy(other_sequence(other.extra["cells"]))
+    Y = torch.from_numpy(other_sequence(other.cells))
     with torch.inference_mode():
         got = cross(made.network.stages[0](torch.from_numpy(X)), Y).numpy()
     np.testing.assert_allclose(got, other.network.evaluate(X), atol=1e-12)
-    again = cross_attention("B4", other.extra["cells"]).stages[1]
+    again = cross_attention("B4", other.cells).stages[1]
     assert isinstance(again, CrossAttention)
     assert torch.equal(again.W_K, cross.W_K)
 
@@ -127,15 +127,15 @@ def test_b4_layer_computes_the_function_that_the_other_sequence_holds() -> None:
 @pytest.mark.parametrize("formula", ["sin(3*x)*y", "abs(x - y)", "sqrt(x + 1) + y", "exp(x), x*y"])
 def test_modulus_is_never_below_sampled_differences(formula: str) -> None:
     made = B2.build(formula=formula, cells=4)
-    modulus = Modulus(made.extra["expression"], made.extra["box"])
+    modulus = Modulus(made.expression, made.box)
     rng = np.random.default_rng(3)
     for rho in (0.01, 0.1, 0.7):
         x = rng.uniform(-1, 1, (4000, 2))
         step = rng.normal(size=x.shape)
         y = np.clip(x + rho * step / np.sqrt((step**2).sum(axis=1, keepdims=True)), -1, 1)
-        seen = np.abs(made.extra["expression"](x) - made.extra["expression"](y)).max()
+        seen = np.abs(made.expression(x) - made.expression(y)).max()
         assert seen <= modulus(rho)
-    assert np.abs(made.extra["expression"](x)).max() <= modulus.sup_norm
+    assert np.abs(made.expression(x)).max() <= modulus.sup_norm
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_modulus_is_never_below_sampled_differences(formula: str) -> None:
         (B2, {"eps0": -1.0}, "0 < eps0 < 1"),
         (B2, {"beta": 1e300}, "beta overflow"),
         (B2, {"cells": 0}, "G >= 1"),
-        (B2, {"cells": 10_000}, "one token a centre"),
+        (B2, {"cells": 10_000}, "one token per centre"),
         (B2, {"formula": "sign(x)"}, "continuous"),
         (B2, {"formula": "1/x"}, "continuous"),
         (B2, {"formula": "x + y", "columns": 3}, "must divide"),

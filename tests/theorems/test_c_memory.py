@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from softwright.errors import Faults, InvalidInput
 from softwright.theorems import find_theorem
-from softwright.theorems.memorisation import exact_recall, free_parameters, random_labels, theorem_parameters
+from softwright.theorems.memorisation import exact_recall, random_labels, theorem_parameters
 from softwright.theorems.permutation_equivariant import equivariant, grid_contexts, lattice_head
 from softwright.theorems.tools.ball_network import exact_forward
 from softwright.theorems.tools.network import Attention, FeedForward, Linear, TheoremNetwork
@@ -18,6 +18,31 @@ from tests.theorems.theorem_checks import change, check, is_caught
 
 C4, C5, C6 = (find_theorem(label) for label in ("C4", "C5", "C6"))
 BOTH = pytest.mark.parametrize("theorem", [C4, C6], ids=["C4", "C6"])
+
+
+def free_parameters(network: TheoremNetwork) -> int:
+    """The numbers that the two stages are made of, read off the tensors.
+
+    A rank-1 matrix (a x b) is a + b numbers. The readout has one block of relus per output: one direction (its rows of
+    W_1 are equal), a threshold and an output weight for each relu; all other entries of W_2 are zero.
+    """
+    attention, readout = network.stages[0], network.stages[1]
+    if not isinstance(attention, Attention) or not isinstance(readout, FeedForward) or attention.W_O is None:
+        raise TypeError("a memory is an attention stage and a feed-forward stage")
+    total = 0
+    for W in (attention.W_K, attention.W_Q, attention.W_V, attention.W_O):
+        matrix = W[0].numpy()
+        rank = int(np.linalg.matrix_rank(matrix))
+        total += rank * sum(matrix.shape)
+    W_1, W_2 = readout.W_1.numpy(), readout.W_2.numpy()
+    d = W_2.shape[0]
+    units = W_1.shape[0] // d
+    for o in range(d):
+        block = slice(o * units, (o + 1) * units)
+        total += len(np.unique(W_1[block], axis=0)) * W_1.shape[1] + 2 * units
+        outside = np.delete(W_2[o], np.arange(W_2.shape[1])[block])
+        total += int(np.count_nonzero(outside))
+    return total + int(np.count_nonzero(readout.b_2.numpy()))
 
 
 @BOTH
@@ -29,7 +54,7 @@ def test_memory_over_a_grid_of_sizes(theorem, count: int, length: int, words: in
     made = theorem.build(sequences=count, length=length, vocabulary=words, dim=dim, head_size=size)
     check(made)
     assert made.bound == 0.0
-    N, d, n = made.extra["sequences"].shape
+    N, d, n = made.sequences.shape
     assert theorem_parameters(size, d, n, N) == 4 * (size + d) + d * (2 * n * N + d)
     assert made.parameters == free_parameters(made.network) == theorem_parameters(size, d, n, N)
     attention = made.network.stages[0]
@@ -92,7 +117,7 @@ def test_labels_of_the_caller_are_met() -> None:
 
 def test_causal_ids_do_not_see_what_follows() -> None:
     made = C6.build(sequences=3, length=3, vocabulary=4)
-    X = made.extra["sequences"].copy()
+    X = made.sequences.copy()
     before = made.network.evaluate(X)
     X[:, :, -1] = 1.23
     np.testing.assert_array_equal(made.network.evaluate(X)[:, :, :-1], before[:, :, :-1])
@@ -106,8 +131,8 @@ def test_causal_ids_do_not_see_what_follows() -> None:
 def test_c5_over_a_grid_of_sizes(formula: str, dim: int, levels: int, length: int, p: int) -> None:
     made = C5.build(formula=formula, dim=dim, levels=levels, length=length, p=p)
     check(made, n=2000)
-    centres = np.round(made.extra["centres"] * 2.0**24) / 2.0**24
-    gap = np.abs(made.network.evaluate(centres) - made.target(made.extra["centres"])).max()
+    centres = np.round(made.centres * 2.0**24) / 2.0**24
+    gap = np.abs(made.network.evaluate(centres) - made.target(made.centres)).max()
     assert gap <= made.rounding  # on the grid, off the ramps, the values are those of the map
     assert [type(stage) for stage in made.network.stages] == [FeedForward, Attention, FeedForward]
     for W in (made.network.stages[1].W_K, made.network.stages[1].W_Q, made.network.stages[1].W_V):
@@ -152,7 +177,7 @@ def test_c5_at_the_papers_scale_in_ball_arithmetic() -> None:
     head = lattice_head(3, 1, 2, 1, "paper", faults)
     assert head is not None
     _, sequences, centres = grid_contexts(3, 1, 2, float(head.vocabulary.tokens[0, 0]))
-    values = equivariant(C5.build(levels=3).extra["expression"], centres)
+    values = equivariant(C5.build(levels=3).expression, centres)
     error, _ = exact_recall(head, sequences, values)
     assert error <= 1e-30
 

@@ -45,7 +45,7 @@ def test_c1_random_vocabularies(length: int, more: int, jitter: float, seed: int
 
 def test_c1_value_off_by_twice_the_bound_is_outside_its_ball() -> None:
     made = C1.build(values=6, length=3)
-    bits, row = int(made.quantities["bits"]), made.extra["sets"][4]
+    bits, row = int(made.quantities["bits"]), made.sets[4]
     value = exact_forward(made.network, row[None], bits)[0][0]
     with precision(bits + 64):
         off = 2 * separation_bound(3, 2 * made.quantities["r"])
@@ -98,22 +98,22 @@ def test_c2_random_sequences(length: int, more: int, dim: int, count: int, paper
         return
     assume(made.quantities["bits"] < 40_000)
     check(made)
-    ids_bits = exact_ids(made.network, made.extra["sequences"], made.extra["places"][:1], made.extra["bits"])
+    ids_bits = exact_ids(made.network, made.sequences, made.places[:1], made.bits)
     shift = [abs(float(b.mid()) - x) for b, x in zip(ids_bits[0], _token(made), strict=True)]
     assert math.hypot(*shift) <= made.quantities["largest_shift"] * (1 + 1e-9)
     change(made, "stages.0.W_V", (0, 0, 0), -float(made.network.stages[0].W_V[0, 0, 0]))
-    if dim == 1 and len({key[0] for key in contexts(made.extra["head"].vocabulary.index)}) > 1 and _shares(made):
+    if dim == 1 and len({key[0] for key in contexts(made.head.vocabulary.index)}) > 1 and _shares(made):
         is_caught(made)  # without its value the head sees no context
 
 
 def _token(made) -> list[float]:
-    i, k = made.extra["places"][0]
-    return made.extra["sequences"][i, :, k].tolist()
+    i, k = made.places[0]
+    return made.sequences[i, :, k].tolist()
 
 
 def _shares(made) -> bool:
     """Whether some token occurs in two different sets."""
-    keys = list(contexts(made.extra["head"].vocabulary.index))
+    keys = list(contexts(made.head.vocabulary.index))
     return len({key[1] for key in keys}) < len(keys)
 
 
@@ -121,14 +121,14 @@ def test_c2_output_that_is_too_large_is_caught() -> None:
     made = C2.build(scale="tight")
     assert made.quantities["shift"] <= made.quantities["largest_shift"]
     change(made, "stages.0.W_O", (0, 0, 0), 2.0 * made.quantities["largest_shift"])
-    out = made.network.evaluate(made.extra["sequences"]) - made.extra["sequences"]
+    out = made.network.evaluate(made.sequences) - made.sequences
     assert np.abs(out).max() > made.quantities["largest_shift"]
 
 
 def test_c2_float64_loses_what_the_theorem_keeps() -> None:
     made = C2.build(sequences=6, length=2, vocabulary=4, scale="paper")
     check(made)
-    assert float64_collisions(made.network, made.extra["sequences"], made.extra["places"]) > 0
+    assert float64_collisions(made.network, made.sequences, made.places) > 0
     assert made.bound > 1000  # digits
     assert largest_float64(2, "paper", most=4) == 2
     assert largest_float64(2, "tight", most=7) == 6
@@ -137,10 +137,10 @@ def test_c2_float64_loses_what_the_theorem_keeps() -> None:
 def test_c3_counterexample() -> None:
     made = C3.build()
     assert made.observe(n=100) == (0.0, 101)
-    hard, soft = made.extra["hard_ids"], made.extra["soft_ids"]
+    hard, soft = made.hard_ids, made.soft_ids
     assert hard[0].tobytes() == hard[1].tobytes()  # equal to the last bit
     assert np.abs(soft[0] - soft[1]).max() > 1e-3
-    assert made.extra["sequences"] == (FIRST, SECOND)
+    assert made.sample(np.random.default_rng(0), 2)[:, 0].tolist() == [list(FIRST), list(SECOND)]
     said = " ".join(made.reasons)
     assert "(1, 2, 5, 6)" in said
     assert "(1, 3, 4, 6)" in said

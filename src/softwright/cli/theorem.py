@@ -61,7 +61,9 @@ def theorem_command(
         rows = [row(built.source, size="as asked", proofs=proofs)]
         if sweep:
             rows += sweep_rows(builder.theorem, given)
-        table = [vars(line) | {"softwright": {k: list(v) for k, v in line.softwright.items()}} for line in rows]
+        table = [
+            vars(line) | {"softwright": {k: [v.tokens, v.error] for k, v in line.softwright.items()}} for line in rows
+        ]
         because = [("because", reason) for reason in built.plan.reasons]
         deliver(built, more={"table": table}, rows=because, lines=["", *table_lines(rows)])
 
@@ -134,9 +136,10 @@ def table_of(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
         for line in rows
     ]
     for line in rows:
-        for name, (tokens, error) in line.softwright.items():
-            proved = name.endswith("(proved)")  # a bound, not a sample: it stands in the prover's column
-            cells.append([name, "", "", str(tokens), "", *([_number(error), ""] if proved else ["", _number(error)])])
+        for name, rival in line.softwright.items():
+            error = _number(rival.error)
+            columns = [error, ""] if rival.proved else ["", error]  # a bound stands in the prover's column
+            cells.append([name, "", "", str(rival.tokens), "", *columns])
     return header, cells
 
 

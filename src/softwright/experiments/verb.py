@@ -30,7 +30,7 @@ from softwright.experiments.library_sequences import library_sequences
 from softwright.experiments.trained import RELU_SEQUENCES, train_clip, train_sequences
 from softwright.targets.table_files import write_csv
 from softwright.theorems import find_theorem
-from softwright.theorems.interpolation_head import RADIUS
+from softwright.theorems.tools.clipping import RADIUS
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import Attention
 from softwright.threads import one_thread

@@ -28,9 +28,17 @@ import numpy as np
 
 from softwright.errors import Faults
 from softwright.targets.mlp import Activation
-from softwright.theorems.tools.construction import Construction
-from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores, evaluate_line, telling_places
+from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
+from softwright.theorems.tools.interpolation import (
+    EPS0,
+    Points,
+    check_eps0,
+    check_scores,
+    evaluate_line,
+    telling_places,
+)
 from softwright.theorems.tools.network import Attention, Stage, TheoremNetwork, Tokens
+from softwright.theorems.tools.rivals import Rivals, by_transpile
 from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 _SAFE = 1.0 + 1e-12  # rounds the few float64 operations of a recursion upwards
@@ -127,19 +135,17 @@ def _given_or_drawn(faults: Faults, layers: Any, dim: int, width: int, depth: in
     return made
 
 
+@dataclass(frozen=True, kw_only=True)
+class ActivationConstruction(LineConstruction):
+    """The matrices and offsets of the network that was asked for."""
+
+    matrices: list[tuple[np.ndarray, np.ndarray]]
+
+
 def _construct(
-    activation: str,
-    points: int,
-    width: int,
-    depth: int,
-    dim: int,
-    outputs: int,
-    radius: float,
-    slope: float,
-    eps0: float,
-    seed: int,
-    layers: Any,
-) -> Construction:
+    activation: str, points: int, width: int, depth: int, dim: int, outputs: int, radius: float, slope: float,
+    eps0: float, seed: int, layers: Any,
+) -> ActivationConstruction:  # fmt: skip
     faults = Faults("theorem A6")
     for name, value in (("width", width), ("depth", depth), ("dim", dim), ("outputs", outputs)):
         faults.check(value >= 1, f"{name} must be at least 1, got {value}")
@@ -199,40 +205,30 @@ def _construct(
                 X[k, :, 0] += (place - s[unit] - direction @ X[k, :, 0]) / square * direction
         return np.clip(X, -radius, radius)
 
-    heads = sum(int(stage.heads) for stage in stages)
     clips = CLIPS[activation](first_range, slope)
-    return Construction(
-        label="A6",
+    return ActivationConstruction(
+        matrices=made,
         network=network,
         bound=bound,
         sizes={
-            "activation": activation,
-            "points": points,
-            "width": width,
-            "depth": len(made) - 1,
-            "dim": d,
-            "outputs": len(t),
-            "radius": radius,
-            "slope": slope,
-            "eps0": eps0,
-            "seed": seed,
+            "activation": activation, "points": points, "width": width, "depth": len(made) - 1, "dim": d,
+            "outputs": len(t), "radius": radius, "slope": slope, "eps0": eps0, "seed": seed,
         },
-        layers=len(made) - 1,
-        heads=heads,
         tokens=points,
-        parameters=network.parameter_count,
         statement=f"the output is within the bound of the {activation} network's, for |x| <= {radius:g}",
         target=target,
         sample=sample,
         quantities={"beta": beta, "eps0": eps0, "hidden error": error, "largest first unit": first_range},
         reasons=(f"{activation} is {len(clips)} clip(s): {len(clips)} head(s) of theorem A1 a layer",),
-        extra={
-            "mlp": {"layers": made, "activation": activation, "slope": slope, "box": (-radius, radius)},
-            "line": lambda u: (_line(clips, points, eps0, u), phi(u)),
-            "range": (-first_range, first_range),
-            "margin": 0.0,
-        },
-    )
+        line=Line(
+            lambda u: (_line(clips, points, eps0, u), phi(u)), -first_range, first_range
+        ),
+    )  # fmt: skip
+
+
+def _rival(made: ActivationConstruction) -> Rivals:
+    activation, slope, radius = (made.sizes[name] for name in ("activation", "slope", "radius"))
+    return by_transpile(made.matrices, activation, slope, (-radius, radius))
 
 
 def _line(clips: Sequence[Clip], points: int, eps0: float, u: np.ndarray) -> np.ndarray:
@@ -248,9 +244,8 @@ A6 = Theorem(
     title="relu, leaky relu, hard tanh, hard sigmoid, and networks of them, by interpolation heads",
     statement=(
         "On a bounded set of inputs each of these activations is a sum of at most two clipped numbers, so that an "
-        "attention layer with linear maps replaces a layer of any network made of them; the errors of the layers "
-        "add up "
-        "through the norms of the weights."
+        "attention layer with linear maps replaces a layer of any network made of them; the errors of the layers add "
+        "up through the norms of the weights."
     ),
     paper=f"{PAPER_A}, Section 3 (generalised relu)",
     conditions=("p > n: more points than units in a layer", "0 < eps0 <= 1/2", "inputs in a bounded box"),
@@ -259,14 +254,16 @@ A6 = Theorem(
         Option("points", int, 200, "interpolation tokens p of every layer"),
         Option("width", int, 8, "units of a hidden layer"),
         Option("depth", int, 2, "hidden layers, one attention layer each"),
+        EPS0,
         Option("dim", int, 3, "inputs"),
         Option("outputs", int, 2, "outputs"),
         Option("radius", float, 1.0, "inputs lie in [-radius, radius]"),
         Option("slope", float, 0.01, "slope of leaky relu below 0"),
-        Option("eps0", float, 1e-6, "softmax mass allowed outside the two nearest points"),
         Option("seed", int, 0, "seed of the network's weights"),
         Option("layers", object, None, "[(W, t), ...] instead of random weights"),
     ),
     construct=_construct,
     sweep=("points", (50, 100, 200, 400, 800)),
+    details=draw_line,
+    rival=_rival,
 )

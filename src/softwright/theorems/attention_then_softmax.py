@@ -30,9 +30,10 @@ from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.targets import Expression
 from softwright.theorems.activations import Clip, activation_layer
-from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
 from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores
 from softwright.theorems.tools.network import Linear, Softmax, TheoremNetwork, Tokens
+from softwright.theorems.tools.rivals import Rivals, by_approximate
 from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 _SAFE = 1.0 + 1e-12
@@ -75,7 +76,7 @@ def _read(faults: Faults, formula: str, radius: float) -> tuple[Expression | Non
     return f, max(float(size.max()), 1e-12), slope
 
 
-def _construct(formula: str, cells: int, radius: float, eps0: float, points: int) -> Construction:
+def _construct(formula: str, cells: int, radius: float, eps0: float, points: int) -> LineConstruction:
     faults = Faults("theorem A4")
     faults.check(cells >= 1, f"cells must be at least 1 along each axis, got {cells}")
     good = faults.check(radius > 0, f"the theorem is for a compact set: [-radius, radius]^m, got radius {radius:g}")
@@ -128,37 +129,31 @@ def _construct(formula: str, cells: int, radius: float, eps0: float, points: int
         X[:third] = np.clip(wall + rng.choice([0.0, 1e-9, -1e-9, 1e-3, -1e-3], (third, 1, m)) * h, -radius, radius)
         return X
 
-    extra: dict[str, Any] = {}
-    if f.outputs == 1:
-        extra["approximate"] = {"target": formula, "box": dict.fromkeys(f.names, (-radius, radius))}
-        if m == 1:
-            extra["line"] = lambda s: (network.evaluate(s[:, None, None])[:, 0, 0], f(s[:, None])[:, 0])
-            extra["range"], extra["margin"] = (-radius, radius), 0.0
-    return Construction(
-        label="A4",
+    def along(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return network.evaluate(s[:, None, None])[:, 0, 0], f(s[:, None])[:, 0]
+
+    return LineConstruction(
         network=network,
         bound=(slope * h * math.sqrt(m) * _SAFE + eps0) * _SAFE,
         sizes={"formula": formula, "cells": cells, "radius": radius, "eps0": eps0, "points": points},
-        layers=1,
-        heads=1,
         tokens=p,
-        parameters=network.parameter_count,
         statement=f"the output is within the bound of f(x), for x in [-{radius:g}, {radius:g}]^{m}",
         target=target,
         sample=sample,
         quantities={
-            "beta": beta,
-            "beta of the head": grid.beta,
-            "eps0": eps0,
-            "spacing": h,
-            "slope of f": slope,
-            "size of f": size,
-            "score error": error,
-            "points": float(p),
+            "beta": beta, "beta of the head": grid.beta, "eps0": eps0, "spacing": h, "slope of f": slope,
+            "size of f": size, "score error": error, "points": float(p),
         },
         reasons=(f"{N} cells; {p} points keep the scores within {error:.3g}, cells differ by {0.375 * m * h * h:.3g}",),
-        extra=extra,
-    )
+        line=Line(along, -radius, radius) if f.outputs == m == 1 else None,
+    )  # fmt: skip
+
+
+def _rival(made: LineConstruction) -> Rivals:
+    f, radius = Expression(made.sizes["formula"]), made.sizes["radius"]
+    if f.outputs > 1:
+        return {}
+    return by_approximate(f.text, dict.fromkeys(f.names, (-radius, radius)), made.tokens)
 
 
 def _room(m: int, h: float, largest: float, leak: float) -> bool:
@@ -170,9 +165,8 @@ A4 = Theorem(
     title="one attention layer followed by a softmax, for a continuous function on a box",
     statement=(
         "One attention layer followed by one softmax, with linear maps between, comes as close as asked to a "
-        "continuous "
-        "function on a compact set: attention makes the affine scores of a partition, the softmax selects the cell, a "
-        "linear map reads the values. The error is the oscillation of f over a cell, plus eps0."
+        "continuous function on a compact set: attention makes the affine scores of a partition, the softmax "
+        "selects the cell, a linear map reads the values. The error is the oscillation of f over a cell, plus eps0."
     ),
     paper=f"{PAPER_A}, one-layer version of Theorem 3.3",
     conditions=("f continuous on a compact box", "p > N", "2 E < (3/8) m h^2", "0 < eps0 <= 1/2"),
@@ -185,4 +179,6 @@ A4 = Theorem(
     ),
     construct=_construct,
     sweep=("cells", (4, 8, 16, 32)),
+    details=draw_line,
+    rival=_rival,
 )

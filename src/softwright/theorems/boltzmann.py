@@ -9,14 +9,21 @@ For different sizes (causal prefixes, C6) the same holds if 2r >= 1.03 (log n)^2
 
 *Proof.* Put q = e^{-delta} <= n^{-2} e^{-3} <= 0.0125; t e^{-t} falls for t >= 1. Sorted downwards, let i be the first
 place where A and B differ, a_i > b_i (or B has ended), and C the common part above it.
-  i = 1: boltz(B) <= b_1, and boltz(A) >= a_1 - sum_j (a_1 - a_j) e^{a_j - a_1} >= a_1 - delta q/(1-q)^2 >= a_1 -
-  0.056. So they differ by delta - 0.056 or more. i > 1: let c = boltz(C) >= c_1 - 0.056, T = c_1 - a_i >= delta, t = c
-  - a_i >= T - 0.056. For S = A, B, c - boltz(S) = sum over the rest of S of e^s (c - s)/Z_S, where e^{c_1} <= Z_S <=
-  e^{c_1}/(1-q). For A this is at least 0.987 t e^{-T}. For B it is 0 if B has ended, else at most (1-q)^{-2} e^{b_i -
-  c_1} (c - b_i) <= 0.026 t e^{-T}, because e^{-s}(1 + s/t) at s = a_i - b_i >= delta is at most 2.02 q. The difference
-  is at least 0.96 (T - 0.056) e^{-T}, which falls in T. Same size: T <= 2r - delta and 2r >= 2 delta, so it is at
-  least 0.96 (delta - 0.056) e^{delta} e^{-2r} > 80 n^2 e^{-2r}. B ended: T <= 2r, so it is at least 0.98 (2r - 0.056)
-  e^{-2r}.                                                     QED
+
+  i = 1: boltz(B) <= b_1, and boltz(A) >= a_1 - sum_j (a_1 - a_j) e^{a_j - a_1} >= a_1 - delta q/(1-q)^2
+         >= a_1 - 0.056. So they differ by delta - 0.056 or more.
+
+  i > 1: let c = boltz(C) >= c_1 - 0.056, T = c_1 - a_i >= delta, t = c - a_i >= T - 0.056. For S = A, B,
+
+             c - boltz(S) = sum over the rest of S of e^s (c - s)/Z_S,     e^{c_1} <= Z_S <= e^{c_1}/(1-q).
+
+         For A this is at least 0.987 t e^{-T}. For B it is 0 if B has ended, else at most
+         (1-q)^{-2} e^{b_i - c_1} (c - b_i) <= 0.026 t e^{-T}, because e^{-s}(1 + s/t) at s = a_i - b_i >= delta is at
+         most 2.02 q. The difference is at least 0.96 (T - 0.056) e^{-T}, which falls in T.
+
+             same size   T <= 2r - delta and 2r >= 2 delta: at least
+                         0.96 (delta - 0.056) e^{delta} e^{-2r} > 80 n^2 e^{-2r}
+             B ended     T <= 2r: at least 0.98 (2r - 0.056) e^{-2r}                                              QED
 
 Shifting all entries shifts boltz, so only the length 2r of the interval matters. The bound is far below float64's
 resolution (e^{-2r} with 2r >= (n-1) delta), so it is checked with balls: all n-subsets of a vocabulary, every pair of
@@ -26,8 +33,9 @@ them. One softmax head computes boltz: the query is 1, key and value are the ent
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb
@@ -36,10 +44,21 @@ from softwright.errors import Faults
 from softwright.proof.arithmetic.balls import Ball, ball_above, digits, precision
 from softwright.theorems.tools.ball_network import exact_forward
 from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.drawing import draw_digits
 from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
 from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 MOST_SETS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetsConstruction(Construction):
+    """All sets (M, n), and the bits of precision that tell their values apart."""
+
+    sets: np.ndarray
+    bits: int
 
 
 def least_separation(length: int) -> float:
@@ -86,7 +105,7 @@ def least_gap(values: list[Ball]) -> Ball | None:
     return least
 
 
-def _construct(values: int, length: int, jitter: float, seed: int, entries: Any) -> Construction:
+def _construct(values: int, length: int, jitter: float, seed: int, entries: Any) -> SetsConstruction:
     given = entries
     faults = Faults("theorem C1")
     faults.check(length >= 2, f"length = {length}: the bound (log n)^2 e^(-2r) needs n >= 2")
@@ -130,18 +149,16 @@ def _construct(values: int, length: int, jitter: float, seed: int, entries: Any)
 
     floats = network.evaluate(sets[:, None, :])[:, 0, 0]
     lost = len(floats) - len(np.unique(floats))
-    return Construction(
-        label="C1",
+    return SetsConstruction(
+        sets=sets,
+        bits=bits,
         network=network,
         bound=bound,
         sizes={
             "values": len(entries), "length": length, "jitter": jitter, "seed": seed,
             **({} if given is None else {"entries": entries.tolist()}),
         },
-        layers=1,
-        heads=1,
         tokens=length,
-        parameters=network.parameter_count,
         statement="-log10 of the least distance between boltz values of different sets, over all pairs",
         target=lambda inputs: boltz_numpy(np.asarray(inputs, dtype=float)[:, 0])[:, None, None],
         sample=lambda rng, n: sets[rng.integers(0, len(sets), n), None, :],
@@ -155,8 +172,16 @@ def _construct(values: int, length: int, jitter: float, seed: int, entries: Any)
             f"all {len(sets)} sets of {length} out of {len(entries)} entries, every pair, with {bits}-bit balls",
             f"in float64 {lost} of the {len(sets)} values coincide with another",
         ),
-        extra={"sets": sets, "bits": bits},
     )  # fmt: skip
+
+
+def _draw(axes: Axes, made: SetsConstruction) -> None:
+    """The distances between neighbouring values in order, in decimal digits, against the bound."""
+    with precision(made.bits):
+        values = [exact_forward(made.network, row[None], made.bits)[0][0] for row in made.sets[:400]]
+        values.sort(key=lambda ball: ball.mid())
+        shared = [float(digits(b - a).mid()) for a, b in pairwise(values) if b > a]
+    draw_digits(axes, shared, made.bound, "neighbouring boltz values", "pair, in order")
 
 
 C1 = Theorem(
@@ -178,4 +203,5 @@ C1 = Theorem(
     ),
     construct=_construct,
     sweep=("values", (4, 5, 6, 7, 8)),
+    details=_draw,
 )

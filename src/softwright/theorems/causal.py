@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from softwright.theorems.memorisation import OPTIONS, build_memory
-from softwright.theorems.tools.construction import Construction
+from softwright.theorems.memorisation import OPTIONS, MemoryConstruction, build_memory, draw_memory
 from softwright.theorems.tools.theorem import PAPER_C, Theorem
 
 
-def _construct(**sizes: Any) -> Construction:
-    return build_memory("C6", True, **sizes)
+def _construct(**asked: Any) -> MemoryConstruction:
+    return build_memory("C6", True, **asked)
 
 
 C6 = Theorem(
@@ -28,8 +27,9 @@ C6 = Theorem(
         "relu readout memorises a label at every position of N sequences, exactly, with the parameters of C4."
     ),
     paper=PAPER_C,
-    conditions=("n >= 2", "tokens of a sequence pairwise distinct", "no token is zero", "one label a prefix"),
+    conditions=("n >= 2", "tokens of a sequence pairwise distinct", "no token is zero", "one label per prefix"),
     options=OPTIONS,
     construct=_construct,
     sweep=("sequences", (1, 2, 4, 6)),
+    details=draw_memory,
 )

@@ -1,4 +1,4 @@
-"""B2: self-attention approximates a continuous function in the sup norm, one token a cell of a grid.
+"""B2: self-attention approximates a continuous function in the sup norm, one token per cell of a grid.
 
 f is continuous on [-D, D]^m, m = d n after flattening X (d x n). A grid of N = G^m centres v_j, spacing h = 2D/G,
 score beta (v_j.x - |v_j|^2/2), value f(v_j); the tokens come from X by Z = sum_i P_i X Q_i + R (`cell_attention`). Up
@@ -14,6 +14,7 @@ upper bounds from the formula (`modulus`). The rate is one in h: halving the cel
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,19 +29,29 @@ from softwright.errors import Faults
 from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.targets import Expression
 from softwright.theorems.tools.cell_attention import (
+    OPTIONS,
+    CellConstruction,
     Cells,
     box_points,
     check_beta,
     check_cells,
     check_columns,
     check_eps0,
+    draw_slice,
     grid_centres,
     self_attention,
     telling_points,
 )
-from softwright.theorems.tools.construction import Construction, Rows
 from softwright.theorems.tools.modulus import Modulus, formula_on_box
+from softwright.theorems.tools.rivals import Rival, Rivals
 from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridConstruction(CellConstruction):
+    """Cells that hold the values of a continuous function."""
+
+    expression: Expression
 
 
 def beta_for(cells: int, variables: int, size: float, eps0: float) -> float:
@@ -67,8 +78,9 @@ def grid_head(cells: int, values: np.ndarray, beta: float, variables: int) -> He
     return Head.on_grid([Axis(beta * line, -0.5 * beta * line**2)] * variables, values)
 
 
-def softwright_at(expression: Expression, box: Box, tokens: int) -> Rows:
-    """softwright's own construction with at most this many tokens: the most accurate of a few tolerances."""
+def grid_rival(made: GridConstruction) -> Rivals:
+    """softwright's own construction with no more tokens: the most accurate of a few tolerances."""
+    expression, box, tokens = made.expression, made.box, made.tokens
     formula = Formula(expression, box)
     best: tuple[int, float] | None = None
     for tolerance in (1e-3, 1e-6, 1e-9):
@@ -86,12 +98,12 @@ def softwright_at(expression: Expression, box: Box, tokens: int) -> Rows:
             best = (fit.tokens, fit.error)
         if fit.error > tolerance:
             break
-    return {} if best is None else {"softwright approximate (observed)": best}
+    return {} if best is None else {"softwright approximate (observed)": Rival(*best)}
 
 
 def grid_construction(
     label: str, make: Any, formula: Any, cells: int, side: float, eps0: float, beta: float, columns: int, box: Any
-) -> Construction:
+) -> GridConstruction:
     """The grid of cells as B2 (self-attention) or B4 (cross-attention): `make(label, cells, columns)` writes it out."""
     faults = Faults(f"theorem {label}")
     check_eps0(faults, eps0)
@@ -141,60 +153,40 @@ def grid_construction(
     provable = None
     if len(centres) <= 1024:
         provable = (AttentionNetwork([grid_head(cells, values, chosen, m)], domain), expression)
-    return Construction(
-        label=label,
+    return GridConstruction(
+        expression=expression,
+        box=domain,
+        cells=grid,
         network=network,
         bound=bound,
         sizes={
-            "formula": expression.text,
-            "box": domain.as_dict(),
-            "cells": cells,
-            "eps0": eps0,
-            "beta": beta,
+            "formula": expression.text, "box": domain.as_dict(), "cells": cells, "eps0": eps0, "beta": beta,
             "columns": columns,
         },
-        layers=1,
-        heads=1,
         tokens=len(centres),
-        parameters=network.parameter_count,
         statement=f"sup over the box of |network - f| for f = {expression.text}",
         target=target,
         sample=sample,
         quantities={
-            "beta": chosen,
-            "eps0": eps0,
-            "h": 2.0 / cells,
-            "omega": omega,
-            "sup_f": size,
-            "leak": leaked_up,
+            "beta": chosen, "eps0": eps0, "h": 2.0 / cells, "omega": omega, "sup_f": size, "leak": leaked_up,
         },
-        softwright_rows=lambda: softwright_at(expression, domain, len(centres)),
         provable=provable,
         reasons=(
             f"beta = 8/(3 m h^2) log(2 N |f|/eps0) with |f| <= {size:.4g} from interval arithmetic",
             f"omega_f(h sqrt m) <= {omega:.4g}, the smaller of gradient times distance and oscillation over sub-boxes",
         ),
-        extra={"expression": expression, "box": domain, "cells": grid},
-    )
+    )  # fmt: skip
 
 
-def _construct(formula: Any, cells: int, side: float, eps0: float, beta: float, columns: int, box: Any) -> Construction:
+def _construct(
+    formula: Any, cells: int, side: float, eps0: float, beta: float, columns: int, box: Any
+) -> GridConstruction:
     return grid_construction("B2", self_attention, formula, cells, side, eps0, beta, columns, box)
 
 
-OPTIONS = (
-    Option("formula", str, "sin(3*x)*exp(-y**2)", "the continuous function, a formula in any number of variables"),
-    Option("cells", int, 16, "cells G an axis; there are G^m tokens"),
-    Option("side", float, 1.0, "the domain is [-side, side]^m"),
-    Option("eps0", float, 1e-6, "what the far cells may add"),
-    Option("beta", float, 0.0, "inverse temperature; 0: chosen from eps0"),
-    Option("columns", int, 1, "n of the input X (d x n) that holds the m = d n variables"),
-    Option("box", object, None, "a Box with the formula's variables instead of [-side, side]^m"),
-)
-
 B2 = Theorem(
     label="B2",
-    title="self-attention approximates a continuous function in sup norm, one token a grid cell",
+    title="self-attention approximates a continuous function in sup norm, one token per grid cell",
     statement=(
         "A continuous function of m variables on a cube is approximated in the sup norm by one softmax self-attention "
         "head whose tokens hold the centres of a grid and the function's values there. The error is at most the "
@@ -202,8 +194,14 @@ B2 = Theorem(
         "wanted."
     ),
     paper=PAPER_B,
-    conditions=("f continuous on the closed cube", "0 < eps0 < 1", "G >= 1 cells an axis"),
-    options=OPTIONS,
+    conditions=("f continuous on the closed cube", "0 < eps0 < 1", "G >= 1 cells per axis"),
+    options=(
+        Option("formula", str, "sin(3*x)*exp(-y**2)", "the continuous function, a formula in any number of variables"),
+        Option("eps0", float, 1e-6, "what the far cells may add"),
+        *OPTIONS,
+    ),
     construct=_construct,
     sweep=("cells", (4, 8, 16, 32)),
+    details=draw_slice,
+    rival=grid_rival,
 )

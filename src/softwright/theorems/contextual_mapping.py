@@ -12,7 +12,8 @@ holds small vocabularies (`largest_float64`).
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb
@@ -21,19 +22,27 @@ from softwright.errors import Faults, InvalidInput
 from softwright.proof.arithmetic.balls import Ball, ball_above, digits, precision
 from softwright.theorems.tools.ball_network import exact_forward
 from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.drawing import draw_digits, draw_labels
 from softwright.theorems.tools.network import TheoremNetwork
-from softwright.theorems.tools.rank_one import (
-    SCALES,
-    RankOne,
-    check_data_sizes,
-    exact_bits,
-    random_sequences,
-    rank_one,
-    vocabulary_of,
-)
-from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.rank_one import RankOne, exact_bits
+from softwright.theorems.tools.sequences import SEQUENCE_OPTIONS, Sequences, scale_option
+from softwright.theorems.tools.theorem import PAPER_C, Theorem
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_BITS = 60_000  # figures do not wait for more
 Context = tuple[frozenset[int], int]  # the tokens seen, and the token that looks
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingConstruction(Construction):
+    """The head, the sequences, one place (sequence, position) for every context, and the bits that resolve the ids."""
+
+    head: RankOne
+    sequences: np.ndarray
+    places: list[tuple[int, int]]
+    bits: int
 
 
 def contexts(index: np.ndarray, causal: bool = False) -> dict[Context, tuple[int, int]]:
@@ -87,7 +96,7 @@ def float64_collisions(network: TheoremNetwork, sequences: np.ndarray, places: l
 
 def mapping_construction(
     label: str, head: RankOne, sequences: np.ndarray, sizes: dict[str, Any], causal: bool = False
-) -> Construction:
+) -> MappingConstruction:
     network = TheoremNetwork(label, [head.attention(causal)], sequences.shape[1:])
     found = contexts(head.vocabulary.index, causal)
     places = list(found.values())
@@ -104,16 +113,16 @@ def mapping_construction(
 
     lost = float64_collisions(network, sequences, places)
     V = head.vocabulary
-    n = sequences.shape[2]
-    return Construction(
-        label=label,
+    return MappingConstruction(
+        head=head,
+        sequences=sequences,
+        places=places,
+        bits=bits,
         network=network,
         bound=bound,
         sizes=sizes,
-        layers=1,
-        heads=1,
-        tokens=n,
-        parameters=head.parameters,
+        tokens=sequences.shape[2],
+        counted=head.parameters,
         statement="-log10 of the least distance between ids of different (set of tokens, token) pairs",
         target=lambda inputs: np.asarray(inputs, dtype=float),
         sample=lambda rng, n: sequences,
@@ -128,33 +137,32 @@ def mapping_construction(
             f"W_K, W_Q, W_V have rank 1; scale c = {head.c:.4g} ({head.scale})",
             f"ids are compared in {bits}-bit balls; in float64 {lost} of {len(places)} ids coincide with another",
         ),
-        extra={"head": head, "sequences": sequences, "places": places, "bits": bits},
     )  # fmt: skip
 
 
-def _construct(
-    sequences: int, length: int, vocabulary: int, dim: int, head_size: int, scale: str, seed: int, data: Any
-) -> Construction:
+def _draw(axes: Axes, made: MappingConstruction) -> None:
+    """How many digits the ids of one token in different contexts share."""
+    if made.bits > _MOST_BITS:
+        draw_labels(axes, made, made.sequences)
+        return
+    ids = exact_ids(made.network, made.sequences, made.places, made.bits)
+    tokens = [int(made.head.vocabulary.index[i, k]) for i, k in made.places]
+    shared = []
+    with precision(made.bits):
+        for a in range(len(ids)):
+            for b in range(a):
+                if tokens[a] == tokens[b]:
+                    gap = max((abs(x - y) for x, y in zip(ids[a], ids[b], strict=True)), key=lambda ball: ball.mid())
+                    shared.append(float(digits(gap).mid()) if gap > 0 else np.inf)
+    draw_digits(axes, shared, made.bound, "pairs of ids", "pair of contexts of one token, in order")
+
+
+def _construct(**asked: Any) -> MappingConstruction:
     faults = Faults("theorem C2")
-    given = {} if data is None else {"data": np.asarray(data, dtype=float).tolist()}
-    if data is None:
-        check_data_sizes(faults, sequences, length, vocabulary, dim)
-        faults.raise_if_any()
-        data = random_sequences(sequences, length, vocabulary, dim, seed)
-    X = np.asarray(data, dtype=float)
-    words = vocabulary_of(X, faults)
+    data = Sequences.of(faults, **asked)
     faults.raise_if_any()
-    if words is None:
-        raise RuntimeError("a fault was expected")
-    head = rank_one(words, X.shape[2], head_size, scale, seed, faults)
-    faults.raise_if_any()
-    if head is None:
-        raise RuntimeError("a fault was expected")
-    sizes = {
-        "sequences": sequences, "length": X.shape[2], "vocabulary": vocabulary, "dim": X.shape[1],
-        "head_size": head_size, "scale": scale, "seed": seed, **given,
-    }  # fmt: skip
-    return mapping_construction("C2", head, X, sizes)
+    head = data.head(faults)
+    return mapping_construction("C2", head, data.tokens, data.sizes)
 
 
 def largest_float64(length: int, scale: str, most: int = 12) -> int:
@@ -186,16 +194,8 @@ C2 = Theorem(
     ),
     paper=PAPER_C + ", Theorem 2",
     conditions=("n >= 2", "tokens of a sequence pairwise distinct", "no token is zero"),
-    options=(
-        Option("sequences", int, 4, "number N of sequences"),
-        Option("length", int, 2, "tokens n of a sequence"),
-        Option("vocabulary", int, 4, "different tokens to draw from"),
-        Option("dim", int, 1, "dimension d of a token"),
-        Option("head_size", int, 1, "rows s of W_K, W_Q, W_V"),
-        Option("scale", str, "paper", "paper: the theorem's own scale; tight: what these tokens need", SCALES),
-        Option("seed", int, 0, "seed of the sequences"),
-        Option("data", object, None, "the sequences themselves, an array (N, d, n)"),
-    ),
+    options=(*SEQUENCE_OPTIONS, scale_option("paper")),
     construct=_construct,
     sweep=("vocabulary", (2, 3, 4)),
+    details=_draw,
 )

@@ -1,10 +1,10 @@
 """B4: cross-attention reaches the guarantees of B2 and B3: queries from X, keys and values from another sequence Y.
 
 The query token is a sum of linear maps of X, (t, 1) with t the input in the unit frame. The other sequence Y holds one
-cell a column, (k_j, b_j, v_j) with k_j = beta v_j, b_j = -beta |v_j|^2/2 and value f(v_j) (norm "sup") or the average
-of f over the cell (norm "L1", "L2", "L4"); W_K, W_V and W_Q only read rows. So the head computes the same function of
-X as in B2 and B3 and the same bounds hold. The matrices know nothing of f: with another Y the same layer computes
-another function.
+cell in each column, (k_j, b_j, v_j) with k_j = beta v_j, b_j = -beta |v_j|^2/2 and value f(v_j) (norm "sup") or the
+average of f over the cell (norm "L1", "L2", "L4"); W_K, W_V and W_Q only read rows. So the head computes the same
+function of X as in B2 and B3 and the same bounds hold. The matrices know nothing of f: with another Y the same layer
+computes another function.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from softwright.errors import Faults
-from softwright.theorems.cell_grid import grid_construction
+from softwright.theorems.cell_grid import GridConstruction, grid_construction, grid_rival
 from softwright.theorems.integrable import lp_construction
-from softwright.theorems.tools.cell_attention import cross_attention
-from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.cell_attention import OPTIONS, CellConstruction, cross_attention, draw_slice
+from softwright.theorems.tools.rivals import Rivals
 from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
 
 _NORMS = {"sup": 0, "L1": 1, "L2": 2, "L4": 4}
@@ -23,7 +23,7 @@ _NORMS = {"sup": 0, "L1": 1, "L2": 2, "L4": 4}
 
 def _construct(
     formula: Any, norm: str, cells: int, eps0: float, beta: float, columns: int, side: float, box: Any
-) -> Construction:
+) -> CellConstruction:
     if norm not in _NORMS:
         faults = Faults("theorem B4")
         faults.add(f"norm {norm!r}: the theorem speaks of sup (B2) and L_p (B3); choose from {', '.join(_NORMS)}")
@@ -33,26 +33,29 @@ def _construct(
     return lp_construction("B4", cross_attention, formula, _NORMS[norm], cells, eps0, beta, columns, side, box)
 
 
+def _rival(made: CellConstruction) -> Rivals:
+    return grid_rival(made) if isinstance(made, GridConstruction) else {}
+
+
 B4 = Theorem(
     label="B4",
     title="cross-attention reaches both guarantees: queries from X, keys and values from another sequence",
     statement=(
-        "With queries from X and keys and values from another sequence, which holds one grid cell a token, one softmax "
-        "cross-attention head approximates continuous functions in the sup norm and integrable ones in L_p, with the "
-        "same bounds as self-attention. The projection matrices do not depend on the function; the sequence does."
+        "With queries from X and keys and values from another sequence, which holds one grid cell per token, one "
+        "softmax cross-attention head approximates continuous functions in the sup norm and integrable ones in L_p, "
+        "with the same bounds as self-attention. The projection matrices do not depend on the function; the sequence "
+        "does."
     ),
     paper=PAPER_B,
-    conditions=("f continuous (sup) or in L_p", "0 < eps0 < 1", "G >= 1 cells an axis"),
+    conditions=("f continuous (sup) or in L_p", "0 < eps0 < 1", "G >= 1 cells per axis"),
     options=(
         Option("formula", str, "sin(3*x)*exp(-y**2)", "a formula; for L_p also sign, floor, disc, root"),
         Option("norm", str, "sup", "sup, L1, L2 or L4", ("sup", "L1", "L2", "L4")),
-        Option("cells", int, 16, "cells G an axis; there are G^m tokens"),
         Option("eps0", float, 1e-3, "what far cells (sup) or walls (L_p) may add"),
-        Option("beta", float, 0.0, "inverse temperature; 0: chosen from eps0"),
-        Option("columns", int, 1, "n of the input X (d x n) that holds the m = d n variables"),
-        Option("side", float, 1.0, "a formula's domain is [-side, side]^m"),
-        Option("box", object, None, "a Box with the formula's variables instead"),
+        *OPTIONS,
     ),
     construct=_construct,
     sweep=("cells", (4, 8, 16, 32)),
+    details=draw_slice,
+    rival=_rival,
 )

@@ -35,8 +35,9 @@ import numpy as np
 
 from softwright.errors import Faults
 from softwright.theorems.tools.construction import Construction
-from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores
+from softwright.theorems.tools.interpolation import EPS0, Points, check_eps0, check_scores
 from softwright.theorems.tools.network import Attention, Stage, TheoremNetwork, Tokens
+from softwright.theorems.tools.rivals import Rivals, by_in_context
 from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 _SAFE = 1.0 + 1e-12
@@ -129,17 +130,9 @@ def descend(loss: str, tokens: np.ndarray, dim: int, eta: float, steps: int) -> 
 
 
 def _construct(
-    loss: str,
-    points: int,
-    tokens: int,
-    dim: int,
-    steps: int,
-    eta: float,
-    x_max: float,
-    y_max: float,
-    w_max: float,
+    loss: str, points: int, tokens: int, dim: int, steps: int, eta: float, x_max: float, y_max: float, w_max: float,
     eps0: float,
-) -> Construction:
+) -> Construction:  # fmt: skip
     faults = Faults("theorem A5")
     n, d, p = tokens, dim, points
     for name, number in (("tokens", n), ("dim", d), ("steps", steps)):
@@ -186,49 +179,37 @@ def _construct(
         return Z
 
     return Construction(
-        label="A5",
         network=network,
         bound=bound,
         sizes={
-            "loss": loss,
-            "points": p,
-            "tokens": n,
-            "dim": d,
-            "steps": steps,
-            "eta": eta,
-            "x_max": x_max,
-            "y_max": y_max,
-            "w_max": w_max,
-            "eps0": eps0,
+            "loss": loss, "points": p, "tokens": n, "dim": d, "steps": steps, "eta": eta, "x_max": x_max,
+            "y_max": y_max, "w_max": w_max, "eps0": eps0,
         },
-        layers=3 * steps,
-        heads=(2 * d + 2) * steps,
         tokens=p,
-        parameters=network.parameter_count,
         statement=f"w after {steps} step(s) is within the bound of gradient descent's, entrywise; x, y and 1 are kept",
         target=lambda Z: descend(loss, Z, d, eta, steps),
         sample=sample,
         quantities={
-            "eps0": eps0,
-            "eta": eta,
-            "eps of the first gradient": first_eps,
-            "kappa": kappa,
+            "eps0": eps0, "eta": eta, "eps of the first gradient": first_eps, "kappa": kappa,
             "largest |w.x - y|": size.score,
         },
-        extra={}
-        if loss != "squares"
-        else {"gradient_step": {"features": d, "step_size": eta, "rows": n, "x": X, "y": Y, "w": w_max}},
         reasons=("layer 1 reads g off interpolation points, layer 2 multiplies by squares, layer 3 averages",),
+    )  # fmt: skip
+
+
+def _rival(made: Construction) -> Rivals:
+    loss, d, n, eta, x, y, w = (
+        made.sizes[name] for name in ("loss", "dim", "tokens", "eta", "x_max", "y_max", "w_max")
     )
+    return by_in_context(d, n, eta, x, y, w) if loss == "squares" else {}
 
 
 A5 = Theorem(
     label="A5",
     title="in-context gradient descent by interpolation heads, least squares and logistic loss",
     statement=(
-        "Attention-only layers map tokens (x_i, y_i, w, 1) to (x_i, y_i, w - eta grad L(w) + err, 1) with |err| "
-        "<= eta eps, "
-        "L the mean loss over the tokens; eps falls like 1/p. Stacked, they run gradient descent on the prompt."
+        "Attention-only layers map tokens (x_i, y_i, w, 1) to (x_i, y_i, w - eta grad L(w) + err, 1) with |err| <= eta "
+        "eps, L the mean loss over the tokens; eps falls like 1/p. Stacked, they run gradient descent on the prompt."
     ),
     paper=f"{PAPER_A}, Theorem 4.1",
     conditions=("p > n", "data and w in a compact set", "0 < eps0 <= 1/2", "a continuously differentiable loss"),
@@ -237,13 +218,14 @@ A5 = Theorem(
         Option("points", int, 200, "interpolation tokens p"),
         Option("tokens", int, 12, "data tokens n"),
         Option("dim", int, 3, "features d"),
+        EPS0,
         Option("steps", int, 1, "steps of gradient descent, three layers each"),
         Option("eta", float, 0.2, "step size"),
         Option("x_max", float, 1.0, "|x| at most this, entrywise"),
         Option("y_max", float, 1.0, "|y| at most this (squares)"),
         Option("w_max", float, 1.0, "|w| at most this, entrywise"),
-        Option("eps0", float, 1e-6, "softmax mass allowed outside the two nearest points"),
     ),
     construct=_construct,
     sweep=("points", (50, 100, 200, 400)),
+    rival=_rival,
 )

@@ -15,19 +15,34 @@ way (one-hot weights times the same products), so they agree to the last bit.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from softwright.errors import Faults
+from softwright.report.style import BLUE, ORANGE
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import Attention, TheoremNetwork
 from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FIRST, SECOND = (1, 2, 5, 6), (1, 3, 4, 6)
 QUERY = 0  # the position of the token 1 in both
 
 
+@dataclass(frozen=True, kw_only=True)
+class HardmaxConstruction(Construction):
+    """The ids (2, d) of the query 1 in both sequences, by hardmax and by softmax with the same weights."""
+
+    hard_ids: np.ndarray
+    soft_ids: np.ndarray
+
+
 def layer(dim: int, heads: int, head_size: int, seed: int, *, hard: bool, size: float = 0.3) -> TheoremNetwork:
-    """A layer with a residual and random weights; W_K, W_Q, W_V (s, d) and W_O (d, s) a head."""
+    """A layer with a residual and random weights; W_K, W_Q, W_V (s, d) and W_O (d, s) of each head."""
     rng = np.random.default_rng(seed)
     W_K, W_Q, W_V = (rng.normal(size=(heads, head_size, dim)) for _ in range(3))
     W_O = rng.normal(size=(heads, dim, head_size))
@@ -49,7 +64,7 @@ def ids(network: TheoremNetwork, dim: int) -> np.ndarray:
     return network.evaluate(pair(dim))[:, :, QUERY]
 
 
-def _construct(dim: int, heads: int, head_size: int, seed: int) -> Construction:
+def _construct(dim: int, heads: int, head_size: int, seed: int) -> HardmaxConstruction:
     faults = Faults("theorem C3")
     for name, value in (("dim", dim), ("heads", heads), ("head_size", head_size)):
         faults.check(value >= 1, f"{name} = {value}: the theorem speaks of layers with {name} >= 1")
@@ -75,15 +90,13 @@ def _construct(dim: int, heads: int, head_size: int, seed: int) -> Construction:
 
     shown = ", ".join(f"{x:.17g}" for x in hard_ids[0])
     other = ", ".join(f"{x:.17g}" for x in hard_ids[1])
-    return Construction(
-        label="C3",
+    return HardmaxConstruction(
+        hard_ids=hard_ids,
+        soft_ids=soft_ids,
         network=hard,
         bound=0.0,
         sizes={"dim": dim, "heads": heads, "head_size": head_size, "seed": seed},
-        layers=1,
-        heads=heads,
         tokens=len(FIRST),
-        parameters=hard.parameter_count,
         statement="largest difference between the hardmax ids of the token 1 in {1,2,5,6} and in {1,3,4,6}, all layers",
         target=target,
         sample=lambda rng, n: pair(dim),
@@ -95,8 +108,21 @@ def _construct(dim: int, heads: int, head_size: int, seed: int) -> Construction:
             f"softmax ids ({', '.join(f'{x:.17g}' for x in soft_ids[0])}) and "
             f"({', '.join(f'{x:.17g}' for x in soft_ids[1])}), {gap:.3g} apart",
         ),
-        extra={"hard_ids": hard_ids, "soft_ids": soft_ids, "soft": soft, "sequences": (FIRST, SECOND)},
     )
+
+
+def _draw(axes: Axes, made: HardmaxConstruction) -> None:
+    """The id of the token 1 in both sequences, by hardmax and by softmax."""
+    hard, soft = made.hard_ids[:, 0], made.soft_ids[:, 0]
+    places = np.arange(2)
+    for shift, colour, which, tokens in ((-0.18, BLUE, 0, FIRST), (0.18, ORANGE, 1, SECOND)):
+        label = f"in {{{', '.join(map(str, tokens))}}}"
+        axes.bar(places + shift, [hard[which], soft[which]], width=0.34, color=colour, label=label)
+    axes.set_xticks(places, ["hardmax", "softmax"])
+    low, high = min(*hard, *soft), max(*hard, *soft)
+    axes.set_ylim(low - 0.3 * (high - low) - 1e-6, high + 0.3 * (high - low) + 1e-6)
+    axes.set_title("id of the token 1, first coordinate", fontsize=8)
+    axes.legend()
 
 
 C3 = Theorem(
@@ -117,4 +143,5 @@ C3 = Theorem(
     ),
     construct=_construct,
     sweep=("heads", (1, 2, 4, 8)),
+    details=_draw,
 )

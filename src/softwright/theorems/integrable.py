@@ -40,17 +40,19 @@ from softwright.errors import Faults
 from softwright.targets import Expression
 from softwright.theorems.cell_grid import cells_of
 from softwright.theorems.tools.cell_attention import (
+    OPTIONS,
+    CellConstruction,
     Cells,
     box_points,
     check_beta,
     check_cells,
     check_columns,
     check_eps0,
+    draw_slice,
     grid_centres,
     self_attention,
     telling_points,
 )
-from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.lp_integral import Enclosed, Singularity, enclose_norm
 from softwright.theorems.tools.modulus import formula_on_box
 from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
@@ -184,18 +186,24 @@ def _asked(target: Any, found: Integrable, label: str) -> dict[str, Any]:
     return {name: found.expression.text, "box": found.box.as_dict()}
 
 
+@dataclass(frozen=True, kw_only=True)
+class LpConstruction(CellConstruction):
+    """Cells that hold the averages of an integrable function."""
+
+    integrable: Integrable
+    p: int
+
+    def own_proof(self, max_seconds: float) -> float | None:
+        """The L_p error enclosed by adaptive integration, in real arithmetic: its upper end."""
+        from softwright.theorems.cell_error import enclose_lp_error
+
+        return enclose_lp_error(self.cells, self.integrable, self.p).upper
+
+
 def lp_construction(
-    label: str,
-    make: Any,
-    target: Any,
-    p: int,
-    cells: int,
-    eps0: float,
-    beta: float,
-    columns: int,
-    side: float,
+    label: str, make: Any, target: Any, p: int, cells: int, eps0: float, beta: float, columns: int, side: float,
     box: Any,
-) -> Construction:
+) -> LpConstruction:  # fmt: skip
     """Cell averages as B3 (self-attention) or B4 (cross-attention)."""
     faults = Faults(f"theorem {label}")
     check_eps0(faults, eps0)
@@ -255,18 +263,18 @@ def lp_construction(
     def measure(rng: np.random.Generator, n: int) -> tuple[float, int]:
         return sampled_norm(network, found, grid, columns, cells, p, rng, n)
 
-    return Construction(
-        label=label,
+    return LpConstruction(
+        integrable=found,
+        p=p,
+        box=domain,
+        cells=grid,
         network=network,
         bound=float((steps.upper + gates) * _UP),
         sizes={
             **_asked(target, found, label), "cells": cells, "eps0": eps0, "beta": beta, "columns": columns,
             **({"p": p} if label == "B3" else {"norm": f"L{p}"}),
         },
-        layers=1,
-        heads=1,
         tokens=len(centres),
-        parameters=network.parameter_count,
         statement=f"L{p} norm over the box of network - f for f = {found.expression.text}",
         target=wanted,
         sample=sample,
@@ -281,7 +289,6 @@ def lp_construction(
             f"({steps.boxes} boxes, [{steps.lower:.4g}, {steps.upper:.4g}])",
             f"the walls add at most {gates:.3g}: beta = log((N-1)/e)/(h s), s = {s:.3g}",
         ),
-        extra={"integrable": found, "cells": grid, "p": p},
     )  # fmt: skip
 
 
@@ -303,20 +310,9 @@ def sampled_norm(
 
 def _construct(
     target: Any, p: int, cells: int, eps0: float, beta: float, columns: int, side: float, box: Any
-) -> Construction:
+) -> LpConstruction:
     return lp_construction("B3", self_attention, target, p, cells, eps0, beta, columns, side, box)
 
-
-OPTIONS = (
-    Option("target", str, "disc", "sign, floor, disc (indicator), root (x^(-1/4)), or a formula"),
-    Option("p", int, 2, "the exponent of L_p, p >= 1"),
-    Option("cells", int, 16, "cells G an axis; there are G^m tokens"),
-    Option("eps0", float, 0.05, "what the walls between cells may add to the L_p error"),
-    Option("beta", float, 0.0, "inverse temperature; 0: chosen from eps0"),
-    Option("columns", int, 1, "n of the input X (d x n) that holds the m = d n variables"),
-    Option("side", float, 1.0, "a formula's domain is [-side, side]^m"),
-    Option("box", object, None, "a Box with the formula's variables instead"),
-)
 
 B3 = Theorem(
     label="B3",
@@ -328,7 +324,13 @@ B3 = Theorem(
     ),
     paper=PAPER_B,
     conditions=("f in L_p of the box", "1 <= p < infinity", "0 < eps0 < 1"),
-    options=OPTIONS,
+    options=(
+        Option("target", str, "disc", "sign, floor, disc (indicator), root (x^(-1/4)), or a formula"),
+        Option("p", int, 2, "the exponent of L_p, p >= 1"),
+        Option("eps0", float, 0.05, "what the walls between cells may add to the L_p error"),
+        *OPTIONS,
+    ),
     construct=_construct,
     sweep=("cells", (4, 8, 16, 32)),
+    details=draw_slice,
 )

@@ -23,7 +23,8 @@ weight errs by a factor e^{+-4 theta} and by N + 8 further roundings. Off the ba
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb
@@ -34,6 +35,9 @@ from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.theorems.tools.cell_attention import Cells, check_beta, check_eps0, self_attention
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _REACH = 2.0  # rounding is bounded for inputs up to this size
 
@@ -59,6 +63,13 @@ def indicator_bound(pieces: int, beta: float, margin: float) -> float:
         return ball_above((pieces - 1) * (-arb(beta) * arb(margin)).exp())
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartitionConstruction(Construction):
+    """The slopes a_j (N, d) of the pieces."""
+
+    slopes: np.ndarray
+
+
 def _random_partition(pieces: int, dim: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Slopes and offsets of a Voronoi diagram of random sites in [-1, 1]^d with random weights."""
     rng = np.random.default_rng(seed)
@@ -68,7 +79,7 @@ def _random_partition(pieces: int, dim: int, seed: int) -> tuple[np.ndarray, np.
 
 def _construct(
     pieces: int, dim: int, width: float, eps0: float, beta: float, seed: int, slopes: Any, offsets: Any
-) -> Construction:
+) -> PartitionConstruction:
     faults = Faults("theorem B1")
     given = slopes is not None or offsets is not None
     A, b = np.zeros((2, 1)), np.zeros(2)
@@ -121,18 +132,15 @@ def _construct(
         both = both[np.abs(both).max(axis=1) <= _REACH]
         return cells.shaped(both[gaps(A, b, both)[1] >= margin], 1)
 
-    return Construction(
-        label="B1",
+    return PartitionConstruction(
+        slopes=A,
         network=network,
         bound=bound,
         sizes={
             "pieces": N, "dim": d, "width": width, "eps0": eps0, "beta": beta, "seed": seed,
             **({"slopes": A.tolist(), "offsets": b.tolist()} if given else {}),
         },
-        layers=1,
-        heads=1,
         tokens=N,
-        parameters=network.parameter_count,
         statement=f"sup over x outside a band of width {width:g} round the walls of |softmax - indicator|, every entry",
         target=target,
         sample=sample,
@@ -140,8 +148,27 @@ def _construct(
         rounding=rounding,
         assumptions=("|x_i| <= 2 (for the rounding part)",),
         reasons=(f"beta = log((N-1)/eps0)/t with t = width/2 * min |a_i - a_j| = {margin:.4g}",),
-        extra={"slopes": A, "offsets": b, "beta": chosen, "margin": margin},
     )  # fmt: skip
+
+
+def _draw(axes: Axes, made: PartitionConstruction) -> None:
+    """The cells of the partition in the plane, darker where no piece leads clearly; or the indicator on a line."""
+    dim = made.slopes.shape[1]
+    if dim == 1:
+        x = np.linspace(-1, 1, 2001)
+        axes.plot(x, made.network.evaluate(x[:, None, None])[:, :, 0], lw=1.0)
+        axes.set_xlabel("x")
+        axes.set_ylabel("softmax weights")
+        return
+    x = np.linspace(-1, 1, 160)
+    points = np.zeros((160 * 160, dim))
+    points[:, :2] = np.stack([a.ravel() for a in np.meshgrid(x, x, indexing="ij")], axis=1)
+    out = made.network.evaluate(points[:, :, None])[:, :, 0]
+    shade = (out.argmax(axis=1) % 20).reshape(160, 160).T
+    axes.imshow(shade, origin="lower", extent=(-1, 1, -1, 1), cmap="tab20", alpha=0.55)
+    axes.contourf(x, x, (1.0 - out.max(axis=1)).reshape(160, 160).T, levels=[made.bound, 1.0], colors=["black"])
+    axes.set_title("cells; black: the indicator is off by more than the bound", fontsize=8)
+    axes.set_aspect("equal")
 
 
 B1 = Theorem(
@@ -166,4 +193,5 @@ B1 = Theorem(
     ),
     construct=_construct,
     sweep=("width", (0.32, 0.16, 0.08, 0.04, 0.02, 0.01)),
+    details=_draw,
 )

@@ -22,8 +22,9 @@ arithmetic (`exact_recall`).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -34,50 +35,30 @@ from softwright.precision import FLOAT64
 from softwright.proof.arithmetic.balls import Ball, ball_above, precision
 from softwright.theorems.contextual_mapping import Context, contexts, exact_ids
 from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.drawing import draw_labels
 from softwright.theorems.tools.network import Attention, FeedForward, TheoremNetwork
-from softwright.theorems.tools.rank_one import (
-    SCALES,
-    RankOne,
-    check_data_sizes,
-    exact_bits,
-    random_sequences,
-    rank_one,
-    vocabulary_of,
-)
+from softwright.theorems.tools.rank_one import RankOne, exact_bits
+from softwright.theorems.tools.sequences import SEQUENCE_OPTIONS, Sequences, scale_option
 from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _U = FLOAT64.unit
 _DIRECTIONS = 64
 
 
+@dataclass(frozen=True, kw_only=True)
+class MemoryConstruction(Construction):
+    """The head, and the sequences (N, d, n) that it was asked to store."""
+
+    head: RankOne
+    sequences: np.ndarray
+
+
 def theorem_parameters(head_size: int, dim: int, length: int, sequences: int) -> int:
     """4 (s + d) + d (2 n N + d)"""
     return 4 * (head_size + dim) + dim * (2 * length * sequences + dim)
-
-
-def free_parameters(network: TheoremNetwork) -> int:
-    """The numbers that the two stages are made of, read off the tensors.
-
-    A rank-1 matrix (a x b) is a + b numbers. The readout has one block of relus an output: one direction (its rows of
-    W_1 are equal), a threshold a relu, an output weight a relu; all other entries of W_2 are zero.
-    """
-    attention, readout = network.stages[0], network.stages[1]
-    if not isinstance(attention, Attention) or not isinstance(readout, FeedForward) or attention.W_O is None:
-        raise TypeError("a memory is an attention stage and a feed-forward stage")
-    total = 0
-    for W in (attention.W_K, attention.W_Q, attention.W_V, attention.W_O):
-        matrix = W[0].numpy()
-        rank = int(np.linalg.matrix_rank(matrix))
-        total += rank * sum(matrix.shape)
-    W_1, W_2 = readout.W_1.numpy(), readout.W_2.numpy()
-    d = W_2.shape[0]
-    units = W_1.shape[0] // d
-    for o in range(d):
-        block = slice(o * units, (o + 1) * units)
-        total += len(np.unique(W_1[block], axis=0)) * W_1.shape[1] + 2 * units
-        outside = np.delete(W_2[o], np.arange(W_2.shape[1])[block])
-        total += int(np.count_nonzero(outside))
-    return total + int(np.count_nonzero(readout.b_2.numpy()))
 
 
 def slopes_through(z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +123,7 @@ def label_contexts(index: np.ndarray, labels: np.ndarray, causal: bool, faults: 
 
 def memory_construction(
     label: str, head: RankOne, sequences: np.ndarray, labels: np.ndarray, sizes: dict[str, Any], causal: bool, seed: int
-) -> Construction:
+) -> MemoryConstruction:
     """The head, and the readout through the ids that float64 computes."""
     faults = Faults(f"theorem {label}")
     N, d, n = sequences.shape
@@ -183,15 +164,14 @@ def memory_construction(
     rounding += 8.0 * _U * (float(np.abs(wanted).max()) + head.vocabulary.r_max + 1.0)
     parameters = theorem_parameters(head.head_size, d, n, N)
     ideal = labels.copy()
-    return Construction(
-        label=label,
+    return MemoryConstruction(
+        head=head,
+        sequences=sequences,
         network=network,
         bound=0.0,
         sizes=sizes,
-        layers=1,
-        heads=1,
         tokens=n,
-        parameters=parameters,
+        counted=parameters,
         statement=f"largest |network - label| over the {N} sequences, all tokens and coordinates",
         target=lambda inputs: ideal,
         sample=lambda rng, count: sequences,
@@ -204,8 +184,12 @@ def memory_construction(
             f"{len(places)} contexts, ids {gap:.3g} apart on a line, rounding of an id at most {eta:.3g}",
             f"4(s+d) + d(2nN+d) = {parameters} parameters, rank-1 attention, scale {head.scale}",
         ),
-        extra={"head": head, "sequences": sequences, "labels": labels, "causal": causal},
     )  # fmt: skip
+
+
+def draw_memory(axes: Axes, made: MemoryConstruction) -> None:
+    """All labels in order, and what the network answers."""
+    draw_labels(axes, made, made.sequences)
 
 
 def exact_recall(head: RankOne, sequences: np.ndarray, labels: np.ndarray, causal: bool = False) -> tuple[float, int]:
@@ -264,62 +248,36 @@ def random_labels(index: np.ndarray, dim: int, causal: bool, seed: int) -> np.nd
     return out
 
 
-def build_memory(
-    label: str, causal: bool, sequences: int, length: int, vocabulary: int, dim: int, head_size: int, scale: str,
-    seed: int, data: Any, labels: Any,
-) -> Construction:  # fmt: skip
+def build_memory(label: str, causal: bool, labels: Any, **asked: Any) -> MemoryConstruction:
     """Check the data, choose the head, build the memory (C4; with a causal mask C6)."""
     faults = Faults(f"theorem {label}")
-    given = {} if data is None else {"data": np.asarray(data, dtype=float).tolist()}
-    if data is None:
-        check_data_sizes(faults, sequences, length, vocabulary, dim)
-        faults.raise_if_any()
-        data = random_sequences(sequences, length, vocabulary, dim, seed)
-    X = np.asarray(data, dtype=float)
-    words = vocabulary_of(X, faults)
-    if labels is not None:
+    data = Sequences.of(faults, **asked)
+    X, sizes = data.tokens, data.sizes
+    if labels is not None and not faults.found:
         faults.check(
             np.shape(labels) == X.shape, f"labels have shape {np.shape(labels)}, they must be (N, d, n) = {X.shape}"
         )
     faults.raise_if_any()
-    if words is None:
-        raise RuntimeError("a fault was expected")
+    head = data.head(faults)
+    Y = random_labels(head.vocabulary.index, X.shape[1], causal, data.seed)
     if labels is not None:
-        given["labels"] = np.asarray(labels, dtype=float).tolist()
-    Y = random_labels(words.index, X.shape[1], causal, seed) if labels is None else np.asarray(labels, dtype=float)
-    head = rank_one(words, X.shape[2], head_size, scale, seed, faults)
-    if head is not None and causal:
-        n = X.shape[2]
+        Y = np.asarray(labels, dtype=float)
+        sizes["labels"] = Y.tolist()
+    if causal:
         faults.check(
-            head.spread >= 1.03 * math.log(n) ** 2 + 0.06,
+            head.spread >= 1.03 * math.log(X.shape[2]) ** 2 + 0.06,
             f"scores of a query lie in an interval of length {head.spread:.3g}; for prefixes of different lengths C1 "
             "needs 1.03 (log n)^2 + 0.06: take a larger scale",
         )
-    faults.raise_if_any()
-    if head is None:
-        raise RuntimeError("a fault was expected")
-    sizes = {
-        "sequences": sequences, "length": X.shape[2], "vocabulary": vocabulary, "dim": X.shape[1],
-        "head_size": head_size, "scale": scale, "seed": seed, **given,
-    }  # fmt: skip
-    return memory_construction(label, head, X, Y, sizes, causal, seed)
+        faults.raise_if_any()
+    return memory_construction(label, head, X, Y, sizes, causal, data.seed)
 
 
-def _construct(**sizes: Any) -> Construction:
-    return build_memory("C4", False, **sizes)
+def _construct(**asked: Any) -> MemoryConstruction:
+    return build_memory("C4", False, **asked)
 
 
-OPTIONS = (
-    Option("sequences", int, 4, "number N of sequences"),
-    Option("length", int, 2, "tokens n of a sequence"),
-    Option("vocabulary", int, 4, "different tokens to draw from"),
-    Option("dim", int, 1, "dimension d of a token and of a label"),
-    Option("head_size", int, 1, "rows s of W_K, W_Q, W_V"),
-    Option("scale", str, "tight", "tight: what these tokens need; paper: the theorem's own scale", SCALES),
-    Option("seed", int, 0, "seed of sequences and labels"),
-    Option("data", object, None, "the sequences themselves, an array (N, d, n)"),
-    Option("labels", object, None, "their labels, an array (N, d, n)"),
-)
+OPTIONS = (*SEQUENCE_OPTIONS, scale_option("tight"), Option("labels", object, None, "their labels, an array (N, d, n)"))
 
 C4 = Theorem(
     label="C4",
@@ -331,8 +289,9 @@ C4 = Theorem(
         "bounded."
     ),
     paper=PAPER_C + ", Corollary 1",
-    conditions=("n >= 2", "tokens of a sequence pairwise distinct", "no token is zero", "one label a context"),
+    conditions=("n >= 2", "tokens of a sequence pairwise distinct", "no token is zero", "one label per context"),
     options=OPTIONS,
     construct=_construct,
     sweep=("sequences", (1, 2, 4, 6)),
+    details=draw_memory,
 )

@@ -28,27 +28,15 @@ from typing import Any
 
 import numpy as np
 
-from softwright.attention import AttentionNetwork, Head
-from softwright.domain import Box
 from softwright.errors import Faults
-from softwright.targets import Expression
-from softwright.theorems.interpolation_head import (
-    check_shape,
-    clip_samples,
-    clip_target,
-    clip_text,
-    reach_of,
-    statement_of,
-    weights_and_offsets,
-)
-from softwright.theorems.tools.construction import Construction, up
+from softwright.theorems.tools.clipping import OPTIONS, Clipping, clip_rival, clip_statement
+from softwright.theorems.tools.construction import float_above
+from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
 from softwright.theorems.tools.interpolation import (
     EXP_ASSUMPTION,
     MOST_SCORE_ERROR,
     Points,
     U,
-    check_eps0,
-    check_range,
     check_scores,
     evaluate_line,
 )
@@ -62,7 +50,7 @@ FIXED_ROWS = 7  # 1, j, j^2, inner, j inner, first, last
 def multi_head_bound(a: float, b: float, tokens: int, heads: int, eps0: float) -> float:
     """max(|a|, |b|) eps0 + (b - a)/((n-2) H), rounded up."""
     low, high = Fraction(a), Fraction(b)
-    return up(max(abs(low), abs(high)) * Fraction(eps0) + (high - low) / ((tokens - 2) * heads))
+    return float_above(max(abs(low), abs(high)) * Fraction(eps0) + (high - low) / ((tokens - 2) * heads))
 
 
 def multi_head_beta(a: float, b: float, tokens: int, heads: int, eps0: float) -> float:
@@ -124,77 +112,50 @@ def largest_score(a: float, b: float, tokens: int, heads: int, eps0: float, reac
     return 2.0 * multi_head_beta(a, b, tokens, heads, eps0) * tokens * heads * (reach + abs(a) + abs(b))
 
 
-def _construct(
-    heads: int,
-    tokens: int,
-    dim: int,
-    a: float,
-    b: float,
-    eps0: float,
-    outputs: int,
-    coordinate: int,
-    seed: int,
-    weights: Any,
-    offsets: Any,
-) -> Construction:
+def _construct(heads: int, **asked: Any) -> LineConstruction:
     faults = Faults("theorem A2")
-    n, d, H = tokens, dim, heads
-    check_shape(faults, n, d, outputs, coordinate)
+    task = Clipping.of(faults, **asked)
+    n, d, H, a, b, eps0 = task.tokens, task.dim, heads, task.a, task.b, task.eps0
     faults.check(n >= 3, f"the theorem needs n >= 3, two sentinels and a point in each head; got n = {n}")
     faults.check(H >= 1, f"the theorem needs at least one head, got {H}")
-    check_range(faults, a, b)
-    check_eps0(faults, eps0)
     faults.raise_if_any()
-    w, t = weights_and_offsets(faults, weights, offsets, n, d, seed)
-    if not faults.found:
-        check_scores(faults, largest_score(a, b, n, H, eps0, reach_of(w, t)), multi_head_beta(a, b, n, H, eps0))
+    beta = multi_head_beta(a, b, n, H, eps0)
+    check_scores(faults, largest_score(a, b, n, H, eps0, task.reach), beta)
     faults.raise_if_any()
 
     rows = d + FIXED_ROWS
-    P, Q, R = np.zeros((n, rows, d)), np.zeros((n, n, n)), np.zeros((rows, n))
-    for i in range(n):
-        P[i, :d] = np.diag(w[i])
-        Q[i, i, i] = 1.0
-    R[0] = t
+    P, Q = task.token_maps(rows, n)
+    R = np.zeros((rows, n))
+    R[0] = task.t
     R[d:] = token_rows(n)
     W_K, W_Q, values = clip_heads(a, b, n, H, eps0, d)
-    W_V = np.zeros((H, outputs, rows))
-    W_V[:, coordinate] = values
-    network = TheoremNetwork("A2", [Tokens(P, Q, R), Attention(W_K, W_Q, W_V)], (d, n))
-    rounding = _rounding(a, b, n, H, eps0, d, reach_of(w, t))
-    box = Box(s=(a - (b - a), b + (b - a)))
+    W_V = np.zeros((H, task.outputs, rows))
+    W_V[:, task.coordinate] = values
+    rounding = _rounding(a, b, n, H, eps0, d, task.reach)
     grid = Points(a, b, H * (n - 2), min(eps0, 0.5)) if H * (n - 2) >= 3 else Points(a, b, 3, eps0)
-    line = line_heads(a, b, n, H, eps0)
-    return Construction(
-        label="A2",
-        network=network,
+    lines = line_heads(a, b, n, H, eps0)
+    return LineConstruction(
+        network=TheoremNetwork("A2", [Tokens(P, Q, R), Attention(W_K, W_Q, W_V)], (d, n)),
         bound=multi_head_bound(a, b, n, H, eps0),
-        sizes={"heads": H, "tokens": n, "dim": d, "a": a, "b": b, "eps0": eps0, "outputs": outputs, "seed": seed},
-        layers=1,
-        heads=H,
+        sizes={"heads": H, **task.sizes},
         tokens=n,
-        parameters=network.parameter_count,
-        statement=statement_of(rounding),
-        target=clip_target(w, t, a, b, outputs, coordinate),
-        sample=lambda rng, count: clip_samples(w, t, grid, rng, count),
-        quantities={
-            "beta": multi_head_beta(a, b, n, H, eps0),
-            "eps0": eps0,
-            "spacing": (b - a) / (H * (n - 2)),
-            "points": float(H * (n - 2)),
-        },
+        statement=clip_statement(rounding),
+        target=task.target,
+        sample=lambda rng, count: task.samples(grid, rng, count),
+        quantities={"beta": beta, "eps0": eps0, "spacing": (b - a) / (H * (n - 2)), "points": float(H * (n - 2))},
         rounding=rounding,
         assumptions=() if rounding is None else (EXP_ASSUMPTION,),
-        provable=(AttentionNetwork(_unit(line, box), box), Expression(clip_text(a, b), ["s"])),
+        provable=task.question(lines),
         reasons=(
             f"{H} head(s) share {H * (n - 2)} points; every head has a sentinel of value 0 on each side",
-            f"beta = log({LEAK:g}/eps0)/spacing = {multi_head_beta(a, b, n, H, eps0):.4g}",
+            f"beta = log({LEAK:g}/eps0)/spacing = {beta:.4g}",
         ),
-        extra={
-            "approximate": {"target": clip_text(a, b), "box": (a - (b - a), b + (b - a)), "dtype": "float32"},
-            "line": lambda s: (sum(evaluate_line(k, c, v, s) for k, c, v in line), np.clip(s, a, b)),
-            "range": (a, b),
-        },
+        line=Line(
+            lambda s: (np.sum([evaluate_line(k, c, v, s) for k, c, v in lines], axis=0), np.clip(s, a, b)),
+            a,
+            b,
+            0.15 * (b - a),
+        ),
     )
 
 
@@ -207,11 +168,6 @@ def line_heads(
     return [(K[0] @ Z, K[1] @ Z, v @ Z) for K, v in zip(W_K, values, strict=True)]
 
 
-def _unit(line: list[tuple[np.ndarray, np.ndarray, np.ndarray]], box: Box) -> list[Head]:
-    centre, half = float(0.5 * (box.lower[0] + box.upper[0])), float(box.halfwidth[0])
-    return [Head((k * half)[:, None], c + k * centre, v[:, None]) for k, c, v in line]
-
-
 A2 = Theorem(
     label="A2",
     title="H heads, no extra tokens: the same clip with H(n-2) points, sentinels between heads",
@@ -221,19 +177,9 @@ A2 = Theorem(
     ),
     paper=f"{PAPER_A}, Theorem 3.2",
     conditions=("n >= 3 and H >= 1", "a < b", "0 < eps0 <= 1/2", "beta = log(6/eps0) H(n-2)/(b-a) fits float64"),
-    options=(
-        Option("heads", int, 4, "heads H"),
-        Option("tokens", int, 50, "tokens n of the input"),
-        Option("dim", int, 10, "entries d of a token"),
-        Option("a", float, -25.0, "lower end of the clip"),
-        Option("b", float, 25.0, "upper end of the clip"),
-        Option("eps0", float, 1e-6, "softmax mass allowed outside the two nearest points"),
-        Option("outputs", int, 1, "output coordinates d_o"),
-        Option("coordinate", int, 0, "the coordinate kappa that is written"),
-        Option("seed", int, 0, "seed of the weights w_i, t_i"),
-        Option("weights", object, None, "w (tokens, dim) instead of random ones"),
-        Option("offsets", object, None, "t (tokens,) instead of random ones"),
-    ),
+    options=(Option("heads", int, 4, "heads H"), *OPTIONS),
     construct=_construct,
     sweep=("heads", (1, 2, 4, 8, 16)),
+    details=draw_line,
+    rival=clip_rival,
 )

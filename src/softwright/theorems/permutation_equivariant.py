@@ -28,8 +28,9 @@ refused, with the reason. Inputs that are multiples of 2^-24 are quantised witho
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,16 +40,29 @@ from softwright.precision import FLOAT64
 from softwright.targets import Expression
 from softwright.theorems.memorisation import id_rounding, spread_direction
 from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.drawing import draw_curves
 from softwright.theorems.tools.modulus import Modulus
 from softwright.theorems.tools.network import FeedForward, TheoremNetwork
-from softwright.theorems.tools.rank_one import SCALES, RankOne, Vocabulary, rank_one
+from softwright.theorems.tools.rank_one import RankOne, Vocabulary, rank_one
+from softwright.theorems.tools.sequences import HEAD_SIZE, scale_option
 from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _GRAIN = 2.0**-24  # thresholds and sampled inputs are multiples of it
 _SHIFT = 8  # the codes start at 8 V steps from 0, so that the scores of all queries are about evenly spread
 _MOST_CONTEXTS = 4000
 _U = FLOAT64.unit
 _UP = 1.0 + 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class EquivariantConstruction(Construction):
+    """phi, and the centres (M, d, n) of the cells of all contexts."""
+
+    expression: Expression
+    centres: np.ndarray
 
 
 def _names(dim: int) -> tuple[str, ...]:
@@ -121,7 +135,7 @@ def lattice_head(levels: int, dim: int, length: int, head_size: int, scale: str,
 
 def _construct(
     formula: Any, levels: int, length: int, dim: int, p: int, ramp: float, head_size: int, scale: str
-) -> Construction:
+) -> EquivariantConstruction:
     faults = Faults("theorem C5")
     faults.check(length >= 2, f"length = {length}: the theorem needs n >= 2 tokens")
     faults.check(dim >= 1, f"dim = {dim}: tokens live in [0, 1]^d with d >= 1")
@@ -192,18 +206,16 @@ def _construct(
         gaps = np.where(np.isnan(gaps), np.inf, gaps)
         return float((gaps**p).mean() ** (1.0 / p)), len(X)
 
-    return Construction(
-        label="C5",
+    return EquivariantConstruction(
+        expression=expression,
+        centres=centres,
         network=network,
         bound=lp_bound(omega, whole, share, p),
         sizes={
             "formula": expression.text, "levels": levels, "length": length, "dim": dim, "p": p, "ramp": ramp,
             "head_size": head_size, "scale": scale,
         },
-        layers=1,
-        heads=1,
         tokens=length,
-        parameters=network.parameter_count,
         statement=f"L{p} norm over [0,1]^({dim} x {length}) of network - f, f(X)_k = {expression.text} with m the mean",
         target=lambda inputs: equivariant(expression, np.asarray(inputs, dtype=float)),
         sample=sample,
@@ -216,11 +228,20 @@ def _construct(
         assumptions=("inputs are multiples of 2^-24 (for the rounding part)",),
         measure=measure,
         reasons=(
-            f"{levels} levels a coordinate, {contexts} contexts, ids {gap:.3g} apart on a line",
+            f"{levels} levels per coordinate, {contexts} contexts, ids {gap:.3g} apart on a line",
             f"ramps and cells with two tokens take {share:.3g} of the cube, where the error is at most sup f - inf f",
         ),
-        extra={"expression": expression, "head": head, "sequences": sequences, "centres": centres},
     )  # fmt: skip
+
+
+def _draw(axes: Axes, made: EquivariantConstruction) -> None:
+    """The first output as the first token moves, the others fixed."""
+    d, n = made.network.inputs
+    x = np.round(np.linspace(0, 1, 1501) / _GRAIN) * _GRAIN
+    inputs = np.tile(((np.arange(n) + 0.5) / n)[None, None, :], (len(x), d, 1))
+    inputs[:, 0, 0] = x
+    draw_curves(axes, x, made.target(inputs)[:, 0, 0], made.network.evaluate(inputs)[:, 0, 0])
+    axes.set_xlabel("first token, first coordinate")
 
 
 C5 = Theorem(
@@ -238,14 +259,15 @@ C5 = Theorem(
         Option(
             "formula", str, "sin(3*x) + m**2", "phi(x, m): a token and the mean; x1, x2, .., m1, m2, .. for dim > 1"
         ),
-        Option("levels", int, 5, "levels D a coordinate"),
+        Option("levels", int, 5, "levels D per coordinate"),
         Option("length", int, 2, "tokens n"),
         Option("dim", int, 1, "dimension d of a token"),
         Option("p", int, 2, "the exponent of L_p"),
         Option("ramp", float, 2.0**-12, "width of a step of the quantiser, a power of two"),
-        Option("head_size", int, 1, "rows s of W_K, W_Q, W_V"),
-        Option("scale", str, "tight", "tight: what these codes need; paper: the theorem's own scale", SCALES),
+        HEAD_SIZE,
+        scale_option("tight"),
     ),
     construct=_construct,
     sweep=("levels", (3, 4, 5, 6)),
+    details=_draw,
 )

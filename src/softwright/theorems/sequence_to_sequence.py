@@ -8,7 +8,7 @@ w_j.vec(X) + t_j is at most U_j, so relu(u_j) = U_j clip(u_j/U_j, 0, 1).
     linear map 1    N tokens, column j carries u_j/U_j and the seven fixed rows of A2 (N hidden units, at least 3)
     attention 1     H heads of A2, a = 0, b = 1: column j becomes clip(u_j/U_j, 0, 1)
     linear map 2    the row of hidden units becomes the diagonal of an N x N matrix, with a row of 1 below it
-    attention 2     one head an output token i. W_K = W_Q = 0: every token weighs 1/N; W_V = [N C_i diag(U) | c_i]
+    attention 2     one head per output token i. W_K = W_Q = 0: every token weighs 1/N; W_V = [N C_i diag(U) | c_i]
                     carries the output weights times the count; T^i puts the result into column i
 
 The average is exact, so the error is that of the hidden units: with E = eps0 + 1/((N-2) H), A2's bound for [0, 1],
@@ -18,6 +18,7 @@ The average is exact, so the error is that of the hidden units: with E = eps0 + 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,21 @@ from softwright.theorems.multi_head import (
 )
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.hidden_layer import HiddenLayer, hidden_layer_of
-from softwright.theorems.tools.interpolation import check_eps0, check_scores
+from softwright.theorems.tools.interpolation import EPS0, check_eps0, check_scores
 from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
+from softwright.theorems.tools.rivals import Rivals, by_approximate, by_transpile
 from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
 
 _MOST_UNITS = 160  # the second linear map holds N^3 numbers
 _SAFE = 1.0 + 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceConstruction(Construction):
+    """The hidden layer that was built, and the formula that it stands for, if it does."""
+
+    layer: HiddenLayer
+    expression: Expression | None
 
 
 def random_relu_network(tokens: int, dim: int, hidden: int, seed: int) -> HiddenLayer:
@@ -81,18 +91,9 @@ def _layer(
 
 
 def _construct(
-    heads: int,
-    tokens: int,
-    dim: int,
-    hidden: int,
-    low: float,
-    high: float,
-    eps0: float,
-    formula: str,
-    knots: int,
-    seed: int,
-    network: Any,
-) -> Construction:
+    heads: int, tokens: int, dim: int, hidden: int, low: float, high: float, eps0: float, formula: str, knots: int,
+    seed: int, network: Any,
+) -> SequenceConstruction:  # fmt: skip
     faults = Faults("theorem A3")
     for name, value in (("heads", heads), ("tokens", tokens), ("dim", dim), ("hidden", hidden), ("knots", knots)):
         faults.check(value >= 1, f"{name} must be at least 1, got {value}")
@@ -159,32 +160,16 @@ def _construct(
             X[quarter:, 0, 0] = np.linspace(low, high, count - quarter)
         return X
 
-    extra: dict[str, Any] = {"hidden_layer": layer}
-    if expression is None:
-        layers = [(layer.W, layer.t), (layer.C, layer.c)]
-        extra["mlp"] = {"layers": layers, "activation": "relu", "slope": 0.0, "box": (low, high)}
-    if expression is not None and expression.outputs == 1:
-        extra["approximate"] = {"target": formula, "box": dict.fromkeys(expression.names, (low, high))}
-    return Construction(
-        label="A3",
+    return SequenceConstruction(
+        layer=layer,
+        expression=expression,
         network=made,
         bound=(unit_error * gain + formula_error) * _SAFE,
         sizes={
-            "heads": heads,
-            "tokens": n,
-            "dim": d,
-            "hidden": N,
-            "low": low,
-            "high": high,
-            "eps0": eps0,
-            "formula": formula,
-            "knots": knots,
-            "seed": seed,
+            "heads": heads, "tokens": n, "dim": d, "hidden": N, "low": low, "high": high, "eps0": eps0,
+            "formula": formula, "knots": knots, "seed": seed,
         },
-        layers=2,
-        heads=heads + n_out,
         tokens=max(N, n),
-        parameters=made.parameter_count,
         statement=f"every entry of the output is within the bound of f(X), for X with entries in [{low:g}, {high:g}]",
         target=target,
         sample=sample,
@@ -197,22 +182,28 @@ def _construct(
         },
         reasons=(
             f"layer 1: {N} hidden units as tokens, {heads} head(s) of theorem A2",
-            f"layer 2: {n_out} head(s) of uniform attention, one an output token",
+            f"layer 2: {n_out} head(s) of uniform attention, one per output token",
             *((f"the formula became {len(layer.t)} relu units, error {formula_error:.3g}",) if formula else ()),
         ),
-        extra=extra,
-    )
+    )  # fmt: skip
+
+
+def _rival(made: SequenceConstruction) -> Rivals:
+    layer, expression, sides = made.layer, made.expression, (made.sizes["low"], made.sizes["high"])
+    if expression is None:
+        return by_transpile([(layer.W, layer.t), (layer.C, layer.c)], "relu", 0.0, sides)
+    if expression.outputs > 1:
+        return {}
+    return by_approximate(expression.text, dict.fromkeys(expression.names, sides), made.tokens)
 
 
 A3 = Theorem(
     label="A3",
     title="two multi-head attention layers for a continuous sequence-to-sequence function",
     statement=(
-        "Two multi-head attention layers with linear maps, and nothing else that is not linear, come as close as "
-        "asked to "
-        "a continuous map of sequences on a compact set: the first makes the hidden units of a one-hidden-layer "
-        "network, "
-        "the second sums them with the output weights."
+        "Two multi-head attention layers with linear maps, and nothing else that is not linear, come as close as asked "
+        "to a continuous map of sequences on a compact set: the first makes the hidden units of a one-hidden-layer "
+        "network, the second sums them with the output weights."
     ),
     paper=f"{PAPER_A}, Theorem 3.3",
     conditions=(
@@ -224,10 +215,10 @@ A3 = Theorem(
         Option("heads", int, 16, "heads H of the first layer"),
         Option("tokens", int, 20, "tokens n"),
         Option("dim", int, 5, "entries d of a token"),
+        EPS0,
         Option("hidden", int, 10, "hidden units N of the random network"),
         Option("low", float, 0.0, "inputs lie in [low, high]"),
         Option("high", float, 1.0, "inputs lie in [low, high]"),
-        Option("eps0", float, 1e-6, "softmax mass allowed outside the two nearest points"),
         Option("formula", str, "", "a formula instead; its variables are the tokens, commas separate output tokens"),
         Option("knots", int, 24, "stretches for every term of the formula"),
         Option("seed", int, 0, "seed of the random network"),
@@ -235,4 +226,5 @@ A3 = Theorem(
     ),
     construct=_construct,
     sweep=("heads", (4, 8, 16, 32, 64)),
+    rival=_rival,
 )

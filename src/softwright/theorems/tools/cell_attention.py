@@ -18,16 +18,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.precision import FLOAT64
+from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.drawing import draw_curves
 from softwright.theorems.tools.network import Attention, CrossAttention, TheoremNetwork, Tokens
+from softwright.theorems.tools.theorem import Option
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LARGEST_SCORE_ERROR = 0.5  # rounding of a score, beyond which softmax weights mean nothing
 MOST_CELLS = 300_000
 _U = FLOAT64.unit
+
+
+OPTIONS = (
+    Option("cells", int, 16, "cells G per axis; there are G^m tokens"),
+    Option("beta", float, 0.0, "inverse temperature; 0: chosen from eps0"),
+    Option("columns", int, 1, "n of the input X (d x n) that holds the m = d n variables"),
+    Option("side", float, 1.0, "a formula's domain is [-side, side]^m"),
+    Option("box", object, None, "a Box with the formula's variables instead"),
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,27 @@ class Cells:
         scores -= scores.max(axis=1, keepdims=True)
         np.exp(scores, out=scores)
         return scores / scores.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellConstruction(Construction):
+    """A function on a box as cells (theorems B2, B3 and B4)."""
+
+    box: Box
+    cells: Cells
+
+
+def draw_slice(axes: Axes, made: CellConstruction) -> None:
+    """Target and network along the first variable, the others in the middle of their sides."""
+    box = made.box
+    points = np.tile(box.center, (2001, 1))
+    points[:, 0] = np.linspace(box.lower[0], box.upper[0], 2001)
+    inputs = made.cells.shaped(points, made.sizes["columns"])
+    asked, got = made.target(inputs)[:, 0, 0], made.network.evaluate(inputs)[:, 0, 0]
+    shown = np.abs(asked) <= 3.0 * np.abs(got).max() + 1e-300  # leave out the tip of a singularity
+    draw_curves(axes, points[:, 0], np.where(shown, asked, np.nan), got)
+    axes.set_xlabel(box.names[0])
+    axes.set_title("along the first variable", fontsize=8)
 
 
 def _copies(cells: Cells, columns: int, rows: int, first: int, tokens: int) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +141,7 @@ def cross_attention(label: str, cells: Cells, columns: int = 1) -> TheoremNetwor
 
 
 def other_sequence(cells: Cells) -> np.ndarray:
-    """Y ((m + 1 + outputs) x N): a key, a bias and a value a column."""
+    """Y ((m + 1 + outputs) x N): a key, a bias and a value in each column."""
     return np.vstack([cells.keys.T, cells.biases[None], cells.values.T])
 
 
@@ -121,12 +159,12 @@ def check_eps0(faults: Faults, eps0: float) -> bool:
 
 
 def check_cells(faults: Faults, cells: int, variables: int) -> bool:
-    if not faults.check(cells >= 1, f"cells = {cells}: the grid of the theorem has G >= 1 cells an axis"):
+    if not faults.check(cells >= 1, f"cells = {cells}: the grid of the theorem has G >= 1 cells per axis"):
         return False
     return faults.check(
         float(cells) ** variables <= MOST_CELLS,
-        f"a grid of {cells}^{variables} centres: the theorem takes one token a centre; at most {MOST_CELLS} are built, "
-        "take fewer cells",
+        f"a grid of {cells}^{variables} centres: the theorem takes one token per centre; at most {MOST_CELLS} are "
+        "built, take fewer cells",
     )
 
 
@@ -141,7 +179,7 @@ def check_beta(faults: Faults, beta: float, largest: float, terms: int) -> bool:
 
 
 def grid_centres(cells: int, variables: int) -> np.ndarray:
-    """The centres (G^m, m) of a grid of G cells an axis on [-1, 1]^m, last axis fastest."""
+    """The centres (G^m, m) of a grid of G cells per axis on [-1, 1]^m, last axis fastest."""
     line = -1.0 + (2.0 / cells) * (np.arange(cells) + 0.5)
     mesh = np.meshgrid(*[line] * variables, indexing="ij")
     return np.stack([axis.ravel() for axis in mesh], axis=1)

@@ -4,7 +4,8 @@
 domain, some random, some where the error is largest; `target(inputs)` is what was asked at those inputs; both speak the
 shapes of `network.evaluate`. `observe` puts the three together.
 
-A theorem says error <= bound. One that says a gap is at least some number states it of -log10 of the gap instead.
+A theorem says error <= bound. One that says a gap is at least some number states it of -log10 of the gap instead. What
+the figure or the rival of one theorem needs besides is a field of its own subclass, in the theorem's file.
 """
 
 from __future__ import annotations
@@ -13,41 +14,40 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-Rows = dict[str, tuple[int, float]]  # a name -> (tokens, error)
+from softwright.theorems.tools.network import TheoremNetwork
+
+if TYPE_CHECKING:
+    from softwright.attention import AttentionNetwork
+    from softwright.targets import Expression
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Construction:
     """A theorem's network at given sizes, with the theorem's bound.
 
-    network          torch module that implements `attention.Constructed`
-    bound            the theorem's bound for these sizes, rounded up (`up`)
+    network          its label, layers and heads are those of the construction
+    bound            the theorem's bound for these sizes, rounded up (`float_above`)
     sizes            the options it was built with, ready for JSON
-    layers, heads    attention layers, and heads of all of them together
     tokens           largest number of tokens that a layer attends to
-    parameters       numbers stored (network.parameter_count unless the theorem counts otherwise)
-    quantities       beta, eps0 and whatever else went into the bound
     statement        one sentence: what `bound` bounds, for which inputs
+    quantities       beta, eps0 and whatever else went into the bound
     norm             "sup", "L2", ...
     rounding         proved bound of the rounding error of the running network; None: the theorem ignores rounding
     assumptions      what the bound rests on besides real arithmetic
     measure          replaces the default way of observing: (rng, n) -> (value, number of inputs)
-    softwright_rows  softwright's own construction beside it, or a function that builds it on demand
-    provable         (AttentionNetwork, Expression): the same function as a question for `certify.prover`
+    provable         the same function as a question for softwright's prover: a network of heads, and its target
+    counted          the parameters as the theorem counts them; None: all numbers stored
+    reasons          why it was built this way, in words
     """
 
-    label: str
-    network: Any
+    network: TheoremNetwork
     bound: float
     sizes: dict[str, Any]
-    layers: int
-    heads: int
     tokens: int
-    parameters: int
     statement: str
     target: Callable[[Any], Any]
     sample: Callable[[np.random.Generator, int], Any]
@@ -56,10 +56,26 @@ class Construction:
     rounding: float | None = None
     assumptions: tuple[str, ...] = ()
     measure: Callable[[np.random.Generator, int], tuple[float, int]] | None = None
-    softwright_rows: Rows | Callable[[], Rows] | None = None
-    provable: tuple[Any, Any] | None = None
+    provable: tuple[AttentionNetwork, Expression] | None = None
+    counted: int | None = None
     reasons: tuple[str, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)  # what the label's own figure or test wants to see
+
+    @property
+    def label(self) -> str:
+        return self.network.label
+
+    @property
+    def layers(self) -> int:
+        return self.network.layers
+
+    @property
+    def heads(self) -> int:
+        """Heads of all layers together."""
+        return self.network.heads
+
+    @property
+    def parameters(self) -> int:
+        return self.network.parameter_count if self.counted is None else self.counted
 
     def errors(self, inputs: Any) -> np.ndarray:
         """|network - target| at every input, the largest over all entries of an output: (n,)."""
@@ -80,13 +96,19 @@ class Construction:
         """Whether what was observed agrees with the theorem; `slack` is for rounding that the theorem ignores."""
         return observed <= self.bound + slack
 
-    def comparison(self) -> Rows:
-        """softwright's own constructions beside the theorem's."""
-        rows = self.softwright_rows
-        return dict(rows() if callable(rows) else rows or {})
+    def own_proof(self, max_seconds: float) -> float | None:
+        """What softwright's prover can show of the same function, rounding included; None where it does not apply."""
+        if self.provable is None:
+            return None
+        from softwright.proof.prover import certify
+
+        network, target = self.provable
+        found = certify(network, target, tightness=0.05, max_seconds=max_seconds)
+        bound = found.certificate.bound if found.certificate is not None else found.proved_bound
+        return float(bound) if np.isfinite(bound) else None
 
 
-def up(value: Fraction | float) -> float:
+def float_above(value: Fraction | float) -> float:
     """The least float64 not below an exact number (a float is taken as it is)."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= Fraction(value) else math.nextafter(nearest, math.inf)

@@ -35,16 +35,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from softwright.attention import Head
 from softwright.attention.head import softmax_rows
-from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.precision import FLOAT64
-from softwright.theorems.tools.construction import up
+from softwright.theorems.tools.construction import float_above
+from softwright.theorems.tools.theorem import Option
 
 U = FLOAT64.unit
 MOST_SCORE_ERROR = 0.05  # e^{2h} <= 1.106
 EXP_ASSUMPTION = f"exp of the run-time library within {FLOAT64.exp_ulps} units in the last place"
+EPS0 = Option("eps0", float, 1e-6, "softmax mass allowed outside the two nearest points")
 LARGEST_SCORE = 1e290  # scores above it overflow float64 somewhere on the way
 
 
@@ -73,7 +73,7 @@ class Points:
     @property
     def q(self) -> float:
         """The largest relative weight of a point that is not one of the two nearest, rounded up."""
-        return up(Fraction(self.eps0) / (self.count - 2))
+        return float_above(Fraction(self.eps0) / (self.count - 2))
 
     @property
     def ramp(self) -> np.ndarray:
@@ -88,11 +88,12 @@ class Points:
     def bound(self) -> float:
         """max(|a|, |b|) eps0 + (b - a)/p, rounded up."""
         a, b, eps0 = Fraction(self.a), Fraction(self.b), Fraction(self.eps0)
-        return up(max(abs(a), abs(b)) * eps0 + (b - a) / self.count)
+        return float_above(max(abs(a), abs(b)) * eps0 + (b - a) / self.count)
 
     def distance(self) -> float:
         """D (1 + 3.1 q), rounded up: what one unit of Lipschitz constant costs."""
-        return up((Fraction(self.b) - Fraction(self.a)) / self.count * (1 + Fraction(31, 10) * Fraction(self.q)))
+        step = (Fraction(self.b) - Fraction(self.a)) / self.count
+        return float_above(step * (1 + Fraction(31, 10) * Fraction(self.q)))
 
 
 def check_range(faults: Faults, a: float, b: float) -> bool:
@@ -112,13 +113,6 @@ def check_scores(faults: Faults, largest: float, beta: float) -> bool:
         f"beta = {beta:.3g} makes scores up to {largest:.3g}, which overflow float64: the theorem takes beta as large "
         "as eps0 and the spacing of the points ask; raise eps0 or b - a, or take fewer points",
     )
-
-
-def line_head(points: Points, box: Box, values: np.ndarray | None = None) -> Head:
-    """The same head as a function of s alone, in the unit frame of a box (s,): a question for the prover."""
-    centre, half = float(0.5 * (box.lower[0] + box.upper[0])), float(box.halfwidth[0])
-    shown = points.levels if values is None else values
-    return Head((points.ramp * half)[:, None], points.bias + points.ramp * centre, shown[:, None])
 
 
 def evaluate_line(ramp: np.ndarray, bias: np.ndarray, values: np.ndarray, s: np.ndarray) -> np.ndarray:

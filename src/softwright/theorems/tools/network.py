@@ -1,14 +1,14 @@
-"""The networks of the theorems: a chain of stages, each a plain matrix formula on a token matrix Z (columns are
-tokens).
+"""Tokens are columns here, as in the papers: a network is a chain of plain matrix formulas on a token matrix Z.
 
-    SumOfLinear   Z = sum_i P_i X Q_i + R                                               (attention.SumOfLinear)
-    Attention     sum_h W_O^h W_V^h Z softmax((W_K^h Z)^T W_Q^h Z) T^h  [+ Z]            softmax down each column
-    CrossAttention    W_V Y softmax((W_K Y)^T W_Q Z)           Y another sequence
-    Linear        M Z + c
-    FeedForward   W_2 relu(W_1 Z + b_1) + b_2  [+ Z]
-    Softmax       softmax down each column
+    SumOfLinear       Z = sum_i P_i X Q_i + R                                          (attention.SumOfLinear)
+    Attention         sum_h W_O^h W_V^h Z softmax((W_K^h Z)^T W_Q^h Z) T^h  [+ Z]       softmax down each column
+    CrossAttention    W_V Y softmax((W_K Y)^T W_Q Z)                                    Y another sequence
+    Linear            M Z + c
+    FeedForward       W_2 relu(W_1 Z + b_1) + b_2  [+ Z]
+    Softmax           softmax down each column
 
-Nothing else: what a theorem may use is what stands here. `TheoremNetwork` stores its tensors and rebuilds from them.
+Nothing else: what a theorem may use is what stands here. All numbers are buffers: they were computed, not trained.
+`TheoremNetwork` stores its tensors and rebuilds from them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,29 @@ from softwright.attention import SumOfLinear
 _CHUNK_ELEMENTS = 4_000_000  # entries of the largest temporary, about 32 MB in float64
 
 
-def _tensor(array: Any) -> nn.Parameter:
-    """A stored copy in float64 (float32 stays float32)."""
+def _stored(array: Any) -> Tensor:
+    """A copy in float64 (float32 stays float32)."""
     array = np.array(array)
-    if array.dtype != np.float32:
-        array = array.astype(np.float64)
-    return nn.Parameter(torch.from_numpy(array), requires_grad=False)
+    return torch.from_numpy(array if array.dtype == np.float32 else array.astype(np.float64))
 
 
-class Attention(nn.Module):
+class _Stage(nn.Module):
+    """One formula. `flags` are what rebuilding it takes besides its tensors."""
+
+    stage_type: ClassVar[str]
+    heads: int = 0
+
+    def store(self, **arrays: Any) -> None:
+        """Keep arrays as buffers under their names; None stays None."""
+        for name, array in arrays.items():
+            self.register_buffer(name, None if array is None else _stored(array))
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        return {}
+
+
+class Attention(_Stage):
     """Multi-head softmax attention sum_h W_O^h W_V^h Z softmax((W_K^h Z)^T W_Q^h Z) T^h, heads first in every tensor.
 
     W_K, W_Q (H, k, rows); W_V (H, m, rows); W_O (H, o, m) or None for the identity; T (H, N, columns) or None for the
@@ -42,6 +56,11 @@ class Attention(nn.Module):
     """
 
     stage_type: ClassVar[str] = "attention"
+    W_K: Tensor
+    W_Q: Tensor
+    W_V: Tensor
+    W_O: Tensor | None
+    T: Tensor | None
 
     def __init__(
         self,
@@ -56,18 +75,13 @@ class Attention(nn.Module):
         hard: bool = False,
     ) -> None:
         super().__init__()
-        self.W_K, self.W_Q, self.W_V = _tensor(W_K), _tensor(W_Q), _tensor(W_V)
-        self.W_O = None if W_O is None else _tensor(W_O)
-        self.T = None if T is None else _tensor(T)
+        self.store(W_K=W_K, W_Q=W_Q, W_V=W_V, W_O=W_O, T=T)
+        self.heads = self.W_K.shape[0]
         self.residual, self.causal, self.hard = residual, causal, hard
 
     @property
     def flags(self) -> dict[str, bool]:
         return {"residual": self.residual, "causal": self.causal, "hard": self.hard}
-
-    @property
-    def heads(self) -> int:
-        return self.W_K.shape[0]
 
     def scores(self, Z: Tensor, head: int, columns: Tensor | None = None) -> Tensor:
         """(..., rows, N) -> (..., N keys, queries)"""
@@ -104,7 +118,7 @@ class Attention(nn.Module):
         return total + Z if self.residual else total
 
 
-class CrossAttention(nn.Module):
+class CrossAttention(_Stage):
     """W_V Y softmax((W_K Y)^T W_Q Z): queries from Z, keys and values from another sequence Y (rows, N).
 
     Y is stored, and may be replaced in a call: the same three matrices compute whatever function Y holds.
@@ -112,14 +126,14 @@ class CrossAttention(nn.Module):
 
     stage_type: ClassVar[str] = "cross_attention"
     heads = 1
+    W_K: Tensor
+    W_Q: Tensor
+    W_V: Tensor
+    Y: Tensor
 
     def __init__(self, W_K: Any, W_Q: Any, W_V: Any, Y: Any) -> None:
         super().__init__()
-        self.W_K, self.W_Q, self.W_V, self.Y = _tensor(W_K), _tensor(W_Q), _tensor(W_V), _tensor(Y)
-
-    @property
-    def flags(self) -> dict[str, bool]:
-        return {}
+        self.store(W_K=W_K, W_Q=W_Q, W_V=W_V, Y=Y)
 
     def forward(self, Z: Tensor, Y: Tensor | None = None) -> Tensor:
         """(..., rows of Z, queries) -> (..., o, queries)"""
@@ -128,36 +142,34 @@ class CrossAttention(nn.Module):
         return (self.W_V @ other) @ scores.softmax(dim=-2)
 
 
-class Linear(nn.Module):
+class Linear(_Stage):
     """M Z + c with M (o, rows) and c (o, 1), (o, N) or None."""
 
     stage_type: ClassVar[str] = "linear"
-    heads = 0
+    M: Tensor
+    c: Tensor | None
 
     def __init__(self, M: Any, c: Any = None) -> None:
         super().__init__()
-        self.M = _tensor(M)
-        self.c = None if c is None else _tensor(c)
-
-    @property
-    def flags(self) -> dict[str, bool]:
-        return {}
+        self.store(M=M, c=c)
 
     def forward(self, Z: Tensor) -> Tensor:
         out = self.M @ Z
         return out if self.c is None else out + self.c
 
 
-class FeedForward(nn.Module):
+class FeedForward(_Stage):
     """W_2 relu(W_1 Z + b_1) + b_2, token by token; `residual` adds Z."""
 
     stage_type: ClassVar[str] = "feed_forward"
-    heads = 0
+    W_1: Tensor
+    b_1: Tensor
+    W_2: Tensor
+    b_2: Tensor
 
     def __init__(self, W_1: Any, b_1: Any, W_2: Any, b_2: Any, *, residual: bool = False) -> None:
         super().__init__()
-        self.W_1, self.W_2 = _tensor(W_1), _tensor(W_2)
-        self.b_1, self.b_2 = _tensor(np.reshape(b_1, (-1, 1))), _tensor(np.reshape(b_2, (-1, 1)))
+        self.store(W_1=W_1, b_1=np.reshape(b_1, (-1, 1)), W_2=W_2, b_2=np.reshape(b_2, (-1, 1)))
         self.residual = residual
 
     @property
@@ -169,15 +181,10 @@ class FeedForward(nn.Module):
         return out + Z if self.residual else out
 
 
-class Softmax(nn.Module):
+class Softmax(_Stage):
     """Softmax down each column."""
 
     stage_type: ClassVar[str] = "softmax"
-    heads = 0
-
-    @property
-    def flags(self) -> dict[str, bool]:
-        return {}
 
     def forward(self, Z: Tensor) -> Tensor:
         return Z.softmax(dim=-2)
@@ -190,7 +197,7 @@ class Tokens(SumOfLinear):
     heads = 0
 
     def __init__(self, P: Any, Q: Any, R: Any) -> None:
-        super().__init__(_tensor(P).data, _tensor(Q).data, _tensor(R).data)
+        super().__init__(_stored(P), _stored(Q), _stored(R))
 
     @property
     def flags(self) -> dict[str, bool]:
@@ -235,18 +242,6 @@ class TheoremNetwork(nn.Module):
         for stage in self.stages:
             X = stage(X)
         return X
-
-    def _largest_temporary(self) -> int:
-        """Entries of the largest array that one input needs on its way."""
-        largest, columns = 1, self.inputs[1]
-        for stage in self.stages:
-            if isinstance(stage, Tokens):
-                largest = max(largest, stage.P.shape[0] * stage.P.shape[1] * max(stage.Q.shape[1:]))
-                columns = stage.Q.shape[2]
-            elif isinstance(stage, Attention):
-                largest = max(largest, columns * (columns if stage.T is None else stage.T.shape[2]))
-                columns = columns if stage.T is None else stage.T.shape[2]
-        return largest
 
     def describe(self) -> dict[str, Any]:
         stages = [{"type": stage.stage_type, **stage.flags} for stage in self.stages]  # type: ignore[union-attr]

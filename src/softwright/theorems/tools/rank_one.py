@@ -220,37 +220,6 @@ def rank_one(
     return None if faults.found else head
 
 
-def random_sequences(count: int, length: int, words: int, dim: int, seed: int) -> np.ndarray:
-    """Sequences (N, d, n) of distinct tokens out of a small vocabulary: different sets first, each in random order."""
-    rng = np.random.default_rng(seed)
-    if dim == 1:
-        tokens = 1.0 + np.arange(words)[:, None] / max(1, words)
-    else:
-        tokens = rng.normal(size=(words, dim))
-        tokens *= (rng.uniform(1.0, 1.5, words) / np.sqrt((tokens**2).sum(axis=1)))[:, None]
-    seen: set[tuple[int, ...]] = set()
-    chosen: list[np.ndarray] = []
-    for _ in range(200 * count):
-        if len(chosen) == count:
-            break
-        pick = rng.permutation(words)[:length]
-        key = tuple(sorted(pick.tolist()))
-        if key not in seen or len(seen) >= math.comb(words, length):
-            seen.add(key)
-            chosen.append(tokens[pick].T)
-    return np.array(chosen)
-
-
-def check_data_sizes(faults: Faults, count: int, length: int, words: int, dim: int) -> bool:
-    faults.check(count >= 1, f"sequences = {count}: give at least one sequence")
-    faults.check(length >= 2, f"length = {length}: the theorem needs n >= 2 tokens a sequence")
-    faults.check(dim >= 1, f"dim = {dim}: tokens live in R^d with d >= 1")
-    return faults.check(
-        words >= length,
-        f"vocabulary = {words} < length = {length}: the theorem needs the tokens of a sequence pairwise distinct",
-    )
-
-
 def exact_bits(head: RankOne) -> int:
     """Bits that resolve the separation of the ids."""
     with precision(64):

@@ -1,4 +1,4 @@
-"""`Theorem`: a label, what it says, what sizes it takes, and the function that builds it.
+"""`Theorem`: a label, what it says, what sizes it takes, how it is built, drawn and compared.
 
 A theorem's module holds one `Theorem` object per label:
 
@@ -7,6 +7,8 @@ A theorem's module holds one `Theorem` object per label:
         options=(Option("points", int, 60, "interpolation tokens p"), ...),
         construct=_construct,                # keyword arguments are the options' names; returns a Construction
         sweep=("points", (10, 20, 40, 80)),  # what tables and figures of the label vary
+        details=_draw,                       # the right half of its figure
+        rival=_rival,                        # softwright's own constructions beside it
     )
 
 `build` checks names and types of what is given, fills in the defaults and calls `construct`, which checks the theorem's
@@ -18,10 +20,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from softwright.errors import Faults
 from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.drawing import draw_errors
+from softwright.theorems.tools.rivals import Rivals
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Made = TypeVar("Made", bound=Construction)
 
 PAPER_A = "Universal Approximation with Softmax Attention (arXiv 2504.15956)"
 PAPER_B = "Attention Mechanism, Max-Affine Partition, and Universal Approximation (arXiv 2504.19901)"
@@ -66,7 +75,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Theorem:
+class Theorem(Generic[Made]):
     """One theorem: what it says and how to build its network."""
 
     label: str
@@ -75,10 +84,12 @@ class Theorem:
     paper: str
     conditions: tuple[str, ...]
     options: tuple[Option, ...]
-    construct: Callable[..., Construction]
+    construct: Callable[..., Made]
     sweep: tuple[str, tuple[Any, ...]] | None = None  # (option, its values) along which tables and figures are made
+    details: Callable[[Axes, Made], None] = draw_errors  # draws the right half of the figure
+    rival: Callable[[Made], Rivals] | None = None  # softwright's own constructions for the same task
 
-    def build(self, **sizes: Any) -> Construction:
+    def build(self, **sizes: Any) -> Made:
         """The network at the given sizes (defaults elsewhere), with the theorem's bound for them."""
         faults = Faults(f"theorem {self.label}")
         known = {option.name: option for option in self.options}
