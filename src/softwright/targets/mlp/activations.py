@@ -96,7 +96,8 @@ def _knots(slope: float, offset: float) -> tuple[float, float]:
 
 
 def _leaky_span(low: Array, high: Array, slope: float) -> tuple[Array, Array]:
-    sides = np.stack([np.where(x > 0, x, slope * x) for x in (low, high, np.clip(0.0, low, high))])
+    ends = (low, high, np.clip(0.0, low, high))  # which may be infinite: 0 times them is 0
+    sides = np.stack([np.where(x > 0, x, slope * x if slope else 0.0) for x in ends])
     return sides.min(axis=0), sides.max(axis=0)
 
 
