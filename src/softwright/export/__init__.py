@@ -7,11 +7,13 @@ and is loaded when it is asked for, so that a format's own packages are needed b
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from softwright.errors import FileFormatError, InvalidInput
-from softwright.result.built import Built
 from softwright.result.kinds import KINDS, loaded
+
+if TYPE_CHECKING:
+    from softwright.result.built import Built
 
 
 @runtime_checkable

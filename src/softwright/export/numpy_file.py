@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 from numpy.lib.format import write_array
 
 from softwright.fileformat import write_atomically
-from softwright.result.built import Built
 from softwright.result.constructed import tensors_of
 from softwright.result.kinds import KINDS
+
+if TYPE_CHECKING:
+    from softwright.result.built import Built
 
 
 class NumpyFile:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from softwright.result.built import Built
 from softwright.result.kinds import KINDS
+
+if TYPE_CHECKING:
+    from softwright.result.built import Built
 
 
 class SafetensorsFile:
