@@ -182,7 +182,20 @@ def test_formulas_that_are_undefined_in_the_box(text: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     "box",
-    [None, "x", 3, [(0, 1)], {}, {"x": (1, 1)}, {"x": (2, 1)}, {"x": (0, float("inf"))}, {"x": "ab"}, {"pi": (0, 1)}],
+    [
+        None,
+        "x",
+        3,
+        [(0, 1, 2)],
+        [(0, 1), (0, 1)],
+        (1, -1),
+        {},
+        {"x": (1, 1)},
+        {"x": (2, 1)},
+        {"x": (0, float("inf"))},
+        {"x": "ab"},
+        {"pi": (0, 1)},
+    ],
     ids=repr,
 )
 def test_boxes_that_are_none(box: Any) -> None:

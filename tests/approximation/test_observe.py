@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from softwright.approximation.fitting.families import uniform_axis
-from softwright.approximation.observe import check_points, crossing_points, observe
+from softwright.approximation.observe import check_points, crossing_points, sampled_error
 from softwright.approximation.problem import probe_points
 from softwright.attention import AttentionNetwork, Head
 from softwright.domain import Box
@@ -62,13 +62,13 @@ def test_a_narrow_gate_error_is_found() -> None:
         exact = np.where(x < place, -x, x)
         return exact - np.where(np.abs(x - place) < 1e-7, 1.0, 0.0)
 
-    assert observe(network, target).error >= 0.8
+    assert sampled_error(network, target).error >= 0.8
 
 
 def test_the_worst_point_is_reported() -> None:
     axis = uniform_axis(6, 1.2, 1)
     network = AttentionNetwork([Head.on_grid([axis], np.zeros((6, 1)))], Box(x=(0, 4)))
-    observed = observe(network, lambda x: np.exp(-30 * (x - 1.7) ** 2))
+    observed = sampled_error(network, lambda x: np.exp(-30 * (x - 1.7) ** 2))
     assert observed.error == pytest.approx(1.0, abs=1e-6)
     assert observed.point[0] == pytest.approx(1.7, abs=1e-3)
     assert observed.points > 20_000
@@ -80,7 +80,7 @@ def test_corners_are_looked_at() -> None:
     network = AttentionNetwork(
         [Head(np.zeros((1, dim)), np.zeros(1), np.zeros((1, 1)))], Box.from_bounds(-np.ones(4), np.ones(4))
     )
-    spike = observe(network, lambda x: np.exp(-1e4 * ((x - 1) ** 2).sum(axis=1, keepdims=True)))
+    spike = sampled_error(network, lambda x: np.exp(-1e4 * ((x - 1) ** 2).sum(axis=1, keepdims=True)))
     assert spike.error == 1.0
     assert spike.point == (1.0, 1.0, 1.0, 1.0)
 
@@ -90,7 +90,7 @@ def test_float32_networks_and_targets_see_the_same_points() -> None:
     box = Box(x=(1000, 1001))
     head = Head(np.zeros((1, 1)), np.zeros(1), np.full((1, 1), 0.5), np.full((1, 1, 1), 0.5))  # x - 1000
     network = AttentionNetwork([head], box, torch.float32)
-    assert observe(network, lambda x: x - 1000).error <= 1e-6
+    assert sampled_error(network, lambda x: x - 1000).error <= 1e-6
 
 
 def test_checks_are_repeatable() -> None:
@@ -98,7 +98,7 @@ def test_checks_are_repeatable() -> None:
     network = AttentionNetwork(
         [Head(rng.normal(size=(5, 2)), rng.normal(size=5), rng.normal(size=(5, 1)))], Box(x=(0, 1), y=(0, 1))
     )
-    first, second = (observe(network, lambda x: x[:, :1] * x[:, 1:]) for _ in range(2))
+    first, second = (sampled_error(network, lambda x: x[:, :1] * x[:, 1:]) for _ in range(2))
     assert first == second
 
 

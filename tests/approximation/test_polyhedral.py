@@ -45,7 +45,7 @@ def piecewise_linear(draw: st.DrawFn, names: tuple[str, ...], depth: int = 2) ->
 
 def check(text: str, box: Box, tolerance: float) -> None:
     problem, formula = formula_problem(text, box, tolerance)
-    fit = fit_polyhedral(problem, formula.expression.nodes, box)
+    fit = fit_polyhedral(problem, formula)
     assert fit is not None
     assert fit.strategy == "pieces"
     points = [np.random.default_rng(1).uniform(-1, 1, (2000, box.dim))]
@@ -90,7 +90,7 @@ def test_the_difference_of_maxima_is_the_formula(text: str) -> None:
 )
 def test_only_pieces_that_ever_win_take_a_token(text: str, tokens: int) -> None:
     problem, formula = formula_problem(text, unit_box("x", "y"), 1e-6)
-    fit = fit_polyhedral(problem, formula.expression.nodes, formula.box)
+    fit = fit_polyhedral(problem, formula)
     assert fit is not None
     assert fit.tokens == tokens
 
@@ -102,4 +102,4 @@ def test_several_outputs() -> None:
 @pytest.mark.parametrize("text", ["x*y", "sin(x)", "abs(x)*y", "x**2", "1/y", "max(x, y**2)"])
 def test_other_formulas_are_left_to_other_strategies(text: str) -> None:
     problem, formula = formula_problem(text, unit_box("x", "y"), 1e-6)
-    assert fit_polyhedral(problem, formula.expression.nodes, formula.box) is None
+    assert fit_polyhedral(problem, formula) is None

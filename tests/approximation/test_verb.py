@@ -13,6 +13,7 @@ import torch
 
 import softwright as sw
 from softwright.fileformat import read_model, write_model
+from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
 
 LINE = sw.Box(x=(-1, 1))
@@ -36,6 +37,23 @@ def test_calls_by_position_and_by_name() -> None:
 
 def test_a_dictionary_is_a_box_too() -> None:
     assert sw.approximate("x", {"x": (0, 1)}).network.box == sw.Box(x=(0, 1))
+
+
+def test_a_pair_is_a_box_of_the_variables_that_the_target_names() -> None:
+    assert sw.approximate("2*h", (0, 1)).network.box == sw.Box(h=(0, 1))
+    assert sw.approximate("b - a", [(0, 1), (2, 3)]).network.box == sw.Box(b=(0, 1), a=(2, 3))
+    assert sw.approximate("b - a", (0, 1)).network.box == sw.Box(b=(0, 1), a=(0, 1))
+    assert sw.approximate(sw.Function(np.sign, "h", outputs=1), (0.5, 1)).network.names == ("h",)
+    assert sw.approximate(lambda x: 2 * x, (0, 1)).network.names == ("x",)
+    with pytest.raises(sw.InvalidInput) as caught:
+        sw.approximate("sin(", (0, 1))
+    assert len(caught.value.faults) == 1
+
+
+def test_a_dtype_may_be_a_name_or_a_type() -> None:
+    named, typed = (sw.approximate("sin(3*x)", LINE, tol=1e-3, dtype=dtype) for dtype in ("float32", torch.float32))
+    assert named.network.dtype == typed.network.dtype == torch.float32
+    assert named.certificate.weights_sha256 == typed.certificate.weights_sha256
 
 
 def test_constants_and_affine_targets_take_one_token() -> None:
@@ -76,7 +94,7 @@ def test_far_and_narrow_boxes() -> None:
 def test_progress_is_reported() -> None:
     messages: list[str] = []
     sw.approximate("sin(3*x)", LINE, tol=1e-4, progress=messages.append)
-    assert messages
+    assert any(message.startswith("proving: ") for message in messages)  # the proof tells of its rounds too
 
 
 def test_a_missed_tolerance_attaches_the_best_network() -> None:
@@ -200,6 +218,17 @@ def test_without_a_proof_the_result_says_why() -> None:
     callable_target = sw.approximate(np.sin, LINE, tol=1e-4)
     assert callable_target.certificate is None
     assert "second_derivative" in callable_target.unproved
+
+
+def test_too_many_variables_are_a_reason_and_no_error() -> None:
+    box = sw.Box({f"x{i}": (-1, 1) for i in range(9)})
+    for target in ("x0 + 2*x8", lambda *x: x[0] - x[8]):
+        built = sw.approximate(target, box, tol=1e-6)
+        assert built.certificate is None and built.observed_error <= 1e-6
+    formula = sw.approximate("x0 + 2*x8", box, tol=1e-6)
+    assert formula.unproved == Outcome.TOO_MANY_VARIABLES.value
+    table = sw.approximate(sw.Table(box.sample(40), box.sample(40)[:, 0], names=box.names), tol=1e-6)
+    assert table.unproved == Outcome.TOO_MANY_VARIABLES.value
 
 
 def test_the_certificate_travels_with_the_weights(sine: sw.Built, tmp_path: Path) -> None:

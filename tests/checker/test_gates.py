@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.approximation.observe import observe
+from softwright.approximation.observe import sampled_error
 from softwright.attention import AttentionNetwork
 from softwright.checker.verify import verify
 from softwright.proof.closed.max_affine import prove_max_affine
@@ -47,7 +47,7 @@ def test_the_bound_is_real_and_not_far_above_the_truth(formula: str, tol: float)
     heads = exact_heads(built.network, "sdpa")
     proof = prove_max_affine(heads, expression.nodes, BOX, len(heads))
     assert proof is not None
-    seen = observe(built.network, expression, count=40_000).error
+    seen = sampled_error(built.network, expression, count=40_000).error
     assert seen <= proof.exact + proof.rounding <= 5 * seen
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.approximation.choose import STRATEGIES
+from softwright.approximation.catalogue import STRATEGIES
 from softwright.fileformat import read_model
 
 LINE = {"x": (-1.0, 2.0)}

@@ -24,7 +24,7 @@ from softwright.proof.models.cells import CellModels
 from softwright.proof.models.exact_heads import exact_heads, float_values
 from softwright.proof.search.cell_tree import CellTree
 from softwright.proof.search.residual import BoxBounds
-from softwright.proof.search.search import BoxTree, Budget, Goal, Run, search
+from softwright.proof.search.search import BoxTree, Goal, Limits, Run, search
 from softwright.result.certificate import Certificate
 from softwright.targets.table import Table
 
@@ -254,7 +254,7 @@ def test_boxes_of_deep_searches_stay_in_their_cell(cells: int) -> None:
     spike: Any = Spike(np.array([-(2.0**-300)]))
     box = (table.box.lower, table.box.upper)
     tree = CellTree(table.interpolant(), table.box)
-    assert not search(spike, box, Goal(1.0, 1.0), Run(Budget(10, 100_000)), tree=tree).finished
+    assert not search(spike, box, Goal(1.0, 1.0), Run(Limits(10, 100_000)), tree=tree).finished
 
 
 def test_scattered_points_and_integrals_are_refused() -> None:

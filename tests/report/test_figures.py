@@ -92,6 +92,6 @@ def test_large_grids_leave_the_dots_out() -> None:
     axis = Axis(np.linspace(-40, 40, 45), np.linspace(-1, 1, 45) ** 2)
     head = Head.on_grid([axis, axis], np.zeros((45 * 45, 1)))
     network = AttentionNetwork([head], PLANE)
-    plan = make_plan(Fit([head], 0.0, "grid"), network, 1e-3, "float64", 0.0)
+    plan = make_plan(Fit([head], 0.0, "grid"), network, [head], 1e-3, 0.0)
     figure = plot_built(Built(network, plan, {"kind": "function", "name": "f"}))
     assert "dots" not in titles(figure)

@@ -59,14 +59,22 @@ def check_points(heads: Sequence[Head], box: Box, count: int, seed: int) -> np.n
     return box.from_unit(np.concatenate(parts))
 
 
-def observe(
-    network: AttentionNetwork, target: Callable[[np.ndarray], np.ndarray], *, count: int = 20_000, seed: int = 977
+def sampled_error(
+    network: AttentionNetwork,
+    target: Callable[[np.ndarray], np.ndarray],
+    *,
+    heads: Sequence[Head] | None = None,
+    count: int = 20_000,
+    seed: int = 977,
 ) -> Observed:
-    """The largest error seen; points are rounded to the network's dtype first, so that both sides see the same
-    input."""
+    """The largest error seen; points are rounded to the network's dtype first, so that both sides see the same input.
+
+    `heads` are those of the network as data, if they are at hand.
+    """
     box = network.box
+    heads = network.heads() if heads is None else heads
     origin = box.to_unit(network.center.double().numpy())
-    heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in network.heads()]
+    heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in heads]
     count = int(max(2000, min(count, _MOST_PAIRS // network.tokens)))
     precision = np.float32 if network.dtype.itemsize == 4 else np.float64
 

@@ -75,7 +75,8 @@ class Problem:
 class Fit:
     """Heads whose sum approximates the problem's function; `error` is what the strategy's own check points showed.
 
-    With an `origin`, the heads read t - origin: next to a singularity at an end, coordinates measured from that end
+    `jumps` are those of the reasons that tell of a jump of the target, which no continuous network meets. With an
+    `origin`, the heads read t - origin: next to a singularity at an end, coordinates measured from that end
     keep scores exact where they are large.
     """
 
@@ -84,6 +85,7 @@ class Fit:
     strategy: str
     reasons: tuple[str, ...] = ()
     origin: tuple[float, ...] | None = None
+    jumps: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:

@@ -9,8 +9,10 @@ from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.targets.formula.expression import Expression
 from softwright.targets.function import Function
-from softwright.targets.table import Table
+from softwright.targets.table import Interpolant, Table
 from softwright.targets.target import Target
+
+_KINDS: dict[Any, type[Target]] = {cls.kind: cls for cls in (Expression, Function, Table, Interpolant)}
 
 
 def as_target(thing: Any, variables: Box | Sequence[str]) -> Target:
@@ -42,6 +44,5 @@ def as_target(thing: Any, variables: Box | Sequence[str]) -> Target:
 
 def rebuilt(description: Mapping[str, Any]) -> Target | None:
     """The target that `Target.describe` described; None where a description does not hold it (a callable)."""
-    if description.get("kind") == "expression":
-        return Expression(description["text"], description["variables"])
-    return None
+    kind = _KINDS.get(description.get("kind"))
+    return None if kind is None else kind.rebuilt(description)

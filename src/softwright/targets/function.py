@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -69,6 +69,8 @@ class Function(Target):
     promises |f(x) - f(y)| <= L |x - y| (Euclidean), a sequence promises |f(x) - f(y)| <= sum_i L_i |x_i - y_i|. For the
     second derivative a number bounds the spectral norm of the Hessian, a sequence bounds |d2f/dx_i2| for each variable.
     """
+
+    kind: ClassVar[str] = "function"
 
     def __init__(
         self,
@@ -123,9 +125,13 @@ class Function(Target):
             values[start : start + self.chunk] = self._checked(style, part)
         return values
 
+    @property
+    def is_known_between_points(self) -> bool:
+        return self.lipschitz is not None or self.second_derivative is not None
+
     def describe(self) -> dict[str, Any]:
         return {
-            "kind": "function",
+            "kind": self.kind,
             "name": self.name,
             "variables": list(self.names),
             "outputs": self._outputs,

@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
@@ -41,6 +41,8 @@ class Table(Target):
     `names` are the variables (default x, or x1, x2, ...). `points`, `values`, `axes` (None if scattered) and `box` (the
     smallest box round the points) are what was understood.
     """
+
+    kind: ClassVar[str] = "table"
 
     def __init__(self, points: Any, values: Any, names: Sequence[str] | None = None) -> None:
         faults = Faults("Table")
@@ -179,6 +181,15 @@ class Table(Target):
         axes = self.axes or ()
         return RegularGridInterpolator(axes, self.values.reshape(*map(len, axes), self.outputs), method="linear")
 
+    def faults_on(self, box: Box) -> list[str]:
+        outside = int((~box.contains(self.points)).sum())
+        fault = f"{outside} point(s) of the table lie outside the box; widen the box or leave it out"
+        return [fault] if outside else []
+
+    def probe(self, points: np.ndarray) -> np.ndarray:
+        """Its own values: nothing is asked of it elsewhere."""
+        return self.values
+
     def interpolant(self) -> Interpolant:
         """The table as a function on its whole box; for points on a grid only."""
         return Interpolant(self)
@@ -187,7 +198,7 @@ class Table(Target):
         """The shape of the table and a digest of its numbers, which are not repeated here."""
         digest = hashlib.sha256(self.points.tobytes() + self.values.tobytes()).hexdigest()
         return {
-            "kind": "table",
+            "kind": self.kind,
             "variables": list(self.names),
             "outputs": self.outputs,
             "points": len(self.points),
@@ -202,6 +213,8 @@ class Table(Target):
 
 class Interpolant(Target):
     """A grid table as a function: multilinear on every cell, continued outside by the nearest point of its box."""
+
+    kind: ClassVar[str] = "interpolant"
 
     def __init__(self, table: Table) -> None:
         if table.axes is None:
@@ -218,7 +231,7 @@ class Interpolant(Target):
 
     def describe(self) -> dict[str, Any]:
         """The table's description under a kind of its own."""
-        return {**self.table.describe(), "kind": "interpolant"}
+        return {**self.table.describe(), "kind": self.kind}
 
     def __repr__(self) -> str:
         return f"{self.table!r}.interpolant()"

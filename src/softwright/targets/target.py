@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from softwright.domain import Box
 
 
 class Target(ABC):
     """A function from named variables to `outputs` numbers.
 
     Subclasses are `Expression` (a formula: values, derivatives and enclosures), `Function` (a Python callable) and
-    `Table` (values at given points).
+    `Table` (values at given points). What differs between them for a builder is a method here; what differs for a
+    proof or a strategy is registered there (`proof/models/targets.py`, `approximation/by_target.py`).
     """
 
+    kind: ClassVar[str]  # names the class in what `describe` returns
     names: tuple[str, ...]
     outputs: int
 
@@ -25,6 +31,24 @@ class Target(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What is stored with a model so that a reader knows what was asked: JSON-ready, with a `kind` entry."""
+
+    @classmethod
+    def rebuilt(cls, description: Mapping[str, Any]) -> Target | None:
+        """The target of a stored description; None if a description does not hold it (a callable, a table)."""
+        return None
+
+    def faults_on(self, box: Box) -> list[str]:
+        """What makes the target impossible to build on this box, each with its remedy."""
+        return []
+
+    def probe(self, points: np.ndarray) -> np.ndarray:
+        """Values that show its range: those at the points, unless it has better ones of its own."""
+        return self(points)
+
+    @property
+    def is_known_between_points(self) -> bool:
+        """Whether a proof can rest on more than the values at single points."""
+        return True
 
     @property
     def dim(self) -> int:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points
 from softwright.attention.head import Axis, Head
 
 
 def cell_head(problem: Problem, cells: int) -> Head:
-    """The construction with `cells` cells an axis."""
+    """The construction with `cells` cells per axis."""
     d = problem.dim
     h = 2.0 / cells
     centres = -1 + h * (np.arange(cells) + 0.5)
@@ -27,17 +28,17 @@ def cell_head(problem: Problem, cells: int) -> Head:
     return Head.on_grid([axis] * d, values).centred()
 
 
-def fit_cells(problem: Problem) -> Fit:
-    """Double the cells an axis until the tolerance is met or the tokens run out (they usually do)."""
+def fit_cells(problem: Problem, formula: Formula | None = None) -> Fit:
+    """More cells per axis until the tolerance is met or the tokens run out (they usually do)."""
     points = probe_points(problem.dim, 20_000, seed=41)
     wanted = problem.function(points)
     cells, best = 2, None
     while True:
         problem.budget.check()
-        problem.budget.say(f"{cells} cells an axis")
+        problem.budget.say(f"{cells} cells per axis")
         head = cell_head(problem, cells)
         error = float(np.abs(head(points) - wanted).max())
-        reason = f"nearest cell, {cells} an axis (the papers' construction, error of first order in the cell size)"
+        reason = f"nearest cell, {cells} per axis (the papers' construction, error of first order in the cell size)"
         if best is None or error < best.error:
             best = Fit([head], error, "cells", (reason,))
         larger = int(np.ceil(1.4 * cells))

@@ -20,12 +20,15 @@ from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, s
 from softwright.approximation.fitting.edges import merged, zeros_of
 from softwright.approximation.fitting.families import chebyshev_points, rule, uniform_axis
 from softwright.approximation.fitting.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
+from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, OutOfBudget, Problem, Scalar, probe_points, scaling_of
+from softwright.approximation.strategies.line import fit_affine_line
 from softwright.approximation.strategies.pieces import gate_head
 from softwright.attention.head import Axis, Head
 
 _MOST_SAMPLES = 4_000_000
 _MOST_OPTIMISED = {1: 40, 2: 28, 3: 14}  # tokens an axis beyond which optimising keys takes longer than it is worth
+_MOST_VARIABLES = 5  # beyond which a product of axes has too many tokens to be tried unasked
 _CHECK_NODES = {1: 4001, 2: 257, 3: 61, 4: 23, 5: 13, 6: 9}
 
 
@@ -232,6 +235,16 @@ def grid_head(axes: tuple[AxisFit, ...], values: np.ndarray, scale: float, middl
             break
     flat = np.ascontiguousarray(values).reshape(-1, m) * scale + middle
     return Head.on_grid([axis.axis for axis in axes], flat, slopes).centred()
+
+
+def fit_affine(problem: Problem, formula: Formula | None = None) -> Fit | None:
+    """Affine values and optimised keys: along the one variable, or along the axes of a grid."""
+    return fit_affine_line(problem) if problem.dim == 1 else fit_grid(problem)
+
+
+def fit_few_variables(problem: Problem, formula: Formula | None = None) -> Fit | None:
+    """One grid head, if the variables are few."""
+    return fit_grid(problem) if problem.dim <= _MOST_VARIABLES else None
 
 
 def fit_grid(problem: Problem, *, optimise: bool = True, affine: bool = True, cap: float | None = None) -> Fit | None:

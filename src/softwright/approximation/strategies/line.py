@@ -108,7 +108,7 @@ def fit_line(problem: Problem) -> Fit:
         pieces = _affordable(fit_pieces(problem, breaks), problem)
         if pieces is not None and pieces.error <= problem.tolerance:
             return pieces
-        if pieces is not None and any("jumps" in reason for reason in pieces.reasons):
+        if pieces is not None and pieces.jumps:
             return pieces  # nothing continuous does better, and this one says why
     smooth = fit_affine_line(problem, most=160)
     if not breaks and (smooth.error > problem.tolerance or smooth.tokens > 40):

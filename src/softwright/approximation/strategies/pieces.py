@@ -282,15 +282,14 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
     if not breaks:
         reason = f"a singularity: {len(stretches)} stretches graded towards it"
     how = "hard gates between affine pieces" if same and heads else "gated kinks plus a gated spectral rest"
-    reasons = [reason, how]
-    for place, size in zip(breaks, jump, strict=True):
-        if size > 2 * tolerance:
-            reasons.append(
-                f"the target jumps by {size:.4g} at t = {place:.6g}: "
-                "a continuous network is off by at least half of it there"
-            )
+    off = "a continuous network is off by at least half of it there"
+    seen_jumps = tuple(
+        f"the target jumps by {size:.4g} at t = {place:.6g}: {off}"
+        for place, size in zip(breaks, jump, strict=True)
+        if size > 2 * tolerance
+    )
     error = line_error(f, heads, breaks or [-1.0, 1.0], origin)
-    return Fit(heads, error, "pieces", tuple(reasons), (origin,) if origin else None)
+    return Fit(heads, error, "pieces", (reason, how, *seen_jumps), (origin,) if origin else None, seen_jumps)
 
 
 def _singular_end(first: tuple[float, float], last: tuple[float, float]) -> float:

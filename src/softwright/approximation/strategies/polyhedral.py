@@ -15,7 +15,10 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import lambertw
 
+from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points
+from softwright.approximation.strategies.direction import fit_along
+from softwright.approximation.strategies.line import fit_pieces_line
 from softwright.attention.head import Head
 from softwright.domain import Box
 from softwright.targets.formula import Constant, Node, Number, Operation, Variable
@@ -141,10 +144,19 @@ def _max_affine_head(pieces: Pieces, beta: float, output: int, outputs: int, sig
     return Head(beta * pieces[:, :d], beta * pieces[:, d], values, slopes, "gates").centred()
 
 
-def fit_polyhedral(problem: Problem, nodes: tuple[Node, ...], box: Box) -> Fit | None:
-    """Gated affine pieces for a piecewise-linear formula; None if the formula is not of that kind."""
+def fit_gated(problem: Problem, formula: Formula | None = None) -> Fit | None:
+    """Pieces behind gates: of one variable, of a piecewise-linear formula, or along one direction."""
+    if problem.dim == 1:
+        return fit_pieces_line(problem)
+    return fit_polyhedral(problem, formula) or fit_along(problem, fit_pieces_line)
+
+
+def fit_polyhedral(problem: Problem, formula: Formula | None) -> Fit | None:
+    """Gated affine pieces for a piecewise-linear formula; None if the target is not of that kind."""
+    if formula is None:
+        return None
     try:
-        parts = [_walk(node, box) for node in nodes]
+        parts = [_walk(node, formula.box) for node in formula.expression.nodes]
     except _NotPiecewiseLinear:
         return None
     heads: list[Head] = []

@@ -13,7 +13,9 @@ import numpy as np
 
 from softwright.approximation.fitting.families import uniform_axis
 from softwright.approximation.fitting.least_squares import economic_qr, ridge_solve, solve_upper
+from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points, scaling_of
+from softwright.approximation.strategies.direction import fit_direction
 from softwright.attention.head import Axis, Head
 
 _HEAD_COUNTS = (2, 4, 8, 16, 24, 36, 54)
@@ -113,7 +115,12 @@ def _improve(
     return directions
 
 
-def fit_ridge_sum(problem: Problem, seed: int = 0) -> Fit | None:
+def fit_ridge(problem: Problem, formula: Formula | None = None) -> Fit | None:
+    """One direction if there is one, else a sum of ridge functions."""
+    return fit_direction(problem) or fit_ridge_sum(problem)
+
+
+def fit_ridge_sum(problem: Problem, formula: Formula | None = None, *, seed: int = 0) -> Fit | None:
     """Ridge heads for a target of several variables; the best found, or None if the budget ends before the first."""
     d, budget = problem.dim, problem.budget
     rng = np.random.default_rng(seed)

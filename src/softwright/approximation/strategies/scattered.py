@@ -12,6 +12,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from softwright.approximation.fitting.least_squares import ridge_solve
+from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points, scaling_of
 from softwright.attention.head import Head
 
@@ -107,7 +108,7 @@ def _spacing(centres: np.ndarray) -> float:
     return float(np.median(KDTree(centres).query(centres, k=2)[0][:, 1]))
 
 
-def fit_scattered(problem: Problem, samples: int = 4000) -> Fit:
+def fit_scattered(problem: Problem, formula: Formula | None = None, *, samples: int = 4000) -> Fit:
     """Scattered tokens for a function that can be asked anywhere."""
     points = probe_points(problem.dim, samples, seed=31)
     return fit_points(points, problem.function(points), problem, check=probe_points(problem.dim, samples, seed=32))

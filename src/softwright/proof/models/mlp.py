@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ def activation_rule(activation: Activation) -> Rule:
 
 class MlpTarget(Target):
     """A feed-forward network as a target; values in float64."""
+
+    kind: ClassVar[str] = "network"
 
     def __init__(self, network: DenseNetwork | GatedNetwork, names: Sequence[str]) -> None:
         faults = Faults("MLP target")

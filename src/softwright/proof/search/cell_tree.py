@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import singledispatch
 
 import numpy as np
 
@@ -17,8 +18,20 @@ from softwright.proof.arithmetic.directed import two_sum
 from softwright.proof.models.cells import cell_axes
 from softwright.proof.search.search import BoxTree, Open, cover
 from softwright.targets.table import Interpolant
+from softwright.targets.target import Target
 
 _SAME_WIDTH = 0.02  # cells whose widths differ by less may share their moments
+
+
+@singledispatch
+def tree_of(target: Target, domain: Box) -> BoxTree:
+    """Where the search starts: the domain, or the cells of a table."""
+    return BoxTree(domain.lower, domain.upper)
+
+
+@tree_of.register
+def _(target: Interpolant, domain: Box) -> BoxTree:
+    return CellTree(target, domain)
 
 
 class CellTree(BoxTree):

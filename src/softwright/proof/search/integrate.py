@@ -21,11 +21,11 @@ import numpy as np
 from softwright.proof.arithmetic.balls import ball_above, map_balls, precision
 from softwright.proof.arithmetic.directed import U, up
 from softwright.proof.search.residual import BoxBounds, Residual
-from softwright.proof.search.search import BoxTree, Open, Progress, Run, evaluate_boxes, start_levels
+from softwright.proof.search.search import BoxTree, Open, Run, SearchState, evaluate_boxes, start_levels
 
 
 @dataclass
-class IntegralOutcome:
+class IntegralResult:
     finished: bool
     tree: bytes
     leaves: int
@@ -68,7 +68,7 @@ def integrate(
     run: Run,
     *,
     tightness: float = 0.05,
-) -> IntegralOutcome:
+) -> IntegralResult:
     """Bound the L_p norm of the residual by `goal`, or without one to within `tightness` of its lower bound."""
     tree = BoxTree(*box)
     boxes = tree.grid(start_levels(residual))
@@ -86,11 +86,11 @@ def integrate(
             total = math.fsum(whole.upper) * (1.0 + 4 * U)
             lower = math.fsum(whole.lower) ** (1 / p) * (1.0 - 1e-12)
             norm = root_up(total, p)
-            if run.progress is not None:
-                run.progress(Progress(1.0, lower, norm, len(whole.upper), len(boxes), run.budget.elapsed))
+            if run.say is not None:
+                run.say(str(SearchState(1.0, lower, norm, len(whole.upper), len(boxes), run.limits.elapsed)))
             finished = norm <= (goal if goal is not None else (1.0 + tightness) * lower)
             hopeless = goal is not None and lower > 1.02 * goal
-            if finished or hopeless or run.budget.spent or evaluations > run.budget.boxes:
+            if finished or hopeless or run.limits.spent or evaluations > run.limits.boxes:
                 leaves = [whole]
                 break
             # Halve the boxes that together hold most of what the bound may be too large by.
@@ -109,9 +109,9 @@ def integrate(
         interrupted = True
     data, order = tree.preorder()
     if interrupted:
-        return IntegralOutcome(False, data, len(order), evaluations, np.inf, np.inf, 0.0, True)
+        return IntegralResult(False, data, len(order), evaluations, np.inf, np.inf, 0.0, True)
     rounding = float(leaves[0].rounding.max())
-    return IntegralOutcome(finished, data, len(order), evaluations, root_up(total, p), rounding, lower)
+    return IntegralResult(finished, data, len(order), evaluations, root_up(total, p), rounding, lower)
 
 
 @dataclass

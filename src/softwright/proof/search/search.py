@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
+from softwright.progress import Say
 from softwright.proof.arithmetic.directed import U, two_product, two_sum
 from softwright.proof.search.residual import BoxBounds, Residual, concatenate
 
@@ -31,8 +32,8 @@ _DEEPEST = 58
 
 
 @dataclass
-class Progress:
-    """What a progress callback is told after every round."""
+class SearchState:
+    """How far a search has come after a round; its text is what is reported."""
 
     proved_volume: float  # share of the domain that is proved
     lower: float
@@ -44,6 +45,10 @@ class Progress:
     @property
     def boxes_per_second(self) -> float:
         return self.boxes / max(self.seconds, 1e-9)
+
+    def __str__(self) -> str:
+        done = f"{self.proved_volume:.0%} of the box proved in {self.boxes} boxes ({self.boxes_per_second:.0f}/s)"
+        return f"proving: {done}, error between {self.lower:.2g} and {self.upper:.2g}"
 
 
 @dataclass
@@ -67,7 +72,9 @@ class Goal:
 
 
 @dataclass
-class Budget:
+class Limits:
+    """How long a search may take, in seconds and in boxes."""
+
     seconds: float
     boxes: int
     started: float = field(default_factory=time.perf_counter)
@@ -83,11 +90,11 @@ class Budget:
 
 @dataclass
 class Run:
-    """The conditions of a search: its budget, who computes, and who is told."""
+    """The conditions of a search: its limits, who computes, and who is told."""
 
-    budget: Budget
+    limits: Limits
     executor: Executor | None = None
-    progress: Callable[[Progress], None] | None = None
+    say: Say | None = None
 
 
 @dataclass
@@ -107,7 +114,7 @@ class Open:
 
 
 @dataclass
-class Outcome:
+class SearchResult:
     """What a search found: the tree, the worst leaf, and whether every leaf met the goal."""
 
     finished: bool
@@ -263,7 +270,7 @@ def search(
     lower: float = 0.0,
     witness: np.ndarray | None = None,
     tree: BoxTree | None = None,
-) -> Outcome:
+) -> SearchResult:
     """Prove |g - f| <= goal on the box (lower corner, upper corner), or find out why not.
 
     `lower` and `witness` are what is known already: an error that is certain, and where. `tree` is another start than
@@ -271,14 +278,14 @@ def search(
     """
     tree = BoxTree(*box) if tree is None else tree
     boxes = tree.grid(start_levels(residual))
-    budget = run.budget
+    limits = run.limits
     upper_of: dict[int, float] = {}
     exact = rounding = done_volume = 0.0
     leaves = evaluations = 0
     interrupted = refuted = False
     try:
         while len(boxes):
-            out_of_budget = budget.spent or evaluations + len(boxes) > budget.boxes
+            out_of_budget = limits.spent or evaluations + len(boxes) > limits.boxes
             found, lower, witness = _round(residual, tree, boxes, goal, run, lower=lower, witness=witness)
             refuted = goal.refuted_by(lower)
             if found is None:  # stopped in the middle of a round
@@ -297,10 +304,10 @@ def search(
             rest = np.flatnonzero(~good)
             boxes, found = boxes.take(rest), found.take(rest)
             boxes.known = np.stack([found.upper, found.rounding], axis=1)
-            if run.progress is not None:
+            if run.say is not None:
                 upper = max(exact, float(np.max(found.upper, initial=0.0)))
-                run.progress(Progress(done_volume, lower, upper, leaves, len(rest), budget.elapsed))
-            give_up = out_of_budget or refuted or budget.spent or evaluations + 2 * len(rest) > budget.boxes
+                run.say(str(SearchState(done_volume, lower, upper, leaves, len(rest), limits.elapsed)))
+            give_up = out_of_budget or refuted or limits.spent or evaluations + 2 * len(rest) > limits.boxes
             if give_up or boxes.level.max(initial=0) >= tree.deepest:
                 break
             if len(boxes):
@@ -315,7 +322,7 @@ def search(
     leaf_upper = np.array([upper_of.get(int(node), np.inf) for node in order])
     if not np.all(np.isfinite(leaf_upper)):
         exact = np.inf  # interrupted in the middle of a split: some leaf was never bounded
-    return Outcome(
+    return SearchResult(
         finished, refuted, data, len(order), evaluations, exact, rounding, lower, witness, leaf_upper, interrupted
     )
 
@@ -340,7 +347,7 @@ def _round(
         best = int(np.argmax(part.lower))
         if part.lower[best] > lower:
             lower, witness = float(part.lower[best]), centers[chosen[best]].copy()
-        stop = goal.refuted_by(lower) or run.budget.elapsed > 1.5 * run.budget.seconds + 1.0
+        stop = goal.refuted_by(lower) or run.limits.elapsed > 1.5 * run.limits.seconds + 1.0
         if stop and sum(map(len, order)) < len(boxes):
             return None, lower, witness
     return _in_order(parts, order), lower, witness

@@ -20,9 +20,11 @@ from softwright.proof.models.targets import FormulaModels
 from softwright.proof.search.additive import Group, Term, groups_of, part_box, part_residual, terms_of
 from softwright.proof.search.probe import worst_points
 from softwright.proof.search.residual import Residual
-from softwright.proof.search.search import Goal, Outcome, Run, lower_at, search
+from softwright.proof.search.search import Goal, Run, SearchResult, lower_at, search
 from softwright.result.certificate import Part, sum_rounded_up
+from softwright.result.outcome import Outcome
 from softwright.targets.formula.expression import Expression
+from softwright.targets.formula.nodes import Node
 
 _ATTEMPTS = 4
 
@@ -39,12 +41,12 @@ class Piece:
     low: np.ndarray  # and smallest
     lower: float
     rounding: float
-    outcome: Outcome | None = None
+    result: SearchResult | None = None
 
 
 @dataclass
-class SumOutcome:
-    """`parts` is empty if the proof failed; `reason` then says why."""
+class SumResult:
+    """`parts` is empty if the proof failed; `outcome` and `detail` then say why."""
 
     parts: tuple[Part, ...]
     exact: float
@@ -53,15 +55,15 @@ class SumOutcome:
     evaluations: int
     lower: float
     witness: np.ndarray | None
-    reason: str = ""
-    interrupted: bool = False
+    outcome: Outcome = Outcome.PROVED
+    detail: str = ""
 
 
-def split_problem(residual: Residual, target: object, names: tuple[str, ...]) -> tuple[list[Group], list[Term]] | None:
+def split_sum(
+    residual: Residual, nodes: tuple[Node, ...], names: tuple[str, ...]
+) -> tuple[list[Group], list[Term]] | None:
     """The groups of an additive problem; None if there is nothing to gain."""
-    if not isinstance(target, Expression):
-        return None
-    terms = terms_of(target.nodes)
+    terms = terms_of(nodes)
     groups = groups_of(residual.heads, terms, names)
     if len(groups) == 1 and len(groups[0].columns) == len(names):
         return None
@@ -135,7 +137,7 @@ def prove_sum(
     *,
     tightness: float | None = None,
     known: tuple[Part, ...] = (),
-) -> SumOutcome:
+) -> SumResult:
     """Prove the bound, or without one the smallest within `tightness`, group by group.
 
     `known` are parts that are proved already; `divided` holds the groups of the rest.
@@ -144,7 +146,7 @@ def prove_sum(
     rest = abs(np.array([[Fraction(float(c)) for c in piece.residual.constant] for piece in pieces]).sum(axis=0)).max()
     remainder = sum_rounded_up(float(rest)) * (1.0 + 2.0**-50)
     lower, witness = _whole_witness(residual, pieces, domain.dim, domain.lower.copy(), bound or 1e-6)
-    failed = SumOutcome((), np.inf, np.inf, 0, 0, lower, witness)
+    failed = SumResult((), np.inf, np.inf, 0, 0, lower, witness)
     remainder = sum_rounded_up(remainder, *(part.exact_part for part in known))
     taken = sum_rounded_up(remainder, *(part.rounding_part for part in known))
     evaluations = 0
@@ -154,42 +156,35 @@ def prove_sum(
         goals = _goals(pieces, needs, shares, None if bound is None else bound - taken, tightness)
         if goals is None:
             needed = sum(needs) + taken + 1.1 * sum(piece.rounding for piece in pieces)
-            failed.reason = f"the parts need {needed:.3g} together, rounding included; ask for more than that"
-            failed.evaluations = evaluations
-            return failed
+            detail = f"the parts need {needed:.3g} together, rounding included; ask for more than that"
+            return replace(failed, outcome=Outcome.ROUNDING, detail=detail, evaluations=evaluations)
         again = False
         for i, (piece, goal) in enumerate(zip(pieces, goals, strict=True)):
-            if piece.outcome is not None and bound is None:
+            if piece.result is not None and bound is None:
                 continue
             found = search(piece.residual, (piece.box.lower, piece.box.upper), goal, run, lower=piece.lower)
             evaluations += found.evaluations
-            piece.outcome, piece.lower = found, found.lower
-            if found.interrupted or run.budget.spent:
-                failed.reason, failed.interrupted = (
-                    "the budget is spent; raise max_seconds or max_boxes",
-                    found.interrupted,
-                )
-                failed.evaluations = evaluations
-                return failed
+            piece.result, piece.lower = found, found.lower
+            if found.interrupted:
+                return replace(failed, outcome=Outcome.INTERRUPTED, evaluations=evaluations)
+            if run.limits.spent:
+                return replace(failed, outcome=Outcome.BUDGET, evaluations=evaluations)
             if found.refuted:
                 needs[i], again = 1.02 * found.lower, True
             elif not found.finished:
-                failed.reason = "the budget is spent; raise max_seconds or max_boxes, or ask for a larger bound"
-                failed.evaluations = evaluations
-                return failed
+                return replace(failed, outcome=Outcome.BUDGET, evaluations=evaluations)
             elif bound is not None and found.rounding > shares[i]:
                 shares[i], again = 1.05 * found.rounding, True
         if not again:
             break
     else:
-        failed.reason = "the bound could not be divided among the parts; ask for a larger bound"
-        return failed
+        return replace(failed, outcome=Outcome.DIVISION, evaluations=evaluations)
     parts = _parts(pieces, goals, bound, domain)
     exact = sum_rounded_up(remainder, *(part.exact_part for part in parts))
     parts = (*parts, *known)
     rounding = sum_rounded_up(*(part.rounding_part for part in parts))
-    leaves = sum(piece.outcome.leaves for piece in pieces if piece.outcome is not None)
-    return SumOutcome(parts, exact, rounding, leaves, evaluations, lower, witness)
+    leaves = sum(piece.result.leaves for piece in pieces if piece.result is not None)
+    return SumResult(parts, exact, rounding, leaves, evaluations, lower, witness)
 
 
 def _goals(
@@ -219,7 +214,7 @@ def _parts(pieces: list[Piece], goals: list[Goal], bound: float | None, domain: 
     """What is stated of every part; a little more than was proved, so that a checker with other enclosures agrees."""
     parts = []
     for piece, goal in zip(pieces, goals, strict=True):
-        found = piece.outcome
+        found = piece.result
         if found is None:
             raise RuntimeError("every part has been searched")
         exact = goal.exact if bound is not None else 1.01 * max(found.exact, found.lower)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -72,6 +72,8 @@ class Expression(Target):
     `names` fixes the variables and their order (a `Box` may be given for its names); without it they are the variables
     of the formula in order of appearance. `nodes` are the syntax trees, one for each output.
     """
+
+    kind: ClassVar[str] = "expression"
 
     def __init__(self, text: str, names: Sequence[str] | Box | None = None) -> None:
         if isinstance(names, Box):
@@ -176,6 +178,13 @@ class Expression(Target):
     def _constant_intervals(self) -> dict[int, Interval]:
         return constant_intervals(self._tape)
 
+    @classmethod
+    def rebuilt(cls, description: Mapping[str, Any]) -> Expression:
+        return cls(description["text"], description["variables"])
+
+    def faults_on(self, box: Box) -> list[str]:
+        return self.find_undefined(box)
+
     def find_undefined(self, box: Box) -> list[str]:
         """Why the formula is undefined on the box: one report for each sub-expression at fault, with a place."""
         return [report.text for report in self.undefined(box)]
@@ -207,7 +216,7 @@ class Expression(Target):
         return list(found.values())
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "expression", "text": self.text, "variables": list(self.names)}
+        return {"kind": self.kind, "text": self.text, "variables": list(self.names)}
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r}, names={list(self.names)})"

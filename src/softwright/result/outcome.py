@@ -1,0 +1,32 @@
+"""How the search for a proof ended, as a value whose text is the sentence that users read.
+
+Whatever depends on how a proof ended compares members; no code looks into a sentence, so sentences can be reworded.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Outcome(Enum):
+    """Why there is a certificate, or why there is none."""
+
+    PROVED = "proved"
+    REFUTED = "the proof found a point beyond the tolerance"
+    ROUNDING = "rounding leaves too little room"
+    BUDGET = "the budget is spent; raise max_seconds or max_boxes, or ask for a larger bound"
+    DIVISION = "the bound could not be divided among the parts; ask for a larger bound"
+    INTERRUPTED = "interrupted"
+    NOT_ASKED = "not asked for"
+    NO_PROMISE = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
+    TOO_MANY_VARIABLES = "a proof covers at most 8 variables; prove parts of the target that have fewer of them"
+
+    @property
+    def decided(self) -> bool:
+        """Whether the question was answered, by a proof or by a counterexample."""
+        return self in (Outcome.PROVED, Outcome.REFUTED)
+
+    @property
+    def may_yield(self) -> bool:
+        """Whether a network with a smaller error may get the proof that this one did not."""
+        return self in (Outcome.REFUTED, Outcome.ROUNDING)
