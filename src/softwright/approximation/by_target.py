@@ -7,19 +7,13 @@ observed     the error of the network that will run, where the target can be ask
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import singledispatch
-
-import numpy as np
 
 from softwright.approximation.choose import choose
 from softwright.approximation.formula import Formula
-from softwright.approximation.observe import sampled_error
 from softwright.approximation.problem import Budget, Fit, Problem
 from softwright.approximation.strategies.table import fit_table
-from softwright.attention import AttentionNetwork, Head
 from softwright.domain import Box
-from softwright.result.observed import Observed
 from softwright.targets import Expression, Table, Target
 
 
@@ -46,16 +40,3 @@ def fit_target(target: Target, box: Box, problem: Problem, formula: Formula | No
 @fit_target.register
 def _(target: Table, box: Box, problem: Problem, formula: Formula | None, strategy: str) -> Fit:
     return fit_table(problem, target, box)
-
-
-@singledispatch
-def observed(target: Target, network: AttentionNetwork, heads: Sequence[Head]) -> Observed:
-    """The largest error seen at points that no builder saw; `heads` are those of the network, as data."""
-    return sampled_error(network, target, heads=heads)
-
-
-@observed.register
-def _(target: Table, network: AttentionNetwork, heads: Sequence[Head]) -> Observed:
-    errors = np.abs(network.evaluate(target.points) - target.values).max(axis=1)
-    worst = int(errors.argmax())
-    return Observed(float(errors[worst]), tuple(target.points[worst].tolist()), len(errors))

@@ -8,13 +8,17 @@ leading scores, and then climbs from the worst points found. The result is a sam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softwright.approximation.problem import probe_points
-from softwright.attention import AttentionNetwork, Head
 from softwright.domain import Box
 from softwright.result.observed import Observed
+
+if TYPE_CHECKING:
+    from softwright.attention import AttentionNetwork, Head
+    from softwright.targets import Target
 
 _MOST_PAIRS = 60_000_000  # queries times tokens spent on one check
 
@@ -59,6 +63,17 @@ def check_points(heads: Sequence[Head], box: Box, count: int, seed: int) -> np.n
     return box.from_unit(np.concatenate(parts))
 
 
+def observed(network: AttentionNetwork, target: Target, heads: Sequence[Head]) -> Observed:
+    """The largest error seen, at the points that a target is given at, or wherever a check looks."""
+    given = target.given_points()
+    if given is None:
+        return sampled_error(network, target, heads=heads)
+    points, values = given
+    errors = np.abs(network.evaluate(points) - values).max(axis=1)
+    worst = int(errors.argmax())
+    return Observed(float(errors[worst]), tuple(points[worst].tolist()), len(errors))
+
+
 def sampled_error(
     network: AttentionNetwork,
     target: Callable[[np.ndarray], np.ndarray],
@@ -89,8 +104,8 @@ def sampled_error(
     errors = error_at(points)
     total = len(points)
     rng = np.random.default_rng(seed)
-    worst = np.argsort(-errors)[:40]
-    best, best_errors = points[worst].copy(), errors[worst].copy()
+    first = np.argsort(-errors)[:40]
+    best, best_errors = points[first].copy(), errors[first].copy()
     step = 0.05 * box.halfwidth
     for _ in range(14):  # climb from the worst points with shrinking random steps
         trial = np.clip(best + step * rng.normal(size=best.shape), box.lower, box.upper)

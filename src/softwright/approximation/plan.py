@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softwright.approximation.problem import Fit
-from softwright.attention import AttentionNetwork, Head
 from softwright.result.plan import Plan
+
+if TYPE_CHECKING:
+    from softwright.attention import AttentionNetwork, Head
 
 
 def make_plan(fit: Fit, network: AttentionNetwork, heads: Sequence[Head], tolerance: float, started: float) -> Plan:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from softwright.approximation.by_target import fit_target, observed, problem_of
+from softwright.approximation.by_target import fit_target, problem_of
 from softwright.approximation.catalogue import STRATEGIES, listed
+from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, probe_points
 from softwright.attention import AttentionNetwork
@@ -26,8 +27,8 @@ from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput, ToleranceNotReached
 from softwright.precision import Dtype, Precision, precision_of
 from softwright.progress import Progress, reporting
-from softwright.proof.prover import certify as prove
-from softwright.proof.question import MOST_VARIABLES
+from softwright.proof import MOST_VARIABLES
+from softwright.proof import certify as prove
 from softwright.result.built import Built
 from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Table, Target, as_target
@@ -120,7 +121,7 @@ def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: P
     """The network of a fit in its dtype, looked at for the first time."""
     network = AttentionNetwork(fit.heads, box, precision.torch_dtype, fit.origin)
     heads = network.heads()
-    seen = observed(target, network, heads)
+    seen = observed(network, target, heads)
     plan = make_plan(fit, network, heads, tolerance, started)
     built = Built(network=network, plan=plan, target=target.describe(), observed=seen, source=target)
     return _Candidate(built, fit, seen.error)
@@ -205,7 +206,8 @@ def _absolute(target: Target, box: Box, tol: float, relative: bool) -> float:
     """The tolerance in the target's units; relative means times half its range (never larger than max|f|)."""
     if not relative:
         return float(tol)
-    values = target.probe(box.from_unit(probe_points(box.dim, 6000, seed=61)))
+    given = target.given_points()
+    values = target(box.from_unit(probe_points(box.dim, 6000, seed=61))) if given is None else given[1]
     half_range = 0.5 * float((values.max(axis=0) - values.min(axis=0)).max())
     if half_range == 0:
         half_range = max(float(np.abs(values).max()), 1.0)

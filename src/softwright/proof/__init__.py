@@ -1,6 +1,6 @@
-"""Proofs: the prover (`certify`), the statement it makes (`Certificate`) and the independent checker (`verify`).
+"""Proofs: `certify` bounds how far a network is from its target over a whole domain, rounding included.
 
-The names are loaded when first used: a checker must not import torch, and must share no code with the prover.
+The names are loaded when first used, because the arithmetic below them is used by rooms that prove in other ways.
 """
 
 from __future__ import annotations
@@ -9,24 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from softwright.checker.verdict import Verdict
-    from softwright.checker.verify import verify
     from softwright.proof.prover import certify
-    from softwright.proof.question import Certification
-    from softwright.result.certificate import Certificate
+    from softwright.proof.question import MOST_VARIABLES, Certification
 
-_HOME = {
-    "Certificate": "softwright.result.certificate",
-    "Certification": "softwright.proof.question",
-    "Verdict": "softwright.checker.verdict",
-    "certify": "softwright.proof.prover",
-    "verify": "softwright.checker.verify",
-}
+_HOME = {"MOST_VARIABLES": "question", "Certification": "question", "certify": "prover"}
 
-__all__ = ["Certificate", "Certification", "Verdict", "certify", "verify"]
+__all__ = ["MOST_VARIABLES", "Certification", "certify"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+        return getattr(import_module(f"softwright.proof.{_HOME[name]}"), name)
     raise AttributeError(f"module 'softwright.proof' has no attribute {name!r}")

@@ -20,12 +20,11 @@ import math
 import time
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flint import arb
 
-from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.progress import Progress, reporting
@@ -44,6 +43,9 @@ from softwright.result.between import Between
 from softwright.result.certificate import Part, sum_rounded_up
 from softwright.result.outcome import Outcome
 from softwright.targets import Interpolant, Table, evaluate
+
+if TYPE_CHECKING:
+    from softwright.attention import AttentionNetwork
 
 _BETWEEN_ORDERS = {1: 6, 2: 6, 3: 5}  # cells are small boxes already: low orders are enough, and quick
 _BETWEEN_SECONDS, _BETWEEN_BOXES, _BETWEEN_TIGHTNESS = 5.0, 200_000, 0.1

@@ -186,9 +186,8 @@ class Table(Target):
         fault = f"{outside} point(s) of the table lie outside the box; widen the box or leave it out"
         return [fault] if outside else []
 
-    def probe(self, points: np.ndarray) -> np.ndarray:
-        """Its own values: nothing is asked of it elsewhere."""
-        return self.values
+    def given_points(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.points, self.values
 
     def interpolant(self) -> Interpolant:
         """The table as a function on its whole box; for points on a grid only."""

@@ -41,9 +41,9 @@ class Target(ABC):
         """What makes the target impossible to build on this box, each with its remedy."""
         return []
 
-    def probe(self, points: np.ndarray) -> np.ndarray:
-        """Values that show its range: those at the points, unless it has better ones of its own."""
-        return self(points)
+    def given_points(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Points (n, d) and values (n, m) where these are all that the target is; None if it can be asked anywhere."""
+        return None
 
     @property
     def is_known_between_points(self) -> bool:

@@ -12,8 +12,7 @@ import itertools
 
 import numpy as np
 
-from softwright.attention.layer import SoftmaxHead
-from softwright.attention.network import ENGINES, AttentionNetwork
+from softwright.attention import ENGINES, AttentionNetwork, SoftmaxHead
 from softwright.errors import Faults
 from softwright.precision import name_of
 from softwright.proof.arithmetic.directed import two_sum

@@ -17,8 +17,7 @@ from softwright.domain import Box
 from softwright.proof.arithmetic.directed import two_sum
 from softwright.proof.models.cells import cell_axes
 from softwright.proof.search.search import BoxTree, Open, cover
-from softwright.targets.table import Interpolant
-from softwright.targets.target import Target
+from softwright.targets import Interpolant, Target
 
 _SAME_WIDTH = 0.02  # cells whose widths differ by less may share their moments
 

@@ -23,8 +23,7 @@ from softwright.proof.search.residual import Residual
 from softwright.proof.search.search import Goal, Run, SearchResult, lower_at, search
 from softwright.result.certificate import Part, sum_rounded_up
 from softwright.result.outcome import Outcome
-from softwright.targets.formula.expression import Expression
-from softwright.targets.formula.nodes import Node
+from softwright.targets import Expression, Node
 
 _ATTEMPTS = 4
 
