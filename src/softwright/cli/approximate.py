@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from softwright.approximation.catalogue import names_in_words
 from softwright.cli.assignments import read_bounds, split_assignments
 from softwright.cli.delivery import AsJson, Dtype, Explain, Output, Plot, delivery
 from softwright.cli.screen import Say
@@ -31,9 +32,7 @@ def approximate_command(
     tol: Annotated[float, typer.Option(help="Largest allowed deviation.")] = 1e-6,
     relative: Annotated[bool, typer.Option("--relative", help="Tolerance times half the range of the target.")] = False,
     dtype: Dtype = "float64",
-    strategy: Annotated[
-        str, typer.Option(help="auto, spectral, affine, pieces, ridge, sum, scattered or cells.")
-    ] = "auto",
+    strategy: Annotated[str, typer.Option(help=f"{names_in_words()}.")] = "auto",
     max_tokens: Annotated[int, typer.Option(help="Most tokens the network may have.")] = 100_000,
     max_seconds: Annotated[float, typer.Option(help="Most seconds the search may take.")] = 60.0,
     certify: Annotated[
