@@ -33,6 +33,12 @@ def test_a_row_is_complete(name: str) -> None:
     assert exporter_for(Path(f"a/network{row.suffix}")) is row
 
 
+@_ROWS
+def test_the_documentation_lists_the_format(name: str) -> None:
+    row, page = exporter_named(name), Path(__file__).parents[2] / "docs" / "files.md"
+    assert f"| `{row.name}` | `{row.suffix}` | {row.summary} |" in page.read_text(encoding="utf-8")
+
+
 def test_endings_are_different() -> None:
     endings = [exporter_named(name).suffix for name in EXPORTERS]
     assert len(set(endings)) == len(endings)

@@ -5,6 +5,9 @@ k_j.t + b_j with scale 1. Constant values make it cross-attention to fixed token
 that carry t, i.e. self-attention: the value of token j is read off a token that holds it (see `self_attention.py`
 for that token matrix spelt out); here only the row of the query that is kept is computed.
 
+The numbers of a head are parameters that ask for no gradient: nothing trains unless `requires_grad_` says so, and what
+was built can then be trained further like any module. What must not move, the frame of a network, is a buffer.
+
 Two facts of the CPU kernels decide the shapes: unequal widths of keys and values fall to a slow kernel, so both are
 padded with zeros to the same width; and the default scale is 1/sqrt(width), so `scale=1.0` is passed.
 """
