@@ -1,5 +1,7 @@
 """Run every example of the documentation and put its real output below it: python docs/refresh_outputs.py [PAGE ...]
 
+Lists that are made from the library's tables (`lists.py`) are written anew as well.
+
 A ```text block that follows a ```python block is the output of that block; the blocks of a page are one program. In a
 ```console block every line that begins with "$ softwright" is a command, and what follows is its output.
 """
@@ -13,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from lists import refresh_lists
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -68,7 +72,7 @@ def main() -> None:
     for page in pages:
         with tempfile.TemporaryDirectory() as folder:
             text = page.read_text(encoding="utf-8")
-            fresh = refresh_console(refresh_python(text, folder), folder)
+            fresh = refresh_console(refresh_python(refresh_lists(text), folder), folder)
         if fresh != text:
             page.write_text(fresh, encoding="utf-8")
         print(("changed " if fresh != text else "same    ") + page.name)

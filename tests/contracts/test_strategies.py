@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+from typer.main import get_group
 
 import softwright as sw
-from softwright.approximation.catalogue import STRATEGIES
+from softwright.approximation.catalogue import STRATEGIES, attempts, loaded
+from softwright.cli import app
 from softwright.fileformat import read_model
 
 LINE = {"x": (-1.0, 2.0)}
@@ -96,7 +99,46 @@ def built_case(request: pytest.FixtureRequest) -> tuple[Case, sw.Built]:
 BuiltCase = tuple[Case, sw.Built]
 
 
-def test_every_strategy_is_covered() -> None:
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+_ROWS = pytest.mark.parametrize("name", STRATEGIES)
+
+
+@_ROWS
+def test_a_row_has_all_it_needs(name: str) -> None:
+    row = STRATEGIES[name]
+    assert row.name == name
+    assert row.summary and "\n" not in row.summary and len(row.summary) <= 90, f"{name}: give a summary of one line"
+    for code in (row.code, *row.automatic.values()):
+        taken = list(inspect.signature(loaded(code)).parameters.values())
+        assert [p.name for p in taken[:2]] == ["problem", "formula"], f"{name}: {code} must take these two"
+        assert all(p.kind is p.KEYWORD_ONLY for p in taken[2:]), f"{name}: {code} takes more than problem and formula"
+    assert any(which.strategy == name for which in CASES), f"{name}: add a target to CASES that it must meet"
+    page = DOCS / "strategies" / f"{name}.md"
+    if name != "auto":
+        assert page.is_file(), f"{name}: write docs/strategies/{name}.md"
+        for part in (f"# {name}: ", "**When it is chosen.**", "**Its limits.**", "```python"):
+            assert part in page.read_text(encoding="utf-8"), f"{name}: its page lacks {part!r}"
+
+
+def _options_of(command: str) -> dict[str, Any]:
+    found = get_group(app).get_command(cast(Any, None), command)
+    return {str(option.name): option for option in found.params} if found is not None else {}
+
+
+@_ROWS
+def test_a_row_is_named_wherever_strategies_are_listed(name: str) -> None:
+    assert f"{name} " in str(sw.approximate.__doc__)
+    assert STRATEGIES[name].summary in str(sw.approximate.__doc__)
+    assert name in str(_options_of("approximate")["strategy"].help)
+
+
+def test_the_automatic_order_has_one_attempt_per_place_and_ends_with_one_that_always_gives_something() -> None:
+    places = [place for row in STRATEGIES.values() for place in row.automatic]
+    assert len(places) == len(set(places)) == len(attempts())
+    assert max(places) in STRATEGIES["scattered"].automatic
+
+
+def test_every_case_is_of_a_strategy() -> None:
     assert {which.strategy for which in CASES} == set(STRATEGIES)
 
 

@@ -47,36 +47,36 @@ STRATEGIES = {
         Strategy("auto", "structure first, then what needs fewest tokens", "choose:automatic"),
         Strategy(
             "spectral",
-            "smooth targets: tokens on a uniform grid at a finite temperature, constant values",
+            "uniform grids at a finite temperature with constant values, for smooth targets",
             "strategies.spectral:fit_spectral",
         ),
         Strategy(
             "affine",
-            "smooth targets: affine values, keys optimised by variable projection",
+            "affine values and optimised keys, for smooth targets",
             "strategies.grid:fit_affine",
         ),
         Strategy(
             "grid",
-            "smooth targets of several variables: a product of optimised axes",
+            "a product of optimised axes, for smooth targets of several variables",
             "strategies.grid:fit_affine",
             {50: "strategies.grid:fit_few_variables"},
         ),
         Strategy(
             "pieces",
-            "kinks and singularities: affine or spectral pieces behind gates",
+            "affine or spectral pieces behind gates, for kinks and singularities",
             "strategies.polyhedral:fit_gated",
             # First of all: gates in max-affine form have a proof in closed form.
             {10: "strategies.polyhedral:fit_polyhedral"},
         ),
         Strategy(
             "ridge",
-            "targets that vary along one direction, or along a few",
+            "functions of one direction, or sums of such functions",
             "strategies.ridge:fit_ridge",
             {20: "strategies.direction:fit_direction", 60: "strategies.ridge:fit_ridge_sum"},
         ),
         Strategy(
             "sum",
-            "sums: terms with kinks, and groups of variables that do not interact, get heads of their own",
+            "heads that add up, for terms with kinks and for variables that do not interact",
             "strategies.sums:fit_cliques",
             {30: "strategies.sums:fit_terms", 40: "strategies.sums:fit_cliques"},
         ),

@@ -66,7 +66,7 @@ class Problem:
 
     def value_cap(self, scale: float, most: float = 1e4) -> float:
         """How large values may grow, relative to the target's scale, before rounding in the dtype shows."""
-        # Proofs charge float32 kernels about a hundred roundings a weight, so values must be smaller than runs ask for.
+        # Proofs charge float32 kernels about a hundred roundings per weight: values must be smaller than runs ask for.
         share, least = (0.05, 10.0) if self.dtype == "float64" else (0.01, 4.0)
         return float(np.clip(share * self.tolerance / scale / precision_of(self.dtype).unit, least, most))
 

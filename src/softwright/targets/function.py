@@ -33,7 +33,7 @@ _SAME = 1e-4  # relative: batches may differ by rounding, also in float32, but n
 
 
 class _Style(NamedTuple):
-    """How the callable is called: `spread` passes one argument a variable, `container` is array, tensor or float."""
+    """How the callable is called: `spread` passes one argument per variable, `container` is array, tensor or float."""
 
     name: str
     spread: bool
@@ -165,7 +165,7 @@ class Function(Target):
         if not fitting:
             tried = "".join(f"\n      {reason}" for reason in dict.fromkeys(reasons))
             where = show_point(self.names, trial[0])
-            remedy = "take one array a variable, or one array (n, d), or one float a variable, and return real numbers"
+            remedy = "take one array or one float per variable, or one array (n, d), and return real numbers"
             raise InvalidInput(
                 subject, [f"no way of calling it works at {where} and {len(trial) - 1} more; {remedy}:{tried}"]
             )
@@ -222,7 +222,7 @@ class Function(Target):
         return fitting or styles
 
     def _evaluate(self, style: _Style, points: np.ndarray) -> np.ndarray:
-        """Values (n, m) from one call (or one call a point); raises `_UnfitError` with the reason."""
+        """Values (n, m) from one call (or one call per point); raises `_UnfitError` with the reason."""
         if style.container == "float":
             rows = [self._row(point) for point in points]
             if len({len(row) for row in rows}) != 1:
@@ -309,10 +309,10 @@ def _promise(
     try:
         array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        faults.add(f"{what} {given!r} is not a number; give a bound or one bound a variable")
+        faults.add(f"{what} {given!r} is not a number; give a bound or one bound per variable")
         return None
     fits = array.ndim == 0 or array.shape == (dim,)
-    faults.check(fits, f"{what} has shape {array.shape}; give one number or {dim}, one a variable")
+    faults.check(fits, f"{what} has shape {array.shape}; give one number or {dim}, one per variable")
     faults.check(
         bool(np.all(np.isfinite(array) & (array >= 0))),
         f"{what} {given!r} must be finite and not negative; give a true bound",

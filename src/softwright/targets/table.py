@@ -72,7 +72,7 @@ class Table(Target):
 
     @classmethod
     def grid(cls, axes: Sequence[Any], values: Any, names: Sequence[str] | None = None) -> Table:
-        """A table on the tensor grid of `axes`: `values` has one dimension an axis, and a last one for the outputs."""
+        """A table on the tensor grid of `axes`: `values` has one dimension per axis, and a last one for the outputs."""
         faults = Faults("Table.grid")
         coordinates = tuple(_axis(i, axis, faults) for i, axis in enumerate(axes))
         faults.check(bool(coordinates), "no axes; give one array of coordinates for each variable")

@@ -4,7 +4,7 @@ With A the softmax weights at n sample points, values solve  min |A v - F|^2 / n
 iterated Tikhonov removes most of the bias. With lambda = 0.3 tol / V, any good solution with |v| up to about V is
 found and |v| stays near V (frame bound |F - A v| <= min_w |F - A w| + lambda |w|).
 
-Over a tensor grid A is a Kronecker product and the solution is exact axis by axis (one small SVD an axis).
+Over a tensor grid A is a Kronecker product and the solution is exact axis by axis (one small SVD per axis).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two and more variables: tokens on a product grid, values by a Kronecker least-squares solve.
 
-Over a product of axes the softmax factorises into one softmax an axis, so the design matrix is a Kronecker product
+Over a product of axes the softmax factorises into one softmax per axis, so the design matrix is a Kronecker product
 and m^d tokens never form a dense matrix. Along axis i the tokens must resolve every slice t_i -> f(..., t_i, ...);
 slices come from one sample of f on a Chebyshev grid, unfolded along the axis. At most one axis carries affine values,
 which keeps the product structure.
@@ -27,7 +27,7 @@ from softwright.approximation.strategies.pieces import gate_head
 from softwright.attention.head import Axis, Head
 
 _MOST_SAMPLES = 4_000_000
-_MOST_OPTIMISED = {1: 40, 2: 28, 3: 14}  # tokens an axis beyond which optimising keys takes longer than it is worth
+_MOST_OPTIMISED = {1: 40, 2: 28, 3: 14}  # tokens per axis beyond which optimising keys takes longer than it is worth
 _MOST_VARIABLES = 5  # beyond which a product of axes has too many tokens to be tried unasked
 _CHECK_NODES = {1: 4001, 2: 257, 3: 61, 4: 23, 5: 13, 6: 9}
 

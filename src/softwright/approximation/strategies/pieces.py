@@ -3,7 +3,7 @@
 *Gates.* N affine pieces between knots x_1 < ... < x_{N-1} are one head: token i has the piece as its (affine) value,
 and the score of token i+1 exceeds that of token i by beta_i (t - x_i). For a continuous piecewise-linear target the
 error is at most C W0((N-1)/e) / beta with C the largest jump of the slope (0.2785 C / beta for two pieces): as small
-as one likes, with one token a piece.
+as one likes, with one token per piece.
 
 *Corners and curvature.* Two heads. The first carries the jumps of value and slope as gated affine pieces, so that the
 rest is once continuously differentiable; the second joins spectral fits of the rest, one for each stretch between

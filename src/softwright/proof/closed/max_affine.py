@@ -11,7 +11,7 @@ Proof: let i be where m is largest; beta (m_i - m_j) <= (s_i - s_j) + 2 eta <= (
 sum_j w_j (max s - s_j) <= W0((N-1)/e) (Lambert's W; sharp). Rounding changes the logarithm of a computed weight by at
 most Theta, which only adds to eta: the same inequality holds for the weights that the run network uses.
 
-*The sum.* So the network is sum_h sign_h max_j m_hj up to a one-sided error a head, and what is left to show is that
+*The sum.* So the network is sum_h sign_h max_j m_hj up to a one-sided error per head, and what is left to show is that
 this piecewise-linear function is the formula. Both are differences of maxima, max P - max Q of affine pieces, in
 exact rational arithmetic: |max L - max R| <= delta on the box if every l in L has a convex combination of R with l -
 sum lambda r <= delta there, and the other way round. Combinations come from a linear program in floats and are then
