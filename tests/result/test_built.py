@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,20 @@ def test_points_by_name_are_points() -> None:
         built(x=0.25)
     with pytest.raises(sw.InvalidInput, match="got nothing"):
         built()
+
+
+def test_a_memory_is_saved_in_shards_by_the_same_method(tmp_path: Path) -> None:
+    built = sw.memorize([[1], [2], [3]], [1.0, 2.0, 3.0])
+    built.save(tmp_path / "folder", rows=2)
+    assert len(list((tmp_path / "folder").glob("keys-*"))) == 2
+    again = sw.load(tmp_path / "folder")
+    assert again.certificate == built.certificate
+    assert np.array_equal(again([[3], [1]]), built([[3], [1]]))
+    with pytest.raises(sw.InvalidInput, match="leave rows out"):
+        sw.approximate("x", sw.Box(x=(0, 1)), tol=1e-3).save(tmp_path / "other", rows=2)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(sw.FileFormatError):
+        sw.load(tmp_path / "empty")
 
 
 def test_what_was_seen_survives_a_file() -> None:

@@ -18,6 +18,7 @@ from softwright.result.plan import Plan
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 _TARGET = "softwright.targets.coerce:rebuilt"
+_FOLDER = "softwright.memory.shards:load_shards"
 _EXPORT = "softwright.export:export"
 _PROOF_FIGURE = "softwright.report.proof_figure:proof_figure"
 
@@ -114,9 +115,16 @@ class Built(Generic[NetworkT]):
             "certificate": None if self.certificate is None else self.certificate.to_json(),
         }
 
-    def save(self, path: str | Path) -> None:
-        """Weights and everything said about them in one safetensors file."""
-        write_model(path, tensors_of(self.network), self.sections())
+    def save(self, path: str | Path, *, rows: int | None = None) -> None:
+        """Weights and everything said about them in one safetensors file. With `rows`, a memory becomes a folder of
+        files of at most so many items each."""
+        if rows is None:
+            write_model(path, tensors_of(self.network), self.sections())
+            return
+        shards = kind_of(self.kind).shards
+        if not shards:
+            raise InvalidInput("save", [f"a network of kind {self.kind!r} is one file; leave rows out"])
+        loaded(shards)(self, path, rows=rows)
 
     def export(self, path: str | Path, format: str | None = None) -> None:
         """A file for another program, in the format that its ending names (.npz, say) or the one given."""
@@ -124,7 +132,9 @@ class Built(Generic[NetworkT]):
 
 
 def load(path: str | Path) -> Built[Any]:
-    """Read a file written by `Built.save`."""
+    """Read what `Built.save` wrote: a file, or a folder of files."""
+    if Path(path).is_dir():
+        return loaded(_FOLDER)(path)
     content = read_model(path)
     try:
         return from_sections(content.sections, content.tensors, content.weights_sha256, path)

@@ -21,6 +21,7 @@ class Kind:
     figure: str
     command: str = ""  # the command that runs a stored network of this kind; empty: Python alone
     stored: bool = True  # whether a file can hold it; the class then has `describe` and `rebuilt`
+    shards: str = ""  # the function that writes it as a folder of files, where there is one
 
 
 KINDS: dict[str, Kind] = {
@@ -37,6 +38,7 @@ KINDS: dict[str, Kind] = {
             network="softwright.memory.network:MemoryNetwork",
             figure="softwright.memory.figure:plot_memory",
             command="recall",
+            shards="softwright.memory.shards:save_shards",
         ),
         Kind(
             "transpiled",
