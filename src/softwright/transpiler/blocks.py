@@ -15,62 +15,86 @@ rounding is normalised. So the certificate names the range and does not say that
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import torch
 from torch import nn
 
-from softwright.attention.network import DTYPES
 from softwright.errors import Faults, InvalidInput
-from softwright.targets.mlp import KNOWN, Activation, DenseLayer, DenseNetwork, GatedNetwork, activation_of, read_module
-from softwright.transpiler.network import TranspiledNetwork
+from softwright.precision import name_of, precision_of
+from softwright.targets.mlp import (
+    KNOWN,
+    Activation,
+    DenseLayer,
+    DenseNetwork,
+    Sides,
+    Source,
+    activation_of,
+    check_parts,
+    read_source,
+    run_module,
+)
+from softwright.transpiler.job import Job, Options, Part
+from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 NORMALISED = (
     "inputs with |x_i| <= 1.001 (sqrt(d) |gain_i| + |shift_i|) + 1e-6, where its LayerNorm puts them unless the rows "
     "it is given are lost in rounding"
 )
-Sides = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Block:
-    """One block to replace: where it is, what it computes, and the range of its inputs where that is known."""
-
-    path: str
-    network: DenseNetwork | GatedNetwork
-    box: Sides | None
-    is_layer: bool
 
 
 def has_layers(module: nn.Module) -> bool:
     return any(isinstance(part, LAYERS) for part in module.modules())
 
 
-def find_blocks(module: nn.Module, names: list[str] | None, faults: Faults) -> list[Block]:
+def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> Job:
     """The blocks named, or the feed-forward part of every transformer layer; faults are collected."""
+    parts = _find_parts(module, names, faults)
+    faults.check(bool(parts) or bool(faults.found), "the module has no feed-forward block; name some in blocks=[...]")
+    paths = [part.path for part in parts]
+
+    def assemble(networks: list[TranspiledNetwork], options: Options) -> TranspiledModule:
+        return TranspiledModule(replace_blocks(module, paths, networks, options.dtype), paths, options.layout)
+
+    return Job(
+        parts,
+        name_of(next((p.dtype for p in module.parameters() if p.is_floating_point()), "float64")),
+        statement="every replaced block is within the bound of the block it replaces, the latter in real arithmetic",
+        target={
+            "kind": "module",
+            "text": f"{type(module).__name__}, feed-forward blocks {', '.join(path or '(all)' for path in paths)}",
+            "blocks": [part.network.describe() for part in parts],
+        },
+        reasons=["attention, normalisation and embeddings are the module's own"],
+        assemble=assemble,
+        runner=lambda result, part: _runner(result.module, part.path),
+        ranges=NORMALISED,
+    )
+
+
+def _find_parts(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> list[Part]:
     _check_mode(module, faults)
     if names is None:
         names = [name for name, part in module.named_modules() if isinstance(part, LAYERS)]
     found = []
     for name in names:
         try:
-            part = module.get_submodule(name)
+            block = module.get_submodule(name)
         except AttributeError:
             known = [path for path, _ in module.named_modules() if path]
             faults.add(
                 f"there is no block {name!r}; the module has {', '.join(known[:12])}{', ...' * (len(known) > 12)}"
             )
             continue
-        inner = [(path, p) for path, p in part.named_modules() if isinstance(p, LAYERS)]
+        inner = [(path, layer) for path, layer in block.named_modules() if isinstance(layer, LAYERS)]
         try:
             if inner:
-                for path, layer in inner:
-                    found.append(_layer_block(".".join(filter(None, (name, path))), cast(Any, layer)))
+                found += [_layer_part(".".join(filter(None, (name, path))), layer) for path, layer in inner]
             else:
-                found.append(Block(name, read_module(part, name or type(part).__name__), None, False))
+                found.append(Part(name, read_source(block, name or type(block).__name__)))
         except InvalidInput as error:
             faults.found += [f"{error.subject}: {fault}" for fault in error.faults]
     return found
@@ -88,18 +112,22 @@ def _check_mode(module: nn.Module, faults: Faults) -> None:
         faults.add(f"dropout in training mode is random ({shown}); call module.eval() first")
 
 
-def _layer_block(path: str, layer: Any) -> Block:
+def _layer_part(path: str, layer: Any) -> Part:
     """The feed-forward part of a transformer layer."""
+    name = path or type(layer).__name__
+    faults = Faults(name)
+    replaced = {"linear1": layer.linear1, "linear2": layer.linear2, "activation": layer.activation}
+    check_parts(nn.ModuleDict({key: part for key, part in replaced.items() if isinstance(part, nn.Module)}), faults)
     activation = activation_of(layer.activation)
     if activation is None:
         shown = getattr(layer.activation, "__name__", str(layer.activation))
-        raise InvalidInput(path or "layer", [f"activation {shown} has no attention form; use {KNOWN}"])
-    first, second = _dense(layer.linear1, activation), _dense(layer.linear2, Activation("identity"))
-    dtype = str(layer.linear1.weight.dtype).removeprefix("torch.")
-    network = DenseNetwork([first, second], dtype, path or type(layer).__name__)
+        faults.add(f"activation {shown} has no attention form; use {KNOWN}")
+    faults.raise_if_any()
+    first, second = _dense(layer.linear1, cast(Activation, activation)), _dense(layer.linear2, Activation("identity"))
+    network = DenseNetwork([first, second], name_of(layer.linear1.weight.dtype), name)
     decoder = isinstance(layer, nn.TransformerDecoderLayer)
     norm = getattr(layer, ("norm3" if decoder else "norm2") if layer.norm_first else ("norm2" if decoder else "norm1"))
-    return Block(path, network, normalised_box(norm), True)
+    return Part(path, Source(network, partial(run_module, layer, method="_ff_block")), normalised_box(norm))
 
 
 def _dense(layer: nn.Linear, activation: Activation) -> DenseLayer:
@@ -119,36 +147,30 @@ def normalised_box(norm: nn.Module) -> Sides | None:
     return -reach, reach
 
 
-def replace_blocks(module: nn.Module, blocks: list[Block], networks: list[TranspiledNetwork], dtype: str) -> nn.Module:
+def replace_blocks(
+    module: nn.Module, paths: Sequence[str], networks: Sequence[TranspiledNetwork], dtype: str
+) -> nn.Module:
     """A copy of the module, in eval mode, with attention in place of the blocks."""
-    result = copy.deepcopy(module).eval().to(DTYPES[dtype])
-    for block, network in zip(blocks, networks, strict=True):
-        if not block.is_layer:
-            if not block.path:
-                result = network
-                continue
-            parent, _, name = block.path.rpartition(".")
+    result = copy.deepcopy(module).eval().to(precision_of(dtype).torch_dtype)
+    for path, network in zip(paths, networks, strict=True):
+        place = result.get_submodule(path)
+        if isinstance(place, LAYERS):
+            layer: Any = place
+            layer.linear1, layer.linear2 = network.steps
+            layer.activation = nn.Identity()
+            layer.activation_relu_or_gelu = 0
+        elif not path:
+            result = network
+        else:
+            parent, _, name = path.rpartition(".")
             setattr(result.get_submodule(parent), name, network)
-            continue
-        layer: Any = result.get_submodule(block.path)
-        layer.linear1, layer.linear2 = network.steps
-        layer.activation = nn.Identity()
-        layer.activation_relu_or_gelu = 0
     for part in result.modules():
         if isinstance(part, nn.TransformerEncoder):
             part.use_nested_tensor = part.enable_nested_tensor = False
     return result
 
 
-def block_runner(module: nn.Module, block: Block) -> nn.Module:
-    """The replaced block alone, for checks."""
-    if not block.is_layer:
-        return module.get_submodule(block.path) if block.path else module
-    layer: Any = module.get_submodule(block.path)
-    return nn.Sequential(layer.linear1, layer.linear2)
-
-
-def module_dtype(module: nn.Module) -> str:
-    """The dtype of a module's parameters."""
-    first = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64)
-    return str(first).removeprefix("torch.")
+def _runner(module: nn.Module, path: str) -> nn.Module:
+    """What took the place of a block, alone."""
+    place: Any = module.get_submodule(path)
+    return nn.Sequential(place.linear1, place.linear2) if isinstance(place, LAYERS) else place

@@ -103,6 +103,19 @@ def stored(layer: DenseLayer, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return layer.weight.astype(kind).astype(np.float64), layer.bias.astype(kind).astype(np.float64)
 
 
+def is_stored_exactly(network: DenseNetwork | GatedNetwork, dtype: str) -> bool:
+    """Whether the dtype stores all weights, and the slopes of unbounded pieces, as they are."""
+    for layer in network.layers:
+        if not all(map(np.array_equal, stored(layer, dtype), (layer.weight, layer.bias))):
+            return False
+        tokens = layer.activation.tokens(dtype)
+        if tokens is not None and not layer.activation.bounded:
+            table = TokenTable.of(*tokens)
+            if not np.array_equal(table.slopes, table.rounded(dtype).slopes):
+                return False
+    return True
+
+
 def _ranges(layer: DenseLayer, state: State) -> tuple[np.ndarray, np.ndarray]:
     """An interval for every s = W a + b, a in the state's exact range."""
     middle = 0.5 * (state.low + state.high)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
 from softwright.errors import InvalidInput
-from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, frozen
+from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable
 
 GATED_LAYOUTS = ("softmax", "sdpa", "multihead")
@@ -37,6 +37,10 @@ class GatedHeads(nn.Module):
 
     steps: Tensor
     shares: Tensor
+    gate_weight: Tensor
+    gate_bias: Tensor
+    value_weight: Tensor
+    value_bias: Tensor
 
     def __init__(
         self,
@@ -57,22 +61,28 @@ class GatedHeads(nn.Module):
         self.layout, self.second = layout, second
         self.heads, self.inputs = gate[0].shape
         if table is None:
-            self.gate_weight, self.gate_bias = frozen(gate[0], dtype), frozen(gate[1], dtype)
             self.gate = None
+            self._keep(dtype, gate_weight=gate[0], gate_bias=gate[1])
         else:
             self.gate = NeuronHeads(*gate, table, dtype, layout)
-        self.value_weight, self.value_bias = frozen(value[0], dtype), frozen(value[1], dtype)
-        self.register_buffer("steps", torch.tensor(steps, dtype=dtype))
-        self.register_buffer("shares", torch.tensor(shares, dtype=dtype))
+        self._keep(dtype, value_weight=value[0], value_bias=value[1], steps=steps, shares=shares)
         if layout == "multihead":
             self.product = _stock_product(
                 self.heads, self.steps.double().numpy(), self.shares.double().numpy(), second, dtype
             )
 
+    def _keep(self, dtype: torch.dtype, **arrays: np.ndarray) -> None:
+        for name, array in arrays.items():
+            self.register_buffer(name, torch.tensor(array, dtype=dtype))
+
     def extra_repr(self) -> str:
         return f"inputs={self.inputs}, units={self.heads}, heads a unit={len(self.steps)}, layout={self.layout!r}"
 
     def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):  # what runs is what was proved
+            return self._run(widened(x, self.steps))
+
+    def _run(self, x: Tensor) -> Tensor:
         lead = x.shape[:-1]
         rows = x.reshape(-1, self.inputs)
         step = max(1, _CHUNK // (self.heads * len(self.steps)))

@@ -15,7 +15,7 @@ from softwright.attention.network import DTYPES
 from softwright.attention.richardson import richardson
 from softwright.targets.mlp import DenseNetwork, GatedNetwork
 from softwright.transpiler.gated_heads import GatedHeads
-from softwright.transpiler.network import TranspiledNetwork, projection
+from softwright.transpiler.network import Projection, TranspiledNetwork
 from softwright.transpiler.neuron_heads import NeuronHeads
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import FINEST, direct_gate, table_for, token_counts
@@ -46,7 +46,7 @@ def network_of(network: DenseNetwork, tables: list[TokenTable | None], dtype: st
     names = []
     for layer, table in zip(network.layers, tables, strict=True):
         if table is None:
-            steps.append(projection(layer.weight, layer.bias, DTYPES[dtype]))
+            steps.append(Projection(layer.weight, layer.bias, DTYPES[dtype]))
         else:
             steps.append(NeuronHeads(layer.weight, layer.bias, table, DTYPES[dtype], layout))
         names.append(str(layer.activation))
@@ -83,5 +83,5 @@ def plan_gate(network: GatedNetwork, dtype: str, largest: float, fineness: int =
 def gated_of(network: GatedNetwork, plan: GatePlan, dtype: str, layout: str) -> TranspiledNetwork:
     gate, value = ((layer.weight, layer.bias) for layer in (network.gate, network.value))
     heads = GatedHeads(gate, value, plan.table, plan.second, plan.steps, plan.shares, DTYPES[dtype], layout)
-    down = projection(network.down.weight, network.down.bias, DTYPES[dtype])
+    down = Projection(network.down.weight, network.down.bias, DTYPES[dtype])
     return TranspiledNetwork([heads, down], [f"gate {network.gate.activation}", "identity"], layout)

@@ -8,25 +8,64 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from softwright.attention.network import DTYPES
+from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
 from softwright.transpiler.gated_heads import GatedHeads
-from softwright.transpiler.neuron_heads import NeuronHeads, frozen
+from softwright.transpiler.neuron_heads import NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable
 
 if TYPE_CHECKING:
     from softwright.attention.view import AttentionView
 
 
-def projection(weight: np.ndarray, bias: np.ndarray, dtype: torch.dtype) -> nn.Linear:
+class Projection(nn.Linear):
     """A linear map between heads: the output projection of one layer, or a layer without an activation."""
-    layer = nn.Linear(weight.shape[1], weight.shape[0], dtype=dtype)
-    layer.weight, layer.bias = frozen(weight, dtype), frozen(bias, dtype)
-    return layer
+
+    def __init__(self, weight: np.ndarray, bias: np.ndarray, dtype: torch.dtype) -> None:
+        nn.Module.__init__(self)  # not that of Linear, whose weights are parameters
+        self.out_features, self.in_features = weight.shape
+        self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
+        self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
+
+    def forward(self, input: Tensor) -> Tensor:
+        with torch.autocast(input.device.type, enabled=False):  # what runs is what was proved
+            return linear(widened(input, self.weight), self.weight, self.bias)
 
 
-class TranspiledNetwork(nn.Module):
+class _Transpiled(nn.Module):
+    """What the networks that `transpile` returns have in common."""
+
+    layout: str
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(tensor.dtype for tensor in self.state_dict().values() if tensor.is_floating_point())
+
+    @property
+    def heads(self) -> int:
+        return sum(heads_of(part) for part in self.modules())
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all heads together."""
+        return sum(tokens_of(part) for part in self.modules())
+
+    def evaluate(self, inputs: Any) -> Any:
+        """NumPy in, NumPy out; whole numbers (indices of tokens) stay whole."""
+        x = torch.as_tensor(np.array(inputs))
+        with torch.no_grad():
+            return self(x if self._takes_indices(x) else x.to(self.dtype)).double().cpu().numpy()
+
+    def _takes_indices(self, x: Tensor) -> bool:
+        return False
+
+    def _facts(self, first: tuple[str, str]) -> list[tuple[str, str]]:
+        return [first, ("heads", f"{self.heads} (one per neuron), {self.tokens} tokens in all")]
+
+
+class TranspiledNetwork(_Transpiled):
     """`steps`: `NeuronHeads`, `GatedHeads` and linear projections, one after another. (..., d) -> (..., m)."""
 
     kind: ClassVar[str] = "transpiled"
@@ -39,10 +78,6 @@ class TranspiledNetwork(nn.Module):
         self.train(False)
 
     @property
-    def dtype(self) -> torch.dtype:
-        return next(iter(self.state_dict().values())).dtype
-
-    @property
     def inputs(self) -> int:
         first = self.steps[0]
         return first.in_features if isinstance(first, nn.Linear) else int(getattr(first, "inputs", 0))
@@ -52,24 +87,10 @@ class TranspiledNetwork(nn.Module):
         last = self.steps[-1]
         return last.out_features if isinstance(last, nn.Linear) else int(getattr(last, "heads", 0))
 
-    @property
-    def heads(self) -> int:
-        return sum(heads_of(part) for part in self.modules())
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all heads together."""
-        return sum(tokens_of(part) for part in self.modules())
-
     def forward(self, x: Tensor) -> Tensor:
         for step in self.steps:
             x = step(x)
         return x
-
-    def evaluate(self, inputs: Any) -> np.ndarray:
-        x = torch.as_tensor(np.asarray(inputs, dtype=np.float64)).to(self.dtype)
-        with torch.no_grad():
-            return self(x).double().cpu().numpy()
 
     def attention(self, inputs: Any, /) -> AttentionView:
         """The weights of every neuron's tokens at inputs (..., d)."""
@@ -78,14 +99,11 @@ class TranspiledNetwork(nn.Module):
         return view_of(self, inputs)
 
     def facts(self) -> list[tuple[str, str]]:
-        return [
-            ("network", f"{self.inputs} numbers -> {self.outputs}, layout {self.layout}"),
-            ("heads", f"{self.heads} (one a neuron), {self.tokens} tokens in all"),
-        ]
+        return self._facts(("network", f"{self.inputs} numbers -> {self.outputs}, layout {self.layout}"))
 
     def describe(self) -> dict[str, Any]:
         return {
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": name_of(self.dtype),
             "layout": self.layout,
             "names": list(self.names),
             "steps": [_describe(step) for step in self.steps],
@@ -93,7 +111,7 @@ class TranspiledNetwork(nn.Module):
 
     @classmethod
     def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
-        dtype = DTYPES[model["dtype"]]
+        dtype = precision_of(model["dtype"]).torch_dtype
         steps = [
             _rebuilt(entry, f"steps.{i}.", tensors, dtype, model["layout"]) for i, entry in enumerate(model["steps"])
         ]
@@ -102,7 +120,7 @@ class TranspiledNetwork(nn.Module):
         return network
 
 
-class TranspiledModule(nn.Module):
+class TranspiledModule(_Transpiled):
     """A user's module in which feed-forward blocks were replaced. Runs like the module; its file is a state_dict."""
 
     kind: ClassVar[str] = "transpiled_module"
@@ -112,30 +130,16 @@ class TranspiledModule(nn.Module):
         self.module, self.blocks, self.layout = module, tuple(blocks), layout
         self.train(False)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return next(iter(self.state_dict().values())).dtype
-
-    @property
-    def heads(self) -> int:
-        return sum(heads_of(part) for part in self.modules())
-
-    @property
-    def tokens(self) -> int:
-        return sum(tokens_of(part) for part in self.modules())
-
     def forward(self, *inputs: Any, **named: Any) -> Any:
         return self.module(*inputs, **named)
 
-    def evaluate(self, inputs: Any) -> Any:
-        with torch.no_grad():
-            return self(torch.as_tensor(np.asarray(inputs)).to(self.dtype)).double().cpu().numpy()
+    def _takes_indices(self, x: Tensor) -> bool:
+        return not x.is_floating_point()
 
     def facts(self) -> list[tuple[str, str]]:
-        return [
-            ("blocks", f"{len(self.blocks)} feed-forward block(s) became attention, layout {self.layout}"),
-            ("heads", f"{self.heads} (one a neuron), {self.tokens} tokens in all"),
-        ]
+        return self._facts(
+            ("blocks", f"{len(self.blocks)} feed-forward block(s) became attention, layout {self.layout}")
+        )
 
 
 def heads_of(part: nn.Module) -> int:
@@ -168,7 +172,7 @@ def _rebuilt(
 ) -> nn.Module:
     """A step of the right shape; of the tensors only token tables, which decide the shapes, are used here."""
     if entry["step"] == "linear":
-        return projection(np.zeros((entry["outputs"], entry["inputs"])), np.zeros(entry["outputs"]), dtype)
+        return Projection(np.zeros((entry["outputs"], entry["inputs"])), np.zeros(entry["outputs"]), dtype)
     zeros = np.zeros((entry["heads"], entry["inputs"])), np.zeros(entry["heads"])
     if entry["step"] == "heads":
         return NeuronHeads(*zeros, TokenTable(*tensors[prefix + "tokens"].astype(np.float64)), dtype, layout)

@@ -25,25 +25,23 @@ from softwright.errors import InvalidInput
 from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
-_CHUNK = {
-    "softmax": 1 << 19,
-    "sdpa": 1 << 21,
-    "multihead": 1 << 21,
-    "sequence": 1 << 22,
-}  # entries of the largest temporary
+_CHUNK = {"softmax": 1 << 19, "sdpa": 1 << 21, "multihead": 1 << 21, "sequence": 1 << 22}  # of the largest temporary
 _WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256
 _OMEGA = {torch.float64: 1e150, torch.float32: 1e30}
 
 
-def frozen(array: np.ndarray, dtype: torch.dtype) -> nn.Parameter:
-    return nn.Parameter(torch.tensor(array, dtype=dtype), requires_grad=False)
+def widened(x: Tensor, weight: Tensor) -> Tensor:
+    """The numbers of a half-precision input, exactly, in the dtype of the weights: what autocast may hand over."""
+    return x.to(weight.dtype) if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 class NeuronHeads(nn.Module):
     """(..., d) -> (..., H): H neurons, one head each."""
 
     tokens: Tensor
+    weight: Tensor
+    bias: Tensor
 
     def __init__(
         self,
@@ -62,8 +60,8 @@ class NeuronHeads(nn.Module):
         if layout == "multihead":
             self.attention = _stock_attention(weight, bias, self.table, dtype)
         else:
-            self.weight = frozen(weight, dtype)
-            self.bias = frozen(bias, dtype)
+            self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
+            self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
 
     @property
     def table(self) -> TokenTable:
@@ -74,6 +72,10 @@ class NeuronHeads(nn.Module):
         return f"inputs={self.inputs}, heads={self.heads}, tokens={self.tokens.shape[1]}, layout={self.layout!r}"
 
     def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):  # what runs is what was proved
+            return self._run(widened(x, self.tokens))
+
+    def _run(self, x: Tensor) -> Tensor:
         lead = x.shape[:-1]
         if self.layout == "sequence":
             return self._sequences(x)
@@ -196,9 +198,7 @@ def _stock_attention(
         offset = torch.cat([torch.full((H,), beta, dtype=dtype), c, c])
         out = torch.eye(H, dtype=dtype)
     else:
-        width = (
-            2 if table.biases.any() else 1
-        )  # a head of width 1 has no room for biases, and scores that are not scaled
+        width = 2 if table.biases.any() else 1  # a head of width 1 has no room for biases; its scores are not scaled
         size = max(H, math.ceil(d / width))  # the query holds x, so width * size >= d
         wide = width * size
         module = nn.MultiheadAttention(wide, size, kdim=d + 4, vdim=d + 4, batch_first=True, dtype=dtype)

@@ -2,8 +2,9 @@
 
 from softwright.targets.mlp.activation import Activation
 from softwright.targets.mlp.activations import ACTIVATIONS, BETA, ELU_POWERS, ELU_SHIFT
-from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork, is_sklearn, read_sklearn
-from softwright.targets.mlp.files import read_file
+from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
+from softwright.targets.mlp.source import Sample, Sides, Source, look_at, read_source, run_module
+from softwright.targets.mlp.torch_checks import check_parts
 from softwright.targets.mlp.torch_reader import KNOWN, activation_of, read_module
 
 __all__ = [
@@ -16,9 +17,13 @@ __all__ = [
     "DenseLayer",
     "DenseNetwork",
     "GatedNetwork",
+    "Sample",
+    "Sides",
+    "Source",
     "activation_of",
-    "is_sklearn",
-    "read_file",
+    "check_parts",
+    "look_at",
     "read_module",
-    "read_sklearn",
+    "read_source",
+    "run_module",
 ]

@@ -4,14 +4,16 @@
     W_d (phi(W_g x + b_g) * (W_u x + b_u)) + b_d                                              `GatedNetwork`
 
 Weights are float64 copies, exactly the numbers that the source holds; `dtype` remembers what they were. The function
-meant is the one of real arithmetic. Readers: `network_torch.py` (modules), `network_files.py` (ONNX, our own files),
-and scikit-learn here, whose classifiers are read up to their logits.
+meant is the one of real arithmetic. Readers: `torch_reader.py` (modules), `onnx_reader.py`, `files.py` (our own files),
+and scikit-learn here, whose classifiers are read up to their logits. `source.py` runs what was read beside its reading.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from softwright.errors import Faults, InvalidInput
 from softwright.fileformat import write_model
 from softwright.targets.mlp.activation import Activation
 
+# Points (n, d) and a dtype -> what the user's own thing gives there, (n, m), run in that dtype; None if it cannot be.
+Runner = Callable[[np.ndarray, str], np.ndarray | None]
 FILE_KIND = "mlp"
 _SKLEARN = {"identity": "identity", "logistic": "sigmoid", "tanh": "tanh", "relu": "relu"}
 
@@ -136,6 +140,10 @@ class GatedNetwork:
         self.gate, self.value, self.down, self.dtype, self.name = gate, value, down, dtype, name
 
     @property
+    def layers(self) -> tuple[DenseLayer, DenseLayer, DenseLayer]:
+        return self.gate, self.value, self.down
+
+    @property
     def inputs(self) -> int:
         return self.gate.inputs
 
@@ -152,13 +160,12 @@ class GatedNetwork:
         return self.down(self.gate(x) * self.value(x))
 
     def describe(self) -> dict[str, Any]:
-        layers = (self.gate, self.value, self.down)
         return {
             "kind": "network",
             "text": f"{self.name} {'-'.join(map(str, self.sizes))}, gate {self.gate.activation}",
             "sizes": list(self.sizes),
             "activations": [self.gate.activation.describe()],
-            "sha256": digest(layers),
+            "sha256": digest(self.layers),
         }
 
 
@@ -202,15 +209,32 @@ def read_sklearn(model: Any) -> DenseNetwork:
         raise InvalidInput("transpile", [f"scikit-learn's {kind} is no MLP; give MLPRegressor or MLPClassifier"])
     if not hasattr(model, "coefs_"):
         raise InvalidInput("transpile", [f"the {kind} is not fitted; call fit first"])
+    last = getattr(model, "out_activation_", "identity")
+    if kind == "MLPRegressor" and last != "identity":
+        raise InvalidInput("transpile", [f"the regressor's output goes through {last}; fit it with the squared error"])
+    if model.activation not in _SKLEARN:
+        raise InvalidInput("transpile", [f"activation {model.activation!r} is not one of {', '.join(_SKLEARN)}"])
     hidden = _SKLEARN[model.activation]
     layers = []
     for i, (weight, bias) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
-        last = i == len(model.coefs_) - 1
+        final = i == len(model.coefs_) - 1
         layers.append(
             DenseLayer(
                 np.array(weight.T, dtype=np.float64),
                 np.array(bias, dtype=np.float64),
-                Activation("identity" if last else hidden),
+                Activation("identity" if final else hidden),
             )
         )
     return DenseNetwork(layers, str(model.coefs_[0].dtype), kind)
+
+
+def run_sklearn(model: Any, points: np.ndarray, dtype: str) -> np.ndarray:
+    """The model's own predictions (n, m): of a classifier the numbers before softmax or the logistic function."""
+    points = points.astype(dtype)
+    bare = copy.copy(model)
+    bare.out_activation_ = "identity"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # points have no column names
+        found = bare.predict_proba(points) if hasattr(bare, "predict_proba") else bare.predict(points)
+    found = np.asarray(found, dtype=np.float64).reshape(len(points), -1)
+    return found[:, 1:] if hasattr(bare, "predict_proba") and bare.n_outputs_ == 1 else found  # of (1 - z, z) the z

@@ -20,12 +20,12 @@ from torch.nn import functional
 from softwright.errors import Faults, InvalidInput
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
+from softwright.targets.mlp.torch_checks import DROPOUTS, check_in_place, check_parts, name_of
 
 _SPELLINGS = spellings("torch")
 _CLASSES = [entry for entry in _SPELLINGS if isinstance(entry[1].call, type)]
 _NAMES = [spelling.call.__name__ for row, spelling in _CLASSES if row.name != "identity"]
 KNOWN = f"Linear, {', '.join(dict.fromkeys(_NAMES))}, GLU, Identity and Dropout (in eval mode)"
-_DROPOUTS = (nn.Dropout, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 
 def activation_of(layer: nn.Module | Callable[..., Any]) -> Activation | None:
@@ -77,7 +77,7 @@ class _Tracer(fx.Tracer):
 def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | GatedNetwork:
     """The network that a module computes, layer by layer; raises `InvalidInput` with every fault found."""
     faults = Faults(name or type(module).__name__)
-    _check_modes(module, faults)
+    check_parts(module, faults)
     try:
         if isinstance(module, nn.Linear):
             module = nn.Sequential(module)
@@ -86,7 +86,9 @@ def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | Ga
         faults.add(f"its forward cannot be followed ({error}); write it as torch.nn.Sequential")
         faults.raise_if_any()
         raise
-    result = _Reader(module, faults).read(graph)
+    reader = _Reader(module, faults)
+    check_in_place(graph, reader.modules, faults)
+    result = reader.read(graph)
     faults.raise_if_any()
     dtype = str(next((p.dtype for p in module.parameters()), torch.float64)).removeprefix("torch.")
     label = name or type(module).__name__
@@ -95,17 +97,6 @@ def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | Ga
     if isinstance(result, _Branch):
         return DenseNetwork(result.layers, dtype, label)
     raise InvalidInput(label, ["it does not end in a Linear layer after its gate; add one"])
-
-
-def _check_modes(module: nn.Module, faults: Faults) -> None:
-    """Training mode, and the normalisation layers that no feed-forward block of heads has."""
-    for path, part in module.named_modules():
-        where = f"{path} ({type(part).__name__})" if path else type(part).__name__
-        if isinstance(part, _DROPOUTS) and part.training and part.p > 0:
-            faults.add(f"{where} is in training mode and random; call module.eval() first")
-        elif isinstance(part, nn.modules.batchnorm._BatchNorm):
-            mode = "is in training mode; call module.eval() and " if part.training else "is no Linear layer; "
-            faults.add(f"{where} {mode}fold it with torch.nn.utils.fusion.fuse_linear_bn_eval")
 
 
 class _Reader:
@@ -142,7 +133,7 @@ class _Reader:
         if node.op == "call_module":
             return self._module(str(node.target), operands[0])
         if not operands:
-            self.faults.add(f"it uses {_name(node.target)}, which no Linear layer holds; use {KNOWN}")
+            self.faults.add(f"it uses {name_of(node.target)}, which no Linear layer holds; use {KNOWN}")
             return None
         function, rest = node.target, tuple(operands[1:])
         if function in (operator.mul, torch.mul, "mul") and len(operands) == 2:
@@ -160,14 +151,14 @@ class _Reader:
         found = _functional(function, rest, dict(node.kwargs)) if isinstance(operands[0], (_Branch, _Product)) else None
         if found is not None:
             return self._activate(operands[0], found)
-        self.faults.add(f"the operation {_name(function)} has no attention form; use {KNOWN}")
+        self.faults.add(f"the operation {name_of(function)} has no attention form; use {KNOWN}")
         return None
 
     def _module(self, path: str, value: Any) -> Any:
         layer = self.modules[path]
         if isinstance(layer, nn.Linear):
             return self._linear(layer, value)
-        if isinstance(layer, _DROPOUTS):
+        if isinstance(layer, DROPOUTS):
             return value
         if isinstance(layer, nn.GLU):
             return self._glu(value)
@@ -183,6 +174,8 @@ class _Reader:
         return self._activate(value, found)
 
     def _linear(self, layer: nn.Linear, value: Any) -> Any:
+        if nn.parameter.is_lazy(layer.weight):
+            return None  # its fault is recorded already
         weight = layer.weight.detach().double().cpu().numpy().copy()
         bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().double().cpu().numpy().copy()
         dense = DenseLayer(weight, bias, Activation("identity"))
@@ -232,7 +225,3 @@ class _Reader:
             return None
         gate = active[0] if active else sides[0]
         return _Product(gate, sides[1] if gate is sides[0] else sides[0])
-
-
-def _name(function: Any) -> str:
-    return function if isinstance(function, str) else getattr(function, "__name__", str(function))

@@ -1,0 +1,202 @@
+"""`Source`: a network as it was read, and the user's own thing beside it: a module, a graph, a fitted model.
+
+A certificate speaks of the reading; it is worth something only if the reading is what the user has. So the source
+itself is run, as it is called, at points of the box and at its corners, and compared with the reading in long double.
+Nothing but rounding of the source's own evaluation may separate the two. At a point, with u the unit roundoff of the
+dtype that the source runs in (and of long double), e the error of a and S = |W| (|a| + e) + |b|,
+
+    |s^ - s|  <=  d  = |W| e + gamma_{n+2} S
+    |a^ - a|  <=  e' = L d + 16 u (1 + |s| + d + |phi(s)|),
+
+L the largest slope of phi near s, 16 units of roundoff for what a library's activation may be off, and twice the height
+of a jump where d reaches it. A product of gate and value adds |u| e_v + |v| e_u + 2 e_u e_v and its rounding. A source
+that is farther away at any point is refused with the point and both values.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from softwright.errors import Faults, InvalidInput
+from softwright.precision import PRECISIONS, name_of, precision_of
+from softwright.targets.mlp.dense import (
+    DenseLayer,
+    DenseNetwork,
+    GatedNetwork,
+    Runner,
+    is_sklearn,
+    read_sklearn,
+    run_sklearn,
+)
+from softwright.targets.mlp.files import read_file
+from softwright.targets.mlp.torch_reader import read_module
+
+Network = DenseNetwork | GatedNetwork
+Sides = tuple[np.ndarray, np.ndarray]
+FEWEST = 64  # points at which a source is looked at
+_LIBRARY = 16  # units of roundoff: an activation of a library, of values of size 1 + |s| + |phi(s)|
+_SHOWN = 6  # coordinates of a point in a message
+
+
+@dataclass(frozen=True)
+class Source:
+    """`run` is what the user has, as it is called; None where the reading is the meaning (our own files)."""
+
+    network: Network
+    run: Runner | None = None
+
+    @property
+    def dtype(self) -> str:
+        """What the source runs in; a half-precision module is run in float32, with the weights it has."""
+        return self.network.dtype if self.network.dtype in PRECISIONS else "float32"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Points (n, d) of the box, numbers of every dtype at hand, and what the source gives there, (n, m)."""
+
+    points: np.ndarray
+    values: np.ndarray
+
+
+def read_source(thing: Any, name: str | None = None) -> Source:
+    """The network that a user hands in, and how to run it; raises `InvalidInput` or `FileFormatError`."""
+    if isinstance(thing, DenseNetwork | GatedNetwork):
+        return Source(thing)
+    if isinstance(thing, str | Path):
+        return Source(*read_file(thing))
+    if isinstance(thing, nn.Module):
+        return Source(read_module(thing, name), partial(run_module, thing))
+    if is_sklearn(thing):
+        return Source(read_sklearn(thing), partial(run_sklearn, thing))
+    raise InvalidInput(
+        type(thing).__name__, ["this is no network; give a torch module, a scikit-learn MLP or the path of a file"]
+    )
+
+
+def run_module(module: nn.Module, points: np.ndarray, dtype: str, method: str = "__call__") -> np.ndarray | None:
+    """A torch module, or a method of it, at points (n, d): as it is in its own dtype, else a copy of it on the CPU."""
+    first = next(iter(module.parameters()))
+    if name_of(first.dtype) != dtype:
+        if any(parametrize.is_parametrized(part) or part._forward_pre_hooks for part in module.modules()):
+            return None  # weights that are computed from others come out differently in another dtype
+        module = copy.deepcopy(module).to("cpu", precision_of(dtype).torch_dtype)
+        first = next(iter(module.parameters()))
+    x = torch.from_numpy(points).to(first.device, first.dtype)
+    with torch.no_grad(), torch.autocast(first.device.type, enabled=False):
+        return getattr(module, method)(x).double().cpu().numpy()
+
+
+def look_at(source: Source, sides: Sides | None, dtype: str, count: int, faults: Faults, seed: int = 977) -> Sample:
+    """Run the source and its reading side by side; a fault if they differ by more than the source's rounding.
+
+    The source is run in its own dtype, and again in float64, where a difference has less rounding to hide behind. The
+    sample holds its values in its own dtype; those in float64 for a network that will run in float64.
+    """
+    name = source.network.name
+    points = _points(source.network.inputs, sides, (source.dtype, dtype), max(count, FEWEST), seed)
+    reading = source.network(points, exact=True)
+    sample = Sample(points, reading)
+    if source.run is None:
+        return sample
+    for kind in dict.fromkeys((source.dtype, "float64")):
+        try:
+            values = source.run(points, kind)
+        except Exception as error:  # whatever a foreign program raises
+            faults.add(f"{name} cannot be run at points of shape {points.shape} ({error}); mend it first")
+            return sample
+        if values is None:
+            continue
+        if values.shape != reading.shape:
+            faults.add(
+                f"{name} gives results of shape {values.shape} at points of shape {points.shape}, its layers as read "
+                f"{reading.shape}; give a network of one vector per point"
+            )
+            return sample
+        fault = _mismatch(source.network, points, values, reading, kind)
+        if fault:
+            faults.add(fault)
+            return sample
+        if kind == source.dtype or dtype == "float64":
+            sample = Sample(points, values)
+    return sample
+
+
+def _mismatch(network: Network, points: np.ndarray, values: np.ndarray, reading: np.ndarray, dtype: str) -> str:
+    """Where a source run in `dtype` is farthest beyond its rounding from its reading, in words; nothing if nowhere."""
+    allowed = own_rounding(network, points, dtype)
+    apart = np.abs(values - reading)
+    excess = np.where(apart <= allowed, 0.0, np.where(np.isfinite(apart), apart, np.inf))
+    row, column = np.unravel_index(int(excess.argmax()), excess.shape)
+    if excess[row, column] == 0:
+        return ""
+    return (
+        f"{network.name} is not what its layers say: at x = {_shown(points[row])} its output {column + 1} is "
+        f"{values[row, column]:.10g}, its layers as read give {float(reading[row, column]):.10g}, and rounding in "
+        f"{dtype} explains at most {float(allowed[row, column]):.2g}; something in it changes its values (or "
+        "overflows): give the bare layers, or a smaller box"
+    )
+
+
+def own_rounding(network: Network, points: np.ndarray, dtype: str) -> np.ndarray:
+    """How far the source's own evaluation in `dtype` can be from real arithmetic at each point, (n, m)."""
+    unit = PRECISIONS[dtype].unit + float(np.finfo(np.longdouble).eps)
+    least = PRECISIONS[dtype].smallest
+    a, e = np.asarray(points, dtype=np.float64), np.zeros(points.shape)
+    with np.errstate(all="ignore"):
+        if isinstance(network, GatedNetwork):
+            (u, e_u), (v, e_v) = (_through(layer, a, e, unit, least) for layer in (network.gate, network.value))
+            a = u * v
+            e = np.abs(u) * e_v + np.abs(v) * e_u + 2 * e_u * e_v + 2 * unit * np.abs(a) + least
+            return _through(network.down, a, e, unit, least)[1]
+        for layer in network.layers:
+            a, e = _through(layer, a, e, unit, least)
+    return e
+
+
+def _through(layer: DenseLayer, a: np.ndarray, e: np.ndarray, unit: float, least: float) -> Sides:
+    """Values (n, out) of a layer and what they are off, from those of its inputs (n, in)."""
+    size, terms = np.abs(layer.weight), layer.inputs + 2
+    s = a @ layer.weight.T + layer.bias
+    gamma = terms * unit / (1 - terms * unit) if terms * unit < 1 else np.inf
+    d = e @ size.T + gamma * ((np.abs(a) + e) @ size.T + np.abs(layer.bias)) + terms * least
+    phi = layer.activation
+    if phi.name == "identity":
+        return s, d
+    value = phi(s)
+    off = phi.local_slope(s - d, s + d) * d + _LIBRARY * unit * (1 + np.abs(s) + d + np.abs(value))
+    if phi.row.jump is not None:
+        place, height = phi.row.jump(*phi.parameters)
+        off = off + np.where(np.abs(s - place) <= d + _LIBRARY * unit * (1 + abs(place)), 2 * height, 0.0)
+    return value, off
+
+
+def _points(d: int, sides: Sides | None, dtypes: tuple[str, str], count: int, seed: int) -> np.ndarray:
+    """Random points and corners of the box that are numbers of both dtypes."""
+    kind = np.float32 if "float32" in dtypes else np.float64
+    rng = np.random.default_rng(seed)
+    if sides is None:
+        drawn = rng.normal(size=(count, d)) * rng.choice([0.3, 1.0, 3.0], size=(count, 1))
+        return drawn.astype(kind).astype(np.float64)
+    low, high = sides
+    points = low + (high - low) * rng.uniform(size=(count, d))
+    corners = rng.integers(0, 2, size=(max(count // 8, 8), d))
+    points[: len(corners)] = np.where(corners == 1, high, low)[: len(points)]
+    rounded = points.astype(kind)
+    rounded = np.where(rounded < low, np.nextafter(rounded, kind(np.inf)), rounded)
+    rounded = np.where(rounded > high, np.nextafter(rounded, kind(-np.inf)), rounded)
+    return rounded.astype(np.float64)
+
+
+def _shown(point: np.ndarray) -> str:
+    more = f", ... ({len(point)} numbers)" if len(point) > _SHOWN else ""
+    return f"[{', '.join(f'{x:.9g}' for x in point[:_SHOWN])}{more}]"

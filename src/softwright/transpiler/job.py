@@ -1,0 +1,58 @@
+"""What `transpile` has to do, read and checked: options, the networks to turn into heads, and what to make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from softwright.targets.mlp import DenseNetwork, GatedNetwork, Sides, Source
+from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
+
+Result = TranspiledNetwork | TranspiledModule
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user asks for."""
+
+    tol: float | None
+    dtype: str
+    layout: str
+    certify: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """A network to turn into heads: where it is in its module, what it is, and the range of its inputs."""
+
+    path: str
+    source: Source
+    sides: Sides | None = None
+
+    @property
+    def network(self) -> DenseNetwork | GatedNetwork:
+        return self.source.network
+
+
+@dataclass(frozen=True)
+class Job:
+    """The parts of a source, and how the result is put together and spoken of."""
+
+    parts: list[Part]
+    dtype: str  # that of the source
+    statement: str  # what is bounded; for which inputs is added
+    target: dict[str, Any]
+    reasons: list[str]
+    assemble: Callable[[list[TranspiledNetwork], Options], Result] = lambda networks, options: networks[0]
+    runner: Callable[[Any, Part], nn.Module] = lambda result, part: result  # what takes a part's place
+    ranges: str = ""  # in words, where parts bring their own
+    boxed: bool = False  # whether the ranges are the user's
+    source: Any = field(default=None, repr=False)
+
+    @property
+    def real(self) -> bool:
+        """Whether a part has no range: then all speak of all inputs, in real arithmetic."""
+        return any(part.sides is None for part in self.parts)

@@ -1,0 +1,230 @@
+"""ONNX graphs: constants are carried as the file holds them, inputs keep their places, and bad files get our errors."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import erf
+from torch import nn
+
+import softwright as sw
+from softwright.errors import FileFormatError, InvalidInput
+from softwright.targets.mlp.activation import Activation, spellings
+
+onnx = pytest.importorskip("onnx")
+node = onnx.helper.make_node
+_RNG = np.random.default_rng(0)
+W1, B1, W2, B2 = _RNG.normal(size=(5, 3)), _RNG.normal(size=5), _RNG.normal(size=(2, 5)), _RNG.normal(size=2)
+X = _RNG.uniform(-1, 1, (200, 3)).astype(np.float32).astype(np.float64)
+
+
+def model(
+    nodes: list[Any], constants: dict[str, Any], kind: type = np.float64, outputs: tuple[str, ...] = ("y",)
+) -> Any:
+    """A graph from x (n, 3); the constants get the dtype."""
+    element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    arrays = {name: np.asarray(value, dtype=kind) for name, value in constants.items()}
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", element, [None, 3])],
+        [onnx.helper.make_tensor_value_info(name, element, [None, None]) for name in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)])
+
+
+def between(nodes: list[Any], kind: type = np.float64, **constants: Any) -> Any:
+    """Gemm, the nodes from s to a, Gemm."""
+    layers = {"w1": W1, "b1": B1, "w2": W2, "b2": B2}
+    first, last = node("Gemm", ["x", "w1", "b1"], ["s"], transB=1), node("Gemm", ["a", "w2", "b2"], ["y"], transB=1)
+    return model([first, *nodes, last], layers | constants, kind)
+
+
+def written(path: Path, content: Any) -> Path:
+    path.write_bytes(content.SerializeToString())
+    return path
+
+
+def gelu(root: float, kind: type = np.float64, half: float = 0.5, one: float = 1.0) -> Any:
+    return between(
+        [
+            node("Div", ["s", "root"], ["e"]),
+            node("Erf", ["e"], ["f"]),
+            node("Add", ["f", "one"], ["g"]),
+            node("Mul", ["s", "g"], ["m"]),
+            node("Mul", ["m", "half"], ["a"]),
+        ],
+        kind,
+        root=root,
+        one=one,
+        half=half,
+    )
+
+
+def layers(activation: Any, kind: type = np.float64) -> np.ndarray:
+    """The network itself at X, in float64, with the constants as the dtype stores them."""
+    w1, b1, w2, b2 = (array.astype(kind).astype(np.float64) for array in (W1, B1, W2, B2))
+    return activation(X @ w1.T + b1) @ w2.T + b2
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("root", [math.sqrt(2), float(np.float32(math.sqrt(2))), 1.4142, 1.41421])
+def test_constants_of_a_gelu_are_carried(tmp_path: Path, root: float, kind: type) -> None:
+    built = sw.transpile(written(tmp_path / "gelu.onnx", gelu(root, kind)), (-1, 1), dtype="float64", tol=1e-9)
+    held = float(np.asarray(root, dtype=kind))
+    exact = layers(lambda s: 0.5 * s * (1 + erf(s / held)), kind)
+    assert np.abs(built(X) - exact).max() <= built.certificate.bound <= 1e-9
+    if root == 1.4142:
+        ideal = layers(lambda s: 0.5 * s * (1 + erf(s / math.sqrt(2))), kind)
+        assert np.abs(built(X) - ideal).max() > 1e-6  # what replacing the constant would be off by
+
+
+def test_the_tanh_form_is_carried_in_whatever_order_it_is_written(tmp_path: Path) -> None:
+    rate, cubic = float(np.float32(math.sqrt(2 / math.pi))), float(np.float32(0.044715))
+    forms = {
+        "products": [
+            node("Mul", ["s", "s"], ["q"]),
+            node("Mul", ["q", "s"], ["p"]),
+            node("Mul", ["p", "cubic"], ["k"]),
+            node("Add", ["s", "k"], ["z"]),
+            node("Mul", ["z", "rate"], ["t"]),
+            node("Tanh", ["t"], ["h"]),
+            node("Add", ["h", "one"], ["o"]),
+            node("Mul", ["s", "o"], ["m"]),
+            node("Mul", ["m", "half"], ["a"]),
+        ],
+        "powers": [
+            node("Pow", ["s", "three"], ["p"]),
+            node("Mul", ["cubic", "p"], ["k"]),
+            node("Add", ["k", "s"], ["z"]),
+            node("Mul", ["rate", "z"], ["t"]),
+            node("Tanh", ["t"], ["h"]),
+            node("Add", ["one", "h"], ["o"]),
+            node("Mul", ["half", "s"], ["m"]),
+            node("Mul", ["o", "m"], ["a"]),
+        ],
+    }
+    exact = layers(lambda s: 0.5 * s * (1 + np.tanh(rate * (s + cubic * s**3))))
+    for name, nodes in forms.items():
+        content = between(nodes, rate=rate, cubic=cubic, one=1.0, half=0.5, three=3.0)
+        built = sw.transpile(written(tmp_path / f"{name}.onnx", content), (-1, 1))
+        assert built.source.layers[0].activation == Activation("gelu_cubic", (rate, cubic))
+        assert np.abs(built(X) - exact).max() <= built.certificate.bound <= 1e-10
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gelu(math.sqrt(2), half=0.5000008), "gelu is spelt out with the factor 0.5000008 instead of 0.5"),
+        (gelu(math.sqrt(2), one=1.00001), "gelu is spelt out with the factor"),
+        (between([node("Clip", ["s", "", "zero"], ["a"])], zero=0.0), r"only known as Clip\(min=0\)"),
+        (between([node("Clip", ["s", "low"], ["a"])], low=-0.5), r"only known as Clip\(min=0\)"),
+        (between([node("Clip", ["s"], ["a"])]), r"only known as Clip\(min=0\)"),
+        (between([node("Clip", ["s", "low", "high"], ["a"])], low=[-1.0, 0.0], high=1.0), "no number"),
+        (between([node("Clip", ["s", "low", "high"], ["a"])], low=1.0, high=-1.0), "low < high"),
+        (between([node("LeakyRelu", ["s"], ["a"], alpha="steep")]), "no number"),
+        (between([node("Dropout", ["s", "ratio", "train"], ["a"])], ratio=0.5, train=1.0), "training mode"),
+        (between([node("Softsign", ["s"], ["a"])]), "node Softsign has no attention form; use .*Gelu"),
+        (model([node("Gemm", ["x", "w", "b"], ["y"], transB=1)], {"w": W1, "b": np.zeros(4)}), "4 numbers for 5"),
+        (model([node("Gemm", ["x", "w"], ["y"], transB=1)], {"w": W1}, outputs=()), "0 outputs"),
+        (model([node("Relu", ["x"], ["y"])], {}), "before any Gemm"),
+        (model([node("MatMul", ["x", "nothing"], ["y"])], {}), "constant matrix"),
+    ],
+)
+def test_what_is_not_represented_exactly_is_refused_with_the_reason(tmp_path: Path, content: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        sw.transpile(written(tmp_path / "bad.onnx", content), (-1, 1))
+
+
+def test_limits_and_slopes_are_those_of_the_file(tmp_path: Path) -> None:
+    sixth = float(np.float32(1 / 6))
+    cases = {
+        Activation("relu"): ([node("Clip", ["s", "low"], ["a"])], {"low": 0.0}),
+        Activation("hardtanh", (-0.3, 0.7)): ([node("Clip", ["s", "low", "high"], ["a"])], {"low": -0.3, "high": 0.7}),
+        Activation("hardsigmoid", (sixth, 0.5)): ([node("HardSigmoid", ["s"], ["a"], alpha=1 / 6)], {}),
+        Activation("leaky_relu", (float(np.float32(0.3)),)): ([node("LeakyRelu", ["s"], ["a"], alpha=0.3)], {}),
+        Activation("elu", (float(np.float32(0.3)),)): ([node("Elu", ["s"], ["a"], alpha=0.3)], {}),
+    }
+    for meant, (nodes, constants) in cases.items():
+        built = sw.transpile(written(tmp_path / "a.onnx", between(nodes, **constants)), (-1, 1))
+        assert built.source.layers[0].activation == meant
+        assert np.abs(built(X) - layers(meant)).max() <= built.certificate.bound
+
+
+@pytest.mark.parametrize(("row", "spelling"), spellings("onnx"), ids=lambda entry: getattr(entry, "name", None))
+def test_every_operator_of_the_rows_is_read_and_means_the_same(tmp_path: Path, row: Any, spelling: Any) -> None:
+    options = {name: 0.25 for name, _ in spelling.options}
+    parameters = tuple(float(np.float32(value)) for value in options.values()) or spelling.fixed
+    inputs: list[str] = ["s"]
+    constants: dict[str, Any] = {}
+    if spelling.call == "Clip":  # limits are inputs, not attributes
+        inputs, constants, options, parameters = ["s", "low", "high"], {"low": -0.5, "high": 0.25}, {}, (-0.5, 0.25)
+    if spelling.only is not None:
+        options[spelling.only[0]] = spelling.only[1]
+    content = between([node(spelling.call, inputs, ["a"], **options)], **constants)
+    built = sw.transpile(written(tmp_path / "a.onnx", content), (-1, 1))
+    assert built.source.layers[0].activation == Activation(row.name, parameters)
+    assert np.abs(built(X) - layers(Activation(row.name, parameters))).max() <= built.certificate.bound
+
+
+@pytest.mark.parametrize("form", ["silu", "mish"])
+def test_forms_without_constants_are_recognised(tmp_path: Path, form: str) -> None:
+    forms = {
+        "silu": [node("Sigmoid", ["s"], ["p"]), node("Mul", ["p", "s"], ["a"])],
+        "mish": [node("Softplus", ["s"], ["p"]), node("Tanh", ["p"], ["t"]), node("Mul", ["s", "t"], ["a"])],
+    }
+    built = sw.transpile(written(tmp_path / "a.onnx", between(forms[form])), (-1, 1))
+    assert built.source.layers[0].activation == Activation(form)
+
+
+def test_torch_exports_are_read_with_their_float32_constants(tmp_path: Path) -> None:
+    path = str(tmp_path / "net.onnx")
+    for activation in (nn.GELU(), nn.GELU("tanh"), nn.Hardsigmoid()):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(3, 5), activation, nn.Linear(5, 2)).eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(net, (torch.zeros(1, 3),), path, dynamo=False, opset_version=17)
+        built = sw.transpile(path, (-1, 1), dtype="float64", tol=1e-9)
+        assert built.observed_error <= built.certificate.bound <= 1e-9
+
+
+def _cut(content: Any) -> Any:
+    content.graph.initializer[0].raw_data = content.graph.initializer[0].raw_data[:7]
+    return content
+
+
+def _unknown(content: Any) -> Any:
+    content.graph.initializer[0].data_type = 99
+    return content
+
+
+def _elsewhere(content: Any) -> Any:
+    content.graph.initializer[0].data_location = 1
+    entry = content.graph.initializer[0].external_data.add()
+    entry.key, entry.value = "location", "../secret"
+    return content
+
+
+def _bare(content: Any) -> Any:
+    del content.graph.node[1].output[:]
+    return content
+
+
+def _no_version(content: Any) -> Any:
+    del content.opset_import[:]
+    return content
+
+
+@pytest.mark.parametrize("damage", [_cut, _unknown, _elsewhere, _bare, _no_version])
+def test_damaged_files_get_our_errors(tmp_path: Path, damage: Any) -> None:
+    path = written(tmp_path / "bad.onnx", damage(between([node("Relu", ["s"], ["a"])])))
+    with pytest.raises((InvalidInput, FileFormatError), match=r"bad"):
+        sw.transpile(path, (-1, 1))
