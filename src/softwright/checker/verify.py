@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from flint import ctx
 
@@ -26,6 +27,9 @@ from softwright.fileformat import ModelFile, read_model
 BITS = 128  # of the balls at first
 BOXES, CLOSED = "softwright-certificate/1", "softwright-closed-form/1"
 Progress = Callable[[int], None]  # called with the number of boxes done so far
+Say = (
+    Callable[[str], None] | Literal[False] | None
+)  # what users give: a function that is told the same in words, or none
 
 # (schema of the certificate, kind of the model) -> its re-proof, which returns the verdict or raises NotProvedError
 REPROOFS: dict[tuple[str, str], Callable[[ModelFile, Progress], Verdict]] = {
@@ -38,23 +42,23 @@ REPROOFS: dict[tuple[str, str], Callable[[ModelFile, Progress], Verdict]] = {
 }
 
 
-def verify(path: str | Path, progress: Progress | None = None) -> Verdict:
-    """Re-prove the certificate in a model file. `progress` is called with the number of boxes done so far."""
+def verify(path: str | Path, progress: Say = None) -> Verdict:
+    """Re-prove the certificate in a model file. `progress`, if given, is told in words how far the proof has come."""
     try:
         return reprove(read_model(path), progress)
     except FileFormatError as error:
         return Verdict("NOT VERIFIED", str(error))
 
 
-def reprove(file: ModelFile, progress: Progress | None = None) -> Verdict:
+def reprove(file: ModelFile, progress: Say = None) -> Verdict:
     """The same for a file that has been read."""
     started, before, boxes = time.perf_counter(), (ctx.prec, ctx.cap), 0
 
     def report(done: int) -> None:
         nonlocal boxes
         boxes = done
-        if progress:
-            progress(done)
+        if callable(progress):
+            progress(f"{done} boxes checked")
 
     try:
         ctx.prec, ctx.cap = BITS, 64

@@ -23,7 +23,7 @@ def verify_command(
             from softwright.fileformat import read_model
 
             content = read_model(file)  # a file that cannot be read is a file error, not a failed proof
-            verdict = reprove(content, progress=lambda boxes: say(f"{boxes} boxes checked"))
+            verdict = reprove(content, progress=say)
         if as_json:
             said = {"ok": verdict.verified, "file": str(file), "status": verdict.status, "reason": verdict.reason}
             print_json({**said, "boxes": verdict.boxes, "seconds": verdict.seconds})
