@@ -1,0 +1,1 @@
+"""The attack on the checker: mutations of files, and an independent judge of what they claim."""
