@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwright.errors import InvalidInput
 from softwright.theorems import find_theorem
 from softwright.theorems.tools.interpolation import Points, evaluate_line
 from tests.theorems.theorem_checks import change, check, is_caught
@@ -130,26 +129,3 @@ def test_given_weights_are_used() -> None:
     made = A1.build(points=400, tokens=2, dim=1, a=-10.0, b=10.0, weights=w, offsets=t)
     X = np.array([[1.25, 3.0]])
     np.testing.assert_allclose(made.network.evaluate(X), [[3.0, -3.0]], atol=made.bound)
-
-
-@pytest.mark.parametrize(
-    ("theorem", "sizes", "said"),
-    [
-        (A1, {"points": 50, "tokens": 50}, "p > n"),
-        (A1, {"eps0": 0.0}, "eps0 > 0"),
-        (A1, {"eps0": -1.0}, "eps0 > 0"),
-        (A1, {"a": 1.0, "b": 1.0}, "a < b"),
-        (A1, {"a": 0.0, "b": 1e-300}, "overflow"),
-        (A1, {"eps0": 1e-320}, "overflow"),
-        (A1, {"coordinate": 3}, "coordinate"),
-        (A1, {"weights": np.zeros((2, 2))}, "weights must be"),
-        (A2, {"tokens": 2}, "n >= 3"),
-        (A2, {"heads": 0}, "at least one head"),
-        (A2, {"eps0": 0.6}, "eps0 > 0"),
-        (A2, {"a": 0.0, "b": 1e-302}, "overflow"),
-    ],
-)
-def test_impossible_sizes_name_the_condition(theorem, sizes: dict, said: str) -> None:
-    with pytest.raises(InvalidInput, match=f"theorem {theorem.label}") as caught:
-        theorem.build(**sizes)
-    assert any(said in fault for fault in caught.value.faults)

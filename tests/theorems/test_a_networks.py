@@ -218,40 +218,6 @@ def test_one_value_off_by_twice_the_bound_is_caught(theorem, sizes: dict, tensor
     is_caught(made)
 
 
-@pytest.mark.parametrize(
-    ("theorem", "sizes", "said"),
-    [
-        (A3, {"low": 1.0, "high": 0.0}, "compact"),
-        (A3, {"eps0": 0.0}, "eps0 > 0"),
-        (A3, {"formula": "sin(x)*y"}, "several directions"),
-        (A3, {"formula": "sign(x)", "low": -1.0}, "continuous"),
-        (A3, {"formula": "sqrt(x)"}, "not bounded"),
-        (A3, {"formula": "1/x", "low": -1.0}, "undefined"),
-        (A3, {"network": (np.zeros((2, 3)),) * 4}, "network must be"),
-        (A4, {"points": 10}, "p > N"),
-        (A4, {"points": 30}, "2 E < (3/8) m h^2"),
-        (A4, {"formula": "sign(x)"}, "continuous"),
-        (A4, {"radius": 0.0}, "compact"),
-        (A4, {"radius": 1e-160}, "overflow"),
-        (A4, {"cells": 2000}, "fewer cells"),
-        (A5, {"points": 12}, "p > n"),
-        (A5, {"eps0": -1.0}, "eps0 > 0"),
-        (A5, {"eta": 0.0}, "compact"),
-        (A5, {"x_max": 1e-320, "y_max": 1e-310, "w_max": 1e-320}, "overflow"),
-        (A5, {"loss": "hinge"}, "squares, logistic"),
-        (A6, {"points": 8, "width": 8}, "p > n"),
-        (A6, {"activation": "gelu"}, "relu, leaky_relu"),
-        (A6, {"eps0": 0.7}, "eps0 > 0"),
-        (A6, {"eps0": 1e-320}, "overflow"),
-        (A6, {"layers": [(np.zeros((2, 2)), np.zeros(2))]}, "hidden layer"),
-    ],
-)
-def test_impossible_sizes_name_the_condition(theorem, sizes: dict, said: str) -> None:
-    with pytest.raises(InvalidInput, match=f"theorem {theorem.label}") as caught:
-        theorem.build(**sizes)
-    assert any(said in fault for fault in caught.value.faults)
-
-
 def test_a5_too_few_points_for_many_steps_name_the_condition() -> None:
     with pytest.raises(InvalidInput, match="compact set"):
         find_theorem("A5").build(points=16, steps=20)

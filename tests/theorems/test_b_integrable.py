@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.targets import Expression
 from softwright.theorems import find_theorem
@@ -101,21 +100,3 @@ def test_integral_with_a_singularity_agrees_with_the_closed_form() -> None:
             ranges, np.zeros((1, 1)), np.ones((1, 1)), p, singularity=Singularity(0.0, 0.25), tolerance=0.003
         )
         assert found.lower <= exact <= found.upper <= 1.01 * exact
-
-
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        ({"eps0": 0.0}, "0 < eps0 < 1"),
-        ({"p": 0}, "1 <= p"),
-        ({"beta": 1e300}, "beta overflow"),
-        ({"target": "root", "p": 4}, "not integrable"),
-        ({"target": "1/x"}, "L_p|integrable"),
-        ({"cells": 0}, "G >= 1"),
-        ({"target": "x, y", "box": Box(x=(0, 1), y=(0, 1))}, "one output"),
-        ({"target": "sign", "p": 4, "eps0": 1e-5}, "beta overflow"),
-    ],
-)
-def test_impossible_sizes_name_the_condition(sizes: dict, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
-        B3.build(**sizes)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwright.domain import Box
-from softwright.errors import InvalidInput
 from softwright.theorems import find_theorem
 from softwright.theorems.tools.cell_attention import cross_attention, other_sequence, self_attention
 from softwright.theorems.tools.modulus import Modulus
@@ -136,30 +135,3 @@ def test_modulus_is_never_below_sampled_differences(formula: str) -> None:
         seen = np.abs(made.expression(x) - made.expression(y)).max()
         assert seen <= modulus(rho)
     assert np.abs(made.expression(x)).max() <= modulus.sup_norm
-
-
-@pytest.mark.parametrize(
-    ("theorem", "sizes", "words"),
-    [
-        (B1, {"eps0": 0.0}, "0 < eps0 < 1"),
-        (B1, {"width": -1.0}, "width > 0"),
-        (B1, {"pieces": 1}, "at least 2 pieces"),
-        (B1, {"beta": 1e300}, "beta overflow"),
-        (B1, {"slopes": [[1.0], [1.0]], "offsets": [0.0, 1.0]}, "same slope"),
-        (B2, {"eps0": 0.0}, "0 < eps0 < 1"),
-        (B2, {"eps0": -1.0}, "0 < eps0 < 1"),
-        (B2, {"beta": 1e300}, "beta overflow"),
-        (B2, {"cells": 0}, "G >= 1"),
-        (B2, {"cells": 10_000}, "one token per centre"),
-        (B2, {"formula": "sign(x)"}, "continuous"),
-        (B2, {"formula": "1/x"}, "continuous"),
-        (B2, {"formula": "x + y", "columns": 3}, "must divide"),
-        (B2, {"side": 0.0}, "D > 0"),
-        (B4, {"eps0": 1.5}, "0 < eps0 < 1"),
-        (B4, {"beta": 1e300}, "beta overflow"),
-        (B4, {"norm": "L3"}, "one of"),
-    ],
-)
-def test_impossible_sizes_name_the_condition(theorem, sizes: dict, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
-        theorem.build(**sizes)

@@ -180,28 +180,3 @@ def test_c5_at_the_papers_scale_in_ball_arithmetic() -> None:
     values = equivariant(C5.build(levels=3).expression, centres)
     error, _ = exact_recall(head, sequences, values)
     assert error <= 1e-30
-
-
-@pytest.mark.parametrize(
-    ("theorem", "sizes", "words"),
-    [
-        (C4, {"length": 1}, "n >= 2"),
-        (C4, {"data": [[[1.0, 1.0]]]}, "duplicate token"),
-        (C6, {"data": [[[1.0, 2.0, 2.0]]]}, "duplicate token"),
-        (C4, {"data": [[[0.0, 1.0]]]}, "r_min > 0"),
-        (C4, {"data": [[[1.0, 2.0]], [[2.0, 1.0]]], "labels": [[[1.0, 2.0]], [[1.0, 2.0]]]}, "another label"),
-        (C4, {"data": [[[1.0, 2.0]]], "labels": [[1.0]]}, "labels have shape"),
-        (C4, {"vocabulary": 8, "length": 4, "sequences": 20}, "below what float64 resolves"),
-        (C4, {"data": [[[1.0, 1.0 + 1e-9, 2.0]]], "scale": "paper"}, "beta overflow"),
-        (C5, {"levels": 2}, "pairwise distinct"),
-        (C5, {"levels": 9}, "float64"),
-        (C5, {"ramp": 0.1}, "power of two"),
-        (C5, {"formula": "1/x"}, "continuous"),
-        (C5, {"p": 0}, "p >= 1"),
-        (C5, {"formula": "x, m"}, "d x n to d x n"),
-        (C5, {"length": 1}, "n >= 2"),
-    ],
-)
-def test_impossible_sizes_name_the_condition(theorem, sizes: dict, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
-        theorem.build(**sizes)

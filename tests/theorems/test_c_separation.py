@@ -166,25 +166,3 @@ def test_c3_all_weights_zero_sees_the_mean() -> None:
     tensors["stages.0.W_O"].fill_(1.0)
     out = network.evaluate(pair(1))[:, 0, 0]
     assert out[0] == out[1] == 1.0 + 3.5
-
-
-@pytest.mark.parametrize(
-    ("theorem", "sizes", "words"),
-    [
-        (C1, {"length": 1}, "n >= 2"),
-        (C1, {"values": 3, "length": 3}, "more than 3"),
-        (C1, {"entries": [0.0, 1.0, 2.0, 30.0]}, "apart"),
-        (C1, {"values": 40, "length": 10}, "exhaustively"),
-        (C2, {"length": 1}, "n >= 2"),
-        (C2, {"vocabulary": 2, "length": 3}, "pairwise distinct"),
-        (C2, {"data": [[[1.0, 2.0, 1.0]]]}, "duplicate token"),
-        (C2, {"data": [[[1.0, 0.0]]]}, "r_min > 0"),
-        (C2, {"data": [[[1.0, 1.0 + 1e-9, 2.0]]]}, "beta overflow"),
-        (C2, {"head_size": 0}, "s >= 1"),
-        (C2, {"scale": "soft"}, "paper, tight"),
-        (C3, {"heads": 0}, "heads >= 1"),
-    ],
-)
-def test_impossible_sizes_name_the_condition(theorem, sizes: dict, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
-        theorem.build(**sizes)

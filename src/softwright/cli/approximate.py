@@ -10,7 +10,7 @@ import typer
 
 from softwright.approximation.catalogue import names_in_words
 from softwright.cli.assignments import read_bounds, split_assignments
-from softwright.cli.delivery import AsJson, Dtype, Explain, Output, Plot, delivery
+from softwright.cli.delivery import AsJson, Dtype, Explain, Output, Plot, argument, delivery, option
 from softwright.cli.screen import Say
 from softwright.errors import Faults, FileFormatError, InvalidInput
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 def approximate_command(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(
+        argument(
+            'The formula, in quotes, and the bounds of every variable: "sin(3*x)*exp(-y**2)" x=-pi:pi y=-2:2',
             metavar="FORMULA NAME=LOW:HIGH...",
-            help='The formula, in quotes, and the bounds of every variable: "sin(3*x)*exp(-y**2)" x=-pi:pi y=-2:2',
-            show_default=False,
         ),
     ] = None,
     *,
@@ -38,16 +37,9 @@ def approximate_command(
     certify: Annotated[
         bool, typer.Option("--certify/--no-certify", help="Prove the tolerance over the whole box, where possible.")
     ] = True,
-    table: Annotated[
-        Path | None,
-        typer.Option(help="Approximate a table (.csv, .npz, .parquet) instead of a formula.", show_default=False),
-    ] = None,
-    inputs: Annotated[
-        str | None, typer.Option(help="Columns of the table that are variables: x,y", show_default=False)
-    ] = None,
-    outputs: Annotated[
-        str | None, typer.Option(help="Columns of the table that are values: z", show_default=False)
-    ] = None,
+    table: Annotated[Path | None, option("Approximate a table (.csv, .npz, .parquet) instead of a formula.")] = None,
+    inputs: Annotated[str | None, option("Columns of the table that are variables: x,y")] = None,
+    outputs: Annotated[str | None, option("Columns of the table that are values: z")] = None,
     output: Output = None,
     plot: Plot = None,
     explain: Explain = False,

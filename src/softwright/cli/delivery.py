@@ -29,11 +29,19 @@ def _dtypes(incomplete: str) -> list[str]:
     return [name for name in ("float64", "float32") if name.startswith(incomplete)]
 
 
-ModelFile = Annotated[Path, typer.Argument(help="A file written by softwright.", show_default=False)]
-Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write the network to this file.", show_default=False)
-]
-Plot = Annotated[Path | None, typer.Option(help="Write a figure to this file (.png, .svg, .pdf).", show_default=False)]
+def option(help: str, *names: str, **more: Any) -> Any:
+    """An option whose default says nothing, so that --help leaves it out."""
+    return typer.Option(*names, help=help, show_default=False, **more)
+
+
+def argument(help: str, **more: Any) -> Any:
+    """The same for an argument."""
+    return typer.Argument(help=help, show_default=False, **more)
+
+
+ModelFile = Annotated[Path, argument("A file written by softwright.")]
+Output = Annotated[Path | None, option("Write the network to this file.", "-o", "--output")]
+Plot = Annotated[Path | None, option("Write a figure to this file (.png, .svg, .pdf).")]
 Explain = Annotated[bool, typer.Option("--explain", help="Say why this construction was chosen.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Dtype = Annotated[str, typer.Option(help="What the network runs in: float64 or float32.", autocompletion=_dtypes)]

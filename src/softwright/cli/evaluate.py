@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from softwright.cli.assignments import read_point, split_assignments
-from softwright.cli.delivery import AsJson, ModelFile, check_outputs
+from softwright.cli.delivery import AsJson, ModelFile, argument, check_outputs, option
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import spinner, warn
 from softwright.errors import Faults, InvalidInput
@@ -20,16 +20,11 @@ if TYPE_CHECKING:
 def evaluate_command(
     file: ModelFile,
     point: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME=VALUE...", help="One value for each variable: x=0.3 y=pi/4", show_default=False),
+        list[str] | None, argument("One value for each variable: x=0.3 y=pi/4", metavar="NAME=VALUE...")
     ] = None,
     *,
-    csv: Annotated[
-        Path | None, typer.Option(help="Evaluate at the rows of this CSV file instead.", show_default=False)
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="With --csv: write here, not to stdout.", show_default=False)
-    ] = None,
+    csv: Annotated[Path | None, option("Evaluate at the rows of this CSV file instead.")] = None,
+    output: Annotated[Path | None, option("With --csv: write here, not to stdout.", "-o", "--output")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Points outside the box are an error.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from softwright.cli.delivery import AsJson, ModelFile, check_outputs
+from softwright.cli.delivery import AsJson, ModelFile, check_outputs, option
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import print_facts, spinner
 
@@ -15,12 +13,8 @@ from softwright.cli.screen import print_facts, spinner
 def export_command(
     file: ModelFile,
     *,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write here; the ending names the format.", show_default=False)
-    ],
-    format: Annotated[
-        str | None, typer.Option(help="The format, where the ending does not name it.", show_default=False)
-    ] = None,
+    output: Annotated[Path, option("Write here; the ending names the format.", "-o", "--output")],
+    format: Annotated[str | None, option("The format, where the ending does not name it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a stored network in a format for other programs."""

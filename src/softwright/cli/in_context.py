@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from softwright.cli.delivery import AsJson, Dtype, Output, Plot, delivery
+from softwright.cli.delivery import AsJson, Dtype, Output, Plot, argument, delivery, option
 from softwright.errors import Faults, FileFormatError, InvalidInput
 from softwright.result.kinds import loaded
 
@@ -22,35 +22,22 @@ _SHOWN = 40  # coefficients printed before the rest is left to --json
 
 
 def in_context_command(
-    method: Annotated[
-        str,
-        typer.Argument(
-            help="What to fit: least_squares, ridge, logistic, ...; an unknown word lists all.",
-            show_default=False,
-        ),
-    ],
+    method: Annotated[str, argument("What to fit: least_squares, ridge, logistic, ...; an unknown word lists all.")],
     *,
-    data: Annotated[Path, typer.Option(help="The observations: .csv, .npz or .parquet.", show_default=False)],
-    target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
+    data: Annotated[Path, option("The observations: .csv, .npz or .parquet.")],
+    target: Annotated[str, option("The column to predict.")],
     inputs: Annotated[
-        str | None,
-        typer.Option(help="The columns to predict from: x,z; all others of a .csv unless given.", show_default=False),
+        str | None, option("The columns to predict from: x,z; all others of a .csv unless given.")
     ] = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="Rows to predict; those of --data unless given.", show_default=False)
-    ] = None,
-    solver: Annotated[str | None, typer.Option(help="The solver; see the documentation.", show_default=False)] = None,
-    penalty: Annotated[float | None, typer.Option(help="Penalty of the mean loss.", show_default=False)] = None,
-    condition: Annotated[
-        float | None, typer.Option(help="How badly conditioned the features may be.", show_default=False)
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of the solver.", show_default=False)] = None,
+    queries: Annotated[Path | None, option("Rows to predict; those of --data unless given.")] = None,
+    solver: Annotated[str | None, option("The solver; see the documentation.")] = None,
+    penalty: Annotated[float | None, option("Penalty of the mean loss.")] = None,
+    condition: Annotated[float | None, option("How badly conditioned the features may be.")] = None,
+    steps: Annotated[int | None, option("Steps of the solver.")] = None,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")] = True,
     dtype: Dtype = "float64",
     output: Output = None,
-    predictions: Annotated[
-        Path | None, typer.Option(help="Write the predictions to this .csv file.", show_default=False)
-    ] = None,
+    predictions: Annotated[Path | None, option("Write the predictions to this .csv file.")] = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:

@@ -7,30 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from softwright.cli.delivery import AsJson, Dtype, Explain, Output, Plot, delivery
+from softwright.cli.delivery import AsJson, Dtype, Explain, Output, Plot, argument, delivery, option
 from softwright.errors import Faults, InvalidInput
 
 
 def memorize_command(
-    data: Annotated[
-        Path, typer.Argument(help="A .csv, .jsonl or .parquet file: one text per row.", show_default=False)
-    ],
+    data: Annotated[Path, argument("A .csv, .jsonl or .parquet file: one text per row.")],
     *,
-    text: Annotated[str, typer.Option(help="The column that holds the texts.", show_default=False)],
-    label: Annotated[str, typer.Option(help="The column that holds the labels.", show_default=False)],
+    text: Annotated[str, option("The column that holds the texts.")],
+    label: Annotated[str, option("The column that holds the labels.")],
     values: Annotated[bool, typer.Option("--values", help="Labels are real numbers, not classes.")] = False,
     tokenizer: Annotated[
         str, typer.Option(help="whitespace, bytes, or a file of the package tokenizers.")
     ] = "whitespace",
     unordered: Annotated[bool, typer.Option("--unordered", help="The order of tokens does not matter.")] = False,
     readout: Annotated[str, typer.Option(help="attention or feedforward.")] = "attention",
-    rank: Annotated[int | None, typer.Option(help="Rank of W_V; the smallest that works.", show_default=False)] = None,
+    rank: Annotated[int | None, option("Rank of W_V; the smallest that works.")] = None,
     dtype: Dtype = "float64",
     output: Output = None,
-    shards: Annotated[
-        int | None,
-        typer.Option(help="Make OUTPUT a folder of files with this many rows each.", show_default=False),
-    ] = None,
+    shards: Annotated[int | None, option("Make OUTPUT a folder of files with this many rows each.")] = None,
     plot: Plot = None,
     explain: Explain = False,
     as_json: AsJson = False,

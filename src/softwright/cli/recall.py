@@ -8,26 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from softwright.cli.delivery import AsJson, check_outputs
+from softwright.cli.delivery import AsJson, argument, check_outputs, option
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import printable, spinner
 from softwright.errors import Faults, InvalidInput
 
 
 def recall_command(
-    file: Annotated[Path, typer.Argument(help="A memory written by softwright memorize.", show_default=False)],
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT...", help="Texts, each in quotes.", show_default=False)
-    ] = None,
+    file: Annotated[Path, argument("A memory written by softwright memorize.")],
+    texts: Annotated[list[str] | None, argument("Texts, each in quotes.", metavar="TEXT...")] = None,
     *,
-    data: Annotated[
-        Path | None,
-        typer.Option("--from", help="Ask for the rows of a .csv, .jsonl or .parquet file.", show_default=False),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="With --from: the column of texts.", show_default=False)] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="With --from: write a CSV file here.", show_default=False)
-    ] = None,
+    data: Annotated[Path | None, option("Ask for the rows of a .csv, .jsonl or .parquet file.", "--from")] = None,
+    text: Annotated[str | None, option("With --from: the column of texts.")] = None,
+    output: Annotated[Path | None, option("With --from: write a CSV file here.", "-o", "--output")] = None,
     unknown: Annotated[
         str, typer.Option(help="For texts never stored: nearest, the label of the nearest, or abstain.")
     ] = "abstain",

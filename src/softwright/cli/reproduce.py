@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from softwright.cli.delivery import AsJson
+from softwright.cli.delivery import AsJson, argument
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import echo, print_facts, spinner
 
@@ -17,11 +17,7 @@ SETTINGS = {"no_args_is_help": False}
 def reproduce_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="points, heads, range, heatmap, sequence, memory; all unless named.",
-            metavar="[EXPERIMENT]...",
-            show_default=False,
-        ),
+        argument("points, heads, range, heatmap, sequence, memory; all unless named.", metavar="[EXPERIMENT]..."),
     ] = None,
     *,
     folder: Annotated[Path, typer.Option("-o", "--output", help="Folder for the CSV files and figures.")] = Path(

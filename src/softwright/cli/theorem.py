@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softwright.cli.delivery import AsJson, Output, Plot, delivery
+from softwright.cli.delivery import AsJson, Output, Plot, argument, delivery
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import print_facts
 from softwright.errors import Faults
@@ -31,10 +31,7 @@ def _labels(incomplete: str) -> list[str]:
 
 def theorem_command(
     context: typer.Context,
-    label: Annotated[
-        str | None,
-        typer.Argument(help=f"{labels_in_words()}; none lists them all.", autocompletion=_labels, show_default=False),
-    ] = None,
+    label: Annotated[str | None, argument(f"{labels_in_words()}; none lists them all.", autocompletion=_labels)] = None,
     *,
     sweep: Annotated[bool, typer.Option("--sweep", help="One row for each size of the theorem's own sweep.")] = False,
     proofs: Annotated[

@@ -7,23 +7,16 @@ from typing import Annotated
 
 import typer
 
-from softwright.cli.delivery import AsJson, Explain, Output, Plot, delivery
+from softwright.cli.delivery import AsJson, Explain, Output, Plot, argument, delivery, option
 from softwright.errors import InvalidInput
 
 
 def transpile_command(
     file: Annotated[
-        Path,
-        typer.Argument(
-            help="A .onnx file of Gemm, MatMul, Add and activations, or a .safetensors file written by save_mlp.",
-            show_default=False,
-        ),
+        Path, argument("A .onnx file of Gemm, MatMul, Add and activations, or a .safetensors file written by save_mlp.")
     ],
     *,
-    box: Annotated[
-        str | None,
-        typer.Option(metavar="LOW:HIGH", help="Range of every input, for the bound: --box 0:1", show_default=False),
-    ] = None,
+    box: Annotated[str | None, option("Range of every input, for the bound: --box 0:1", metavar="LOW:HIGH")] = None,
     tol: Annotated[
         float | None, typer.Option(help="Largest deviation the proof may leave; the finest tokens unless given.")
     ] = None,

@@ -58,6 +58,8 @@ class ContextHead(nn.Module):
         for name in TENSORS:
             self.register_buffer(name, tensors[name])
         d, e, s, n = self.W_Q.shape[1], self.codes.shape[1], self.W_V.shape[0], len(self.log_weights)
+        self.rank, self.code_size, self.longest = s, e, n  # of W_V; of a token's code; tokens of a sequence at most
+        self.takes_vectors = len(self.codes) == 0  # vectors are their own codes
         shapes = {
             "W_Q": (1, e + 2 + s),
             "W_K": (1, d),
@@ -75,23 +77,8 @@ class ContextHead(nn.Module):
             raise ValueError(f"the shapes of {', '.join(wrong)} do not fit the others")
 
     @property
-    def rank(self) -> int:
-        return self.W_V.shape[0]
-
-    @property
-    def code_size(self) -> int:
-        return self.codes.shape[1]
-
-    @property
-    def longest(self) -> int:
-        return len(self.log_weights)
-
-    @property
-    def takes_vectors(self) -> bool:
-        return len(self.codes) == 0
-
-    @property
     def dtype(self) -> torch.dtype:
+        """What it runs in."""
         return self.codes.dtype
 
     def find_tokens(self, tokens: np.ndarray) -> np.ndarray:

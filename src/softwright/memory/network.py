@@ -89,6 +89,8 @@ class MemoryNetwork(nn.Module):
         super().__init__()
         self.head = head
         self.readout = readout
+        self.reading, self.rank = head.reading, head.rank  # how sequences are read; of W_V (W_K and W_Q have rank 1)
+        self.outputs = readout.values.shape[1]
         self.classes = classes
         self.tokenizer = tokenizer
         self.register_buffer("radii", torch.tensor(radii, dtype=torch.float64))
@@ -98,25 +100,13 @@ class MemoryNetwork(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
+        """What it runs in."""
         return self.head.dtype
-
-    @property
-    def reading(self) -> Reading:
-        return self.head.reading
 
     @property
     def stored(self) -> int:
         """Items stored: sequences, or tokens in context."""
         return len(self.readout.keys)
-
-    @property
-    def outputs(self) -> int:
-        return self.readout.values.shape[1]
-
-    @property
-    def rank(self) -> int:
-        """The rank of W_V; W_K and W_Q have rank 1."""
-        return self.head.rank
 
     @property
     def parameter_count(self) -> int:

@@ -39,7 +39,7 @@ from softwright.theorems.tools.interpolation import (
 )
 from softwright.theorems.tools.network import Attention, Stage, TheoremNetwork, Tokens
 from softwright.theorems.tools.rivals import Rivals, by_transpile
-from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_A, Theorem, options
 
 _SAFE = 1.0 + 1e-12  # rounds the few float64 operations of a recursion upwards
 
@@ -146,6 +146,10 @@ def _construct(
     activation: str, points: int, width: int, depth: int, dim: int, outputs: int, radius: float, slope: float,
     eps0: float, seed: int, layers: Any,
 ) -> ActivationConstruction:  # fmt: skip
+    """On a bounded set of inputs each of these activations is a sum of at most two clipped numbers, so that an
+    attention layer with linear maps replaces a layer of any network made of them; the errors of the layers add up
+    through the norms of the weights.
+    """
     faults = Faults("theorem A6")
     for name, value in (("width", width), ("depth", depth), ("dim", dim), ("outputs", outputs)):
         faults.check(value >= 1, f"{name} must be at least 1, got {value}")
@@ -242,25 +246,25 @@ def _line(clips: Sequence[Clip], points: int, eps0: float, u: np.ndarray) -> np.
 A6 = Theorem(
     label="A6",
     title="relu, leaky relu, hard tanh, hard sigmoid, and networks of them, by interpolation heads",
-    statement=(
-        "On a bounded set of inputs each of these activations is a sum of at most two clipped numbers, so that an "
-        "attention layer with linear maps replaces a layer of any network made of them; the errors of the layers add "
-        "up through the norms of the weights."
-    ),
     paper=f"{PAPER_A}, Section 3 (generalised relu)",
     conditions=("p > n: more points than units in a layer", "0 < eps0 <= 1/2", "inputs in a bounded box"),
     options=(
-        Option("activation", str, "relu", "the activation", tuple(CLIPS)),
-        Option("points", int, 200, "interpolation tokens p of every layer"),
-        Option("width", int, 8, "units of a hidden layer"),
-        Option("depth", int, 2, "hidden layers, one attention layer each"),
+        *options(
+            """
+            activation  relu  the activation
+            points      200   interpolation tokens p of every layer
+            width       8     units of a hidden layer
+            depth       2     hidden layers, one attention layer each
+            dim         3     inputs
+            outputs     2     outputs
+            radius      1.0   inputs lie in [-radius, radius]
+            slope       0.01  slope of leaky relu below 0
+            seed        0     seed of the network's weights
+            layers      -     [(W, t), ...] instead of random weights
+            """,
+            activation=tuple(CLIPS),
+        ),
         EPS0,
-        Option("dim", int, 3, "inputs"),
-        Option("outputs", int, 2, "outputs"),
-        Option("radius", float, 1.0, "inputs lie in [-radius, radius]"),
-        Option("slope", float, 0.01, "slope of leaky relu below 0"),
-        Option("seed", int, 0, "seed of the network's weights"),
-        Option("layers", object, None, "[(W, t), ...] instead of random weights"),
     ),
     construct=_construct,
     sweep=("points", (50, 100, 200, 400, 800)),

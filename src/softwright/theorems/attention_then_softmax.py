@@ -34,7 +34,7 @@ from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
 from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores
 from softwright.theorems.tools.network import Linear, Softmax, TheoremNetwork, Tokens
 from softwright.theorems.tools.rivals import Rivals, by_approximate
-from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_A, Theorem, options
 
 _SAFE = 1.0 + 1e-12
 _MOST_CENTRES = 1024
@@ -77,6 +77,10 @@ def _read(faults: Faults, formula: str, radius: float) -> tuple[Expression | Non
 
 
 def _construct(formula: str, cells: int, radius: float, eps0: float, points: int) -> LineConstruction:
+    """One attention layer followed by one softmax, with linear maps between, comes as close as asked to a
+    continuous function on a compact set: attention makes the affine scores of a partition, the softmax selects the
+    cell, a linear map reads the values. The error is the oscillation of f over a cell, plus eps0.
+    """
     faults = Faults("theorem A4")
     faults.check(cells >= 1, f"cells must be at least 1 along each axis, got {cells}")
     good = faults.check(radius > 0, f"the theorem is for a compact set: [-radius, radius]^m, got radius {radius:g}")
@@ -163,19 +167,16 @@ def _room(m: int, h: float, largest: float, leak: float) -> bool:
 A4 = Theorem(
     label="A4",
     title="one attention layer followed by a softmax, for a continuous function on a box",
-    statement=(
-        "One attention layer followed by one softmax, with linear maps between, comes as close as asked to a "
-        "continuous function on a compact set: attention makes the affine scores of a partition, the softmax "
-        "selects the cell, a linear map reads the values. The error is the oscillation of f over a cell, plus eps0."
-    ),
     paper=f"{PAPER_A}, one-layer version of Theorem 3.3",
     conditions=("f continuous on a compact box", "p > N", "2 E < (3/8) m h^2", "0 < eps0 <= 1/2"),
-    options=(
-        Option("formula", str, "sin(3*x)", "the function; its variables are the tokens, commas separate outputs"),
-        Option("cells", int, 16, "cells G along each axis"),
-        Option("radius", float, 1.0, "inputs lie in [-radius, radius]"),
-        Option("eps0", float, 1e-6, "allowed error of the selection"),
-        Option("points", int, 0, "interpolation tokens p of the attention layer; 0 chooses them"),
+    options=options(
+        """
+        formula  sin(3*x)  the function; its variables are the tokens, commas separate outputs
+        cells    16        cells G along each axis
+        radius   1.0       inputs lie in [-radius, radius]
+        eps0     1e-06     allowed error of the selection
+        points   0         interpolation tokens p of the attention layer; 0 chooses them
+        """
     ),
     construct=_construct,
     sweep=("cells", (4, 8, 16, 32)),

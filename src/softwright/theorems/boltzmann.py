@@ -46,7 +46,7 @@ from softwright.theorems.tools.ball_network import exact_forward
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.drawing import draw_digits
 from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
-from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_C, Theorem, options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,6 +106,10 @@ def least_gap(values: list[Ball]) -> Ball | None:
 
 
 def _construct(values: int, length: int, jitter: float, seed: int, entries: Any) -> SetsConstruction:
+    """Take sets of n numbers from an interval of length 2r, any two different numbers at least 2 log n + 3 apart.
+    Then boltz(a) = a.softmax(a) of two different sets differs by more than (log n)^2 e^(-2r). Measured is -log10 of
+    the least distance, so the theorem's bound is an upper bound of it.
+    """
     given = entries
     faults = Faults("theorem C1")
     faults.check(length >= 2, f"length = {length}: the bound (log n)^2 e^(-2r) needs n >= 2")
@@ -159,6 +163,10 @@ def _construct(values: int, length: int, jitter: float, seed: int, entries: Any)
             **({} if given is None else {"entries": entries.tolist()}),
         },
         tokens=length,
+        reasons=(
+            f"all {len(sets)} sets of {length} out of {len(entries)} entries, every pair, with {bits}-bit balls",
+            f"in float64 {lost} of the {len(sets)} values coincide with another",
+        ),
         statement="-log10 of the least distance between boltz values of different sets, over all pairs",
         target=lambda inputs: boltz_numpy(np.asarray(inputs, dtype=float)[:, 0])[:, None, None],
         sample=lambda rng, n: sets[rng.integers(0, len(sets), n), None, :],
@@ -168,10 +176,6 @@ def _construct(values: int, length: int, jitter: float, seed: int, entries: Any)
         },
         norm="digits",
         measure=measure,
-        reasons=(
-            f"all {len(sets)} sets of {length} out of {len(entries)} entries, every pair, with {bits}-bit balls",
-            f"in float64 {lost} of the {len(sets)} values coincide with another",
-        ),
     )  # fmt: skip
 
 
@@ -187,19 +191,16 @@ def _draw(axes: Axes, made: SetsConstruction) -> None:
 C1 = Theorem(
     label="C1",
     title="the Boltzmann operator tells sets apart by at least (log n)^2 e^(-2r)",
-    statement=(
-        "Take sets of n numbers from an interval of length 2r, any two different numbers at least 2 log n + 3 apart. "
-        "Then boltz(a) = a.softmax(a) of two different sets differs by more than (log n)^2 e^(-2r). Measured is "
-        "-log10 of the least distance, so the theorem's bound is an upper bound of it."
-    ),
     paper=PAPER_C + ", Lemma 1",
     conditions=("n >= 2", "no repeated entry", "entries at least 2 log n + 3 apart"),
-    options=(
-        Option("values", int, 6, "how many different entries there are"),
-        Option("length", int, 3, "entries n of a set"),
-        Option("jitter", float, 0.0, "how uneven the spacing is: steps are up to (1 + jitter) times the least"),
-        Option("seed", int, 0, "seed of the uneven spacing"),
-        Option("entries", object, None, "the entries themselves, as an array"),
+    options=options(
+        """
+        values   6    how many different entries there are
+        length   3    entries n of a set
+        jitter   0.0  how uneven the spacing is: steps are up to (1 + jitter) times the least
+        seed     0    seed of the uneven spacing
+        entries  -    the entries themselves, as an array
+        """
     ),
     construct=_construct,
     sweep=("values", (4, 5, 6, 7, 8)),

@@ -16,16 +16,15 @@ from softwright.theorems.tools.theorem import PAPER_C, Theorem
 
 
 def _construct(**asked: Any) -> MemoryConstruction:
+    """With a causal mask one rank-1 softmax head gives every (set of tokens so far, token) its own id, and with a
+    relu readout memorises a label at every position of N sequences, exactly, with the parameters of C4.
+    """
     return build_memory("C6", True, **asked)
 
 
 C6 = Theorem(
     label="C6",
     title="the same with a causal mask: every prefix gets its own id and its own label",
-    statement=(
-        "With a causal mask one rank-1 softmax head gives every (set of tokens so far, token) its own id, and with a "
-        "relu readout memorises a label at every position of N sequences, exactly, with the parameters of C4."
-    ),
     paper=PAPER_C,
     conditions=("n >= 2", "tokens of a sequence pairwise distinct", "no token is zero", "one label per prefix"),
     options=OPTIONS,

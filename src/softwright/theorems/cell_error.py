@@ -83,7 +83,7 @@ def enclose_lp_error(
 ) -> Enclosed:
     """lower <= |g - f|_p <= upper for the head of the cells and the target, by adaptive integration."""
     head = head_ranges(cells)
-    per_axis = round(cells.count ** (1.0 / target.box.dim))
+    per_axis = round(len(cells.keys) ** (1.0 / target.box.dim))
     lower, upper = cell_edges(per_axis, target.box)
 
     def ranges(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -28,20 +28,8 @@ from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.targets import Expression
-from softwright.theorems.tools.cell_attention import (
-    OPTIONS,
-    CellConstruction,
-    Cells,
-    box_points,
-    check_beta,
-    check_cells,
-    check_columns,
-    check_eps0,
-    draw_slice,
-    grid_centres,
-    self_attention,
-    telling_points,
-)
+from softwright.theorems.tools import cell_attention as tools
+from softwright.theorems.tools.cell_attention import CellConstruction, Cells, check_grid, draw_slice, grid_centres
 from softwright.theorems.tools.modulus import Modulus, formula_on_box
 from softwright.theorems.tools.rivals import Rival, Rivals
 from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
@@ -106,15 +94,14 @@ def grid_construction(
 ) -> GridConstruction:
     """The grid of cells as B2 (self-attention) or B4 (cross-attention): `make(label, cells, columns)` writes it out."""
     faults = Faults(f"theorem {label}")
-    check_eps0(faults, eps0)
+    tools.check_eps0(faults, eps0)
     posed = formula_on_box(formula, side, box, faults)
     if posed is None:
         faults.raise_if_any()
         raise RuntimeError("a fault was expected")
     expression, domain = posed
     m = domain.dim
-    check_cells(faults, cells, m)
-    check_columns(faults, m, columns)
+    check_grid(faults, cells, m, columns)
     faults.raise_if_any()
     modulus = Modulus(expression, domain)
     size, rho = modulus.sup_norm, 2.0 / cells * math.sqrt(m) * (1.0 + 1e-14)
@@ -132,7 +119,7 @@ def grid_construction(
         )
     faults.raise_if_any()
     chosen = beta if beta > 0 else beta_for(cells, m, size, eps0)
-    check_beta(faults, chosen, 1.5 * m * chosen, m + 1)
+    tools.check_beta(faults, chosen, 1.5 * m * chosen, m + 1)
     faults.raise_if_any()
     centres = grid_centres(cells, m)
     values = expression(domain.from_unit(centres))
@@ -145,10 +132,6 @@ def grid_construction(
 
     def target(inputs: np.ndarray) -> np.ndarray:
         return expression(grid.flat(inputs))[:, :, None]
-
-    def sample(rng: np.random.Generator, n: int) -> np.ndarray:
-        points = telling_points(cells, m, chosen, rng, max(1, n // 4))
-        return grid.shaped(box_points(points, domain.lower, domain.upper), columns)
 
     provable = None
     if len(centres) <= 1024:
@@ -166,7 +149,7 @@ def grid_construction(
         tokens=len(centres),
         statement=f"sup over the box of |network - f| for f = {expression.text}",
         target=target,
-        sample=sample,
+        sample=tools.sampler(grid, domain, chosen, columns),
         quantities={
             "beta": chosen, "eps0": eps0, "h": 2.0 / cells, "omega": omega, "sup_f": size, "leak": leaked_up,
         },
@@ -181,24 +164,22 @@ def grid_construction(
 def _construct(
     formula: Any, cells: int, side: float, eps0: float, beta: float, columns: int, box: Any
 ) -> GridConstruction:
-    return grid_construction("B2", self_attention, formula, cells, side, eps0, beta, columns, box)
+    """A continuous function of m variables on a cube is approximated in the sup norm by one softmax self-attention
+    head whose tokens hold the centres of a grid and the function's values there. The error is at most the modulus
+    of continuity at h sqrt(m) plus what cells beyond that distance leak, which beta makes as small as wanted.
+    """
+    return grid_construction("B2", tools.self_attention, formula, cells, side, eps0, beta, columns, box)
 
 
 B2 = Theorem(
     label="B2",
     title="self-attention approximates a continuous function in sup norm, one token per grid cell",
-    statement=(
-        "A continuous function of m variables on a cube is approximated in the sup norm by one softmax self-attention "
-        "head whose tokens hold the centres of a grid and the function's values there. The error is at most the "
-        "modulus of continuity at h sqrt(m) plus what cells beyond that distance leak, which beta makes as small as "
-        "wanted."
-    ),
     paper=PAPER_B,
     conditions=("f continuous on the closed cube", "0 < eps0 < 1", "G >= 1 cells per axis"),
     options=(
         Option("formula", str, "sin(3*x)*exp(-y**2)", "the continuous function, a formula in any number of variables"),
         Option("eps0", float, 1e-6, "what the far cells may add"),
-        *OPTIONS,
+        *tools.OPTIONS,
     ),
     construct=_construct,
     sweep=("cells", (4, 8, 16, 32)),

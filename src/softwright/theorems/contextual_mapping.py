@@ -126,6 +126,10 @@ def mapping_construction(
         statement="-log10 of the least distance between ids of different (set of tokens, token) pairs",
         target=lambda inputs: np.asarray(inputs, dtype=float),
         sample=lambda rng, n: sequences,
+        reasons=(
+            f"W_K, W_Q, W_V have rank 1; scale c = {head.c:.4g} ({head.scale})",
+            f"ids are compared in {bits}-bit balls; in float64 {lost} of {len(places)} ids coincide with another",
+        ),
         quantities={
             "scale": head.c, "r_min": V.r_min, "r_max": V.r_max, "eps": V.eps, "vocabulary": float(len(V.tokens)),
             "ids": float(len(places)), "shift": shift(network, sequences), "largest_shift": 0.25 * V.eps,
@@ -133,10 +137,6 @@ def mapping_construction(
         },
         norm="digits",
         measure=measure,
-        reasons=(
-            f"W_K, W_Q, W_V have rank 1; scale c = {head.c:.4g} ({head.scale})",
-            f"ids are compared in {bits}-bit balls; in float64 {lost} of {len(places)} ids coincide with another",
-        ),
     )  # fmt: skip
 
 
@@ -158,6 +158,11 @@ def _draw(axes: Axes, made: MappingConstruction) -> None:
 
 
 def _construct(**asked: Any) -> MappingConstruction:
+    """For sequences of n distinct tokens with norms between r_min and r_max and any two tokens eps apart, one
+    softmax head with W_K, W_Q, W_V of rank 1 and a residual maps every token to an id of norm at most r_max +
+    eps/4, and ids of different (set of tokens, token) pairs are more than delta apart. Measured is -log10 of the
+    least distance.
+    """
     faults = Faults("theorem C2")
     data = Sequences.of(faults, **asked)
     faults.raise_if_any()
@@ -186,12 +191,6 @@ def largest_float64(length: int, scale: str, most: int = 12) -> int:
 C2 = Theorem(
     label="C2",
     title="one rank-1 softmax head gives every (set of tokens, token) its own id",
-    statement=(
-        "For sequences of n distinct tokens with norms between r_min and r_max and any two tokens eps apart, one "
-        "softmax head with W_K, W_Q, W_V of rank 1 and a residual maps every token to an id of norm at most "
-        "r_max + eps/4, and ids of different (set of tokens, token) pairs are more than delta apart. Measured is "
-        "-log10 of the least distance."
-    ),
     paper=PAPER_C + ", Theorem 2",
     conditions=("n >= 2", "tokens of a sequence pairwise distinct", "no token is zero"),
     options=(*SEQUENCE_OPTIONS, scale_option("paper")),

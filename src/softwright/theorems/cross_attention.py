@@ -16,7 +16,7 @@ from softwright.theorems.cell_grid import GridConstruction, grid_construction, g
 from softwright.theorems.integrable import lp_construction
 from softwright.theorems.tools.cell_attention import OPTIONS, CellConstruction, cross_attention, draw_slice
 from softwright.theorems.tools.rivals import Rivals
-from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_B, Theorem, options
 
 _NORMS = {"sup": 0, "L1": 1, "L2": 2, "L4": 4}
 
@@ -24,6 +24,10 @@ _NORMS = {"sup": 0, "L1": 1, "L2": 2, "L4": 4}
 def _construct(
     formula: Any, norm: str, cells: int, eps0: float, beta: float, columns: int, side: float, box: Any
 ) -> CellConstruction:
+    """With queries from X and keys and values from another sequence, which holds one grid cell per token, one
+    softmax cross-attention head approximates continuous functions in the sup norm and integrable ones in L_p, with
+    the same bounds as self-attention. The projection matrices do not depend on the function; the sequence does.
+    """
     if norm not in _NORMS:
         faults = Faults("theorem B4")
         faults.add(f"norm {norm!r}: the theorem speaks of sup (B2) and L_p (B3); choose from {', '.join(_NORMS)}")
@@ -40,18 +44,17 @@ def _rival(made: CellConstruction) -> Rivals:
 B4 = Theorem(
     label="B4",
     title="cross-attention reaches both guarantees: queries from X, keys and values from another sequence",
-    statement=(
-        "With queries from X and keys and values from another sequence, which holds one grid cell per token, one "
-        "softmax cross-attention head approximates continuous functions in the sup norm and integrable ones in L_p, "
-        "with the same bounds as self-attention. The projection matrices do not depend on the function; the sequence "
-        "does."
-    ),
     paper=PAPER_B,
-    conditions=("f continuous (sup) or in L_p", "0 < eps0 < 1", "G >= 1 cells per axis"),
+    conditions=("f continuous (sup)", "or in L_p", "1 <= p < infinity", "0 < eps0 < 1", "G >= 1 cells per axis"),
     options=(
-        Option("formula", str, "sin(3*x)*exp(-y**2)", "a formula; for L_p also sign, floor, disc, root"),
-        Option("norm", str, "sup", "sup, L1, L2 or L4", ("sup", "L1", "L2", "L4")),
-        Option("eps0", float, 1e-3, "what far cells (sup) or walls (L_p) may add"),
+        *options(
+            """
+            formula  sin(3*x)*exp(-y**2)  a formula; for L_p also sign, floor, disc, root
+            norm     sup                  sup, L1, L2 or L4
+            eps0     0.001                what far cells (sup) or walls (L_p) may add
+            """,
+            norm=("sup", "L1", "L2", "L4"),
+        ),
         *OPTIONS,
     ),
     construct=_construct,

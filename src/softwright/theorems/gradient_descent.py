@@ -38,7 +38,7 @@ from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.interpolation import EPS0, Points, check_eps0, check_scores
 from softwright.theorems.tools.network import Attention, Stage, TheoremNetwork, Tokens
 from softwright.theorems.tools.rivals import Rivals, by_in_context
-from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_A, Theorem, options
 
 _SAFE = 1.0 + 1e-12
 
@@ -133,6 +133,9 @@ def _construct(
     loss: str, points: int, tokens: int, dim: int, steps: int, eta: float, x_max: float, y_max: float, w_max: float,
     eps0: float,
 ) -> Construction:  # fmt: skip
+    """Attention-only layers map tokens (x_i, y_i, w, 1) to (x_i, y_i, w - eta grad L(w) + err, 1) with |err| <= eta
+    eps, L the mean loss over the tokens; eps falls like 1/p. Stacked, they run gradient descent on the prompt.
+    """
     faults = Faults("theorem A5")
     n, d, p = tokens, dim, points
     for name, number in (("tokens", n), ("dim", d), ("steps", steps)):
@@ -207,23 +210,24 @@ def _rival(made: Construction) -> Rivals:
 A5 = Theorem(
     label="A5",
     title="in-context gradient descent by interpolation heads, least squares and logistic loss",
-    statement=(
-        "Attention-only layers map tokens (x_i, y_i, w, 1) to (x_i, y_i, w - eta grad L(w) + err, 1) with |err| <= eta "
-        "eps, L the mean loss over the tokens; eps falls like 1/p. Stacked, they run gradient descent on the prompt."
-    ),
     paper=f"{PAPER_A}, Theorem 4.1",
     conditions=("p > n", "data and w in a compact set", "0 < eps0 <= 1/2", "a continuously differentiable loss"),
     options=(
-        Option("loss", str, "squares", "the loss", ("squares", "logistic")),
-        Option("points", int, 200, "interpolation tokens p"),
-        Option("tokens", int, 12, "data tokens n"),
-        Option("dim", int, 3, "features d"),
+        *options(
+            """
+            loss    squares  the loss
+            points  200      interpolation tokens p
+            tokens  12       data tokens n
+            dim     3        features d
+            steps   1        steps of gradient descent, three layers each
+            eta     0.2      step size
+            x_max   1.0      |x| at most this, entrywise
+            y_max   1.0      |y| at most this (squares)
+            w_max   1.0      |w| at most this, entrywise
+            """,
+            loss=("squares", "logistic"),
+        ),
         EPS0,
-        Option("steps", int, 1, "steps of gradient descent, three layers each"),
-        Option("eta", float, 0.2, "step size"),
-        Option("x_max", float, 1.0, "|x| at most this, entrywise"),
-        Option("y_max", float, 1.0, "|y| at most this (squares)"),
-        Option("w_max", float, 1.0, "|w| at most this, entrywise"),
     ),
     construct=_construct,
     sweep=("points", (50, 100, 200, 400)),

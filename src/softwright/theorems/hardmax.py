@@ -24,7 +24,7 @@ from softwright.errors import Faults
 from softwright.report.style import BLUE, ORANGE
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import Attention, TheoremNetwork
-from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_C, Theorem, options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +65,10 @@ def ids(network: TheoremNetwork, dim: int) -> np.ndarray:
 
 
 def _construct(dim: int, heads: int, head_size: int, seed: int) -> HardmaxConstruction:
+    """With hardmax attention, whatever the weights, head count and width, the token 1 gets the same id in the
+    sequences {1,2,5,6} and {1,3,4,6} of tokens on a line: a head sees the largest token, the smallest or the mean,
+    and all three agree. Softmax with the same weights tells the sequences apart.
+    """
     faults = Faults("theorem C3")
     for name, value in (("dim", dim), ("heads", heads), ("head_size", head_size)):
         faults.check(value >= 1, f"{name} = {value}: the theorem speaks of layers with {name} >= 1")
@@ -128,18 +132,15 @@ def _draw(axes: Axes, made: HardmaxConstruction) -> None:
 C3 = Theorem(
     label="C3",
     title="with hardmax one layer is not a contextual mapping: {1,2,5,6} and {1,3,4,6} get one id",
-    statement=(
-        "With hardmax attention, whatever the weights, head count and width, the token 1 gets the same id in the "
-        "sequences {1,2,5,6} and {1,3,4,6} of tokens on a line: a head sees the largest token, the smallest or the "
-        "mean, and all three agree. Softmax with the same weights tells the sequences apart."
-    ),
     paper=PAPER_C + ", Theorem 1",
     conditions=("one hardmax attention layer with a residual, any weights",),
-    options=(
-        Option("dim", int, 1, "dimension d of a token"),
-        Option("heads", int, 1, "heads"),
-        Option("head_size", int, 1, "rows s of W_K, W_Q, W_V"),
-        Option("seed", int, 0, "seed of the weights"),
+    options=options(
+        """
+        dim        1  dimension d of a token
+        heads      1  heads
+        head_size  1  rows s of W_K, W_Q, W_V
+        seed       0  seed of the weights
+        """
     ),
     construct=_construct,
     sweep=("heads", (1, 2, 4, 8)),

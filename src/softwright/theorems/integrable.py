@@ -39,23 +39,11 @@ from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets import Expression
 from softwright.theorems.cell_grid import cells_of
-from softwright.theorems.tools.cell_attention import (
-    OPTIONS,
-    CellConstruction,
-    Cells,
-    box_points,
-    check_beta,
-    check_cells,
-    check_columns,
-    check_eps0,
-    draw_slice,
-    grid_centres,
-    self_attention,
-    telling_points,
-)
+from softwright.theorems.tools import cell_attention as tools
+from softwright.theorems.tools.cell_attention import CellConstruction, Cells, check_grid, draw_slice, grid_centres
 from softwright.theorems.tools.lp_integral import Enclosed, Singularity, enclose_norm
 from softwright.theorems.tools.modulus import formula_on_box
-from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_B, Theorem, options
 
 EXPONENTS = (1, 2, 4)
 _UP = 1.0 + 1e-12
@@ -206,7 +194,7 @@ def lp_construction(
 ) -> LpConstruction:  # fmt: skip
     """Cell averages as B3 (self-attention) or B4 (cross-attention)."""
     faults = Faults(f"theorem {label}")
-    check_eps0(faults, eps0)
+    tools.check_eps0(faults, eps0)
     found = target if isinstance(target, Integrable) else named_target(str(target))
     if found is None:
         posed = formula_on_box(target, side, box, faults)
@@ -214,8 +202,7 @@ def lp_construction(
     faults.check(p >= 1, f"p = {p}: the theorem needs 1 <= p < infinity")
     if found is not None:
         m = found.box.dim
-        check_cells(faults, cells, m)
-        check_columns(faults, m, columns)
+        check_grid(faults, cells, m, columns)
         faults.check(found.expression.outputs == 1, "one output at a time: L_p errors are measured for each by itself")
         if found.singularity is not None and p >= 1:
             faults.check(
@@ -239,7 +226,7 @@ def lp_construction(
     chosen, s = gate_choice(values, cells, m, volume, p, eps0)
     if beta > 0:
         chosen, s = beta, min(0.25 * 2.0 / cells, s)
-    check_beta(faults, chosen, 1.5 * m * chosen, m + 1)
+    tools.check_beta(faults, chosen, 1.5 * m * chosen, m + 1)
     faults.raise_if_any()
     steps = step_error(found, values, cells, p, absolute=0.02 * eps0)
     faults.check(
@@ -255,10 +242,6 @@ def lp_construction(
 
     def wanted(inputs: np.ndarray) -> np.ndarray:
         return found.expression(grid.flat(inputs))[:, :, None]
-
-    def sample(rng: np.random.Generator, n: int) -> np.ndarray:
-        points = telling_points(cells, m, chosen, rng, max(1, n // 4))
-        return grid.shaped(box_points(points, domain.lower, domain.upper), columns)
 
     def measure(rng: np.random.Generator, n: int) -> tuple[float, int]:
         return sampled_norm(network, found, grid, columns, cells, p, rng, n)
@@ -277,7 +260,7 @@ def lp_construction(
         tokens=len(centres),
         statement=f"L{p} norm over the box of network - f for f = {found.expression.text}",
         target=wanted,
-        sample=sample,
+        sample=tools.sampler(grid, domain, chosen, columns),
         quantities={
             "beta": chosen, "eps0": eps0, "p": float(p), "step_error_upper": steps.upper,
             "step_error_lower": steps.lower, "gate_error": gates, "band": s, "boxes": float(steps.boxes),
@@ -300,7 +283,7 @@ def sampled_norm(
     inside = max(2, int((min(100 * n, 40_000) / cells**m) ** (1.0 / m)))
     K = cells * inside
     corner = grid_centres(K, m) - 1.0 / K
-    points = box_points(corner + rng.random(corner.shape) * 2.0 / K, target.box.lower, target.box.upper)
+    points = tools.box_points(corner + rng.random(corner.shape) * 2.0 / K, target.box.lower, target.box.upper)
     got = network.evaluate(grid.shaped(points, columns))[:, 0, 0]
     gap = np.abs(got - target.expression(points)[:, 0])
     gap = np.where(np.isnan(gap), np.inf, gap)
@@ -311,24 +294,27 @@ def sampled_norm(
 def _construct(
     target: Any, p: int, cells: int, eps0: float, beta: float, columns: int, side: float, box: Any
 ) -> LpConstruction:
-    return lp_construction("B3", self_attention, target, p, cells, eps0, beta, columns, side, box)
+    """Every function in L_p of a box, 1 <= p < infinity, is approximated in the L_p norm by one softmax
+    self-attention head whose tokens hold the centres of a grid and the averages over its cells. The error is at most
+    the distance of f to its step function of cell averages plus what the soft walls between cells add.
+    """
+    return lp_construction("B3", tools.self_attention, target, p, cells, eps0, beta, columns, side, box)
 
 
 B3 = Theorem(
     label="B3",
     title="self-attention approximates integrable functions in L_p, jumps and singularities included",
-    statement=(
-        "Every function in L_p of a box, 1 <= p < infinity, is approximated in the L_p norm by one softmax "
-        "self-attention head whose tokens hold the centres of a grid and the averages over its cells. The error is at "
-        "most the distance of f to its step function of cell averages plus what the soft walls between cells add."
-    ),
     paper=PAPER_B,
-    conditions=("f in L_p of the box", "1 <= p < infinity", "0 < eps0 < 1"),
+    conditions=("f in L_p of the box", "1 <= p < infinity", "0 < eps0 < 1", "G >= 1 cells per axis"),
     options=(
-        Option("target", str, "disc", "sign, floor, disc (indicator), root (x^(-1/4)), or a formula"),
-        Option("p", int, 2, "the exponent of L_p, p >= 1"),
-        Option("eps0", float, 0.05, "what the walls between cells may add to the L_p error"),
-        *OPTIONS,
+        *options(
+            """
+            target  disc  sign, floor, disc (indicator), root (x^(-1/4)), or a formula
+            p       2     the exponent of L_p, p >= 1
+            eps0    0.05  what the walls between cells may add to the L_p error
+            """
+        ),
+        *tools.OPTIONS,
     ),
     construct=_construct,
     sweep=("cells", (4, 8, 16, 32)),

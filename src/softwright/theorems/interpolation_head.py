@@ -53,6 +53,9 @@ def _rounding(grid: Points, dim: int, reach: float) -> float | None:
 
 
 def _construct(points: int, **asked: Any) -> LineConstruction:
+    """One softmax head on p > n tokens computes, in column i, the number w_i.x_i + t_i clipped to [a, b], each
+    token with its own w_i and t_i. The error is at most max(|a|, |b|) eps0 + (b - a)/p: it falls like 1/p.
+    """
     faults = Faults("theorem A1")
     task = Clipping.of(faults, **asked)
     n, d, p, a, b, eps0 = task.tokens, task.dim, points, task.a, task.b, task.eps0
@@ -136,10 +139,6 @@ def _same_tokens(grid: Points) -> Rivals:
 A1 = Theorem(
     label="A1",
     title="one head, p > n interpolation tokens: clip(w_i.x_i + t_i, a, b) for every token",
-    statement=(
-        "One softmax head on p > n tokens computes, in column i, the number w_i.x_i + t_i clipped to [a, b], each "
-        "token with its own w_i and t_i. The error is at most max(|a|, |b|) eps0 + (b - a)/p: it falls like 1/p."
-    ),
     paper=f"{PAPER_A}, Theorem 3.1",
     conditions=("p > n and p >= 3", "a < b", "0 < eps0 <= 1/2", "beta = log((p-2)/eps0) p/(b-a) fits float64"),
     options=(Option("points", int, 60, "interpolation tokens p"), *OPTIONS),

@@ -34,7 +34,7 @@ from softwright.precision import FLOAT64
 from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.theorems.tools.cell_attention import Cells, check_beta, check_eps0, self_attention
 from softwright.theorems.tools.construction import Construction
-from softwright.theorems.tools.theorem import PAPER_B, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_B, Theorem, options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +80,10 @@ def _random_partition(pieces: int, dim: int, seed: int) -> tuple[np.ndarray, np.
 def _construct(
     pieces: int, dim: int, width: float, eps0: float, beta: float, seed: int, slopes: Any, offsets: Any
 ) -> PartitionConstruction:
+    """A maximum of N affine functions with different slopes splits space into N cells. One softmax head whose
+    scores are beta times these functions and whose values are the unit vectors gives the indicator vector of the
+    cell that x lies in, to eps in every entry, for every x that is at least width/2 away from the walls.
+    """
     faults = Faults("theorem B1")
     given = slopes is not None or offsets is not None
     A, b = np.zeros((2, 1)), np.zeros(2)
@@ -174,22 +178,19 @@ def _draw(axes: Axes, made: PartitionConstruction) -> None:
 B1 = Theorem(
     label="B1",
     title="one head computes the indicator of a max-affine partition, outside a thin band at the walls",
-    statement=(
-        "A maximum of N affine functions with different slopes splits space into N cells. One softmax head whose "
-        "scores are beta times these functions and whose values are the unit vectors gives the indicator vector of the "
-        "cell that x lies in, to eps in every entry, for every x that is at least width/2 away from the walls."
-    ),
     paper=PAPER_B,
     conditions=("slopes a_j pairwise different", "0 < eps0 < 1", "width > 0"),
-    options=(
-        Option("pieces", int, 12, "number N of affine pieces (random ones)"),
-        Option("dim", int, 2, "dimension of x"),
-        Option("width", float, 0.02, "width of the band round the walls"),
-        Option("eps0", float, 1e-3, "how far the indicator may be off outside the band"),
-        Option("beta", float, 0.0, "inverse temperature; 0: chosen from eps0 and width"),
-        Option("seed", int, 0, "seed of the random pieces"),
-        Option("slopes", object, None, "a_j as an array (N, d)"),
-        Option("offsets", object, None, "b_j as an array (N,)"),
+    options=options(
+        """
+        pieces   12     number N of affine pieces (random ones)
+        dim      2      dimension of x
+        width    0.02   width of the band round the walls
+        eps0     0.001  how far the indicator may be off outside the band
+        beta     0.0    inverse temperature; 0: chosen from eps0 and width
+        seed     0      seed of the random pieces
+        slopes   -      a_j as an array (N, d)
+        offsets  -      b_j as an array (N,)
+        """
     ),
     construct=_construct,
     sweep=("width", (0.32, 0.16, 0.08, 0.04, 0.02, 0.01)),

@@ -274,6 +274,11 @@ def build_memory(label: str, causal: bool, labels: Any, **asked: Any) -> MemoryC
 
 
 def _construct(**asked: Any) -> MemoryConstruction:
+    """One softmax head with rank-1 matrices and one hidden relu layer reproduce arbitrary labels of N sequences of
+    n distinct tokens exactly: the head gives every context an id, and a piecewise linear function runs through the
+    ids. It takes 4(s+d) + d(2nN+d) parameters. In real arithmetic the error is 0; the rounding of float64 is
+    bounded.
+    """
     return build_memory("C4", False, **asked)
 
 
@@ -282,12 +287,6 @@ OPTIONS = (*SEQUENCE_OPTIONS, scale_option("tight"), Option("labels", object, No
 C4 = Theorem(
     label="C4",
     title="one rank-1 head and a relu readout memorise N sequences with 4(s+d) + d(2nN+d) parameters",
-    statement=(
-        "One softmax head with rank-1 matrices and one hidden relu layer reproduce arbitrary labels of N sequences of "
-        "n distinct tokens exactly: the head gives every context an id, and a piecewise linear function runs through "
-        "the ids. It takes 4(s+d) + d(2nN+d) parameters. In real arithmetic the error is 0; the rounding of float64 is "
-        "bounded."
-    ),
     paper=PAPER_C + ", Corollary 1",
     conditions=("n >= 2", "tokens of a sequence pairwise distinct", "no token is zero", "one label per context"),
     options=OPTIONS,

@@ -113,6 +113,9 @@ def largest_score(a: float, b: float, tokens: int, heads: int, eps0: float, reac
 
 
 def _construct(heads: int, **asked: Any) -> LineConstruction:
+    """H softmax heads on the n input tokens alone compute, summed, the number w_i.x_i + t_i clipped to [a, b] in
+    column i. The error is at most max(|a|, |b|) eps0 + (b - a)/((n-2) H): it falls like 1/H.
+    """
     faults = Faults("theorem A2")
     task = Clipping.of(faults, **asked)
     n, d, H, a, b, eps0 = task.tokens, task.dim, heads, task.a, task.b, task.eps0
@@ -171,10 +174,6 @@ def line_heads(
 A2 = Theorem(
     label="A2",
     title="H heads, no extra tokens: the same clip with H(n-2) points, sentinels between heads",
-    statement=(
-        "H softmax heads on the n input tokens alone compute, summed, the number w_i.x_i + t_i clipped to [a, b] in "
-        "column i. The error is at most max(|a|, |b|) eps0 + (b - a)/((n-2) H): it falls like 1/H."
-    ),
     paper=f"{PAPER_A}, Theorem 3.2",
     conditions=("n >= 3 and H >= 1", "a < b", "0 < eps0 <= 1/2", "beta = log(6/eps0) H(n-2)/(b-a) fits float64"),
     options=(Option("heads", int, 4, "heads H"), *OPTIONS),

@@ -45,7 +45,7 @@ from softwright.theorems.tools.modulus import Modulus
 from softwright.theorems.tools.network import FeedForward, TheoremNetwork
 from softwright.theorems.tools.rank_one import RankOne, Vocabulary, rank_one
 from softwright.theorems.tools.sequences import HEAD_SIZE, scale_option
-from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_C, Theorem, options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,6 +136,11 @@ def lattice_head(levels: int, dim: int, length: int, head_size: int, scale: str,
 def _construct(
     formula: Any, levels: int, length: int, dim: int, p: int, ramp: float, head_size: int, scale: str
 ) -> EquivariantConstruction:
+    """A continuous permutation-equivariant map on [0,1]^(d x n) is approximated in L_p by a feed-forward layer that
+    rounds tokens to a grid, one rank-1 softmax head that gives every context on the grid its own id, and a
+    feed-forward layer that reads the value off the id. The error is the map's change within a cell, and a share of the
+    cube (ramps, two tokens in one cell) that vanishes as the grid becomes finer.
+    """
     faults = Faults("theorem C5")
     faults.check(length >= 2, f"length = {length}: the theorem needs n >= 2 tokens")
     faults.check(dim >= 1, f"dim = {dim}: tokens live in [0, 1]^d with d >= 1")
@@ -224,13 +229,13 @@ def _construct(
             "scale": head.c, "steepest": steepest, "p": float(p),
         },
         norm=f"L{p}",
-        rounding=rounding,
-        assumptions=("inputs are multiples of 2^-24 (for the rounding part)",),
-        measure=measure,
         reasons=(
             f"{levels} levels per coordinate, {contexts} contexts, ids {gap:.3g} apart on a line",
             f"ramps and cells with two tokens take {share:.3g} of the cube, where the error is at most sup f - inf f",
         ),
+        rounding=rounding,
+        assumptions=("inputs are multiples of 2^-24 (for the rounding part)",),
+        measure=measure,
     )  # fmt: skip
 
 
@@ -247,23 +252,19 @@ def _draw(axes: Axes, made: EquivariantConstruction) -> None:
 C5 = Theorem(
     label="C5",
     title="quantise + one rank-1 head + readout: universal for permutation-equivariant maps, in L_p",
-    statement=(
-        "A continuous permutation-equivariant map on [0,1]^(d x n) is approximated in L_p by a feed-forward layer that "
-        "rounds tokens to a grid, one rank-1 softmax head that gives every context on the grid its own id, and a "
-        "feed-forward layer that reads the value off the id. The error is the map's change within a cell, and a share "
-        "of the cube (ramps, two tokens in one cell) that vanishes as the grid becomes finer."
-    ),
     paper=PAPER_C + ", Proposition 1",
     conditions=("n >= 2", "f continuous", "p >= 1", "ids that float64 resolves"),
     options=(
-        Option(
-            "formula", str, "sin(3*x) + m**2", "phi(x, m): a token and the mean; x1, x2, .., m1, m2, .. for dim > 1"
+        *options(
+            """
+            formula  sin(3*x) + m**2  phi(x, m): a token and the mean; x1, x2, .., m1, m2, .. for dim > 1
+            levels   5                levels D per coordinate
+            length   2                tokens n
+            dim      1                dimension d of a token
+            p        2                the exponent of L_p
+            ramp     0.000244140625   width of a step of the quantiser, a power of two
+            """
         ),
-        Option("levels", int, 5, "levels D per coordinate"),
-        Option("length", int, 2, "tokens n"),
-        Option("dim", int, 1, "dimension d of a token"),
-        Option("p", int, 2, "the exponent of L_p"),
-        Option("ramp", float, 2.0**-12, "width of a step of the quantiser, a power of two"),
         HEAD_SIZE,
         scale_option("tight"),
     ),

@@ -39,7 +39,7 @@ from softwright.theorems.tools.hidden_layer import HiddenLayer, hidden_layer_of
 from softwright.theorems.tools.interpolation import EPS0, check_eps0, check_scores
 from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
 from softwright.theorems.tools.rivals import Rivals, by_approximate, by_transpile
-from softwright.theorems.tools.theorem import PAPER_A, Option, Theorem
+from softwright.theorems.tools.theorem import PAPER_A, Theorem, options
 
 _MOST_UNITS = 160  # the second linear map holds N^3 numbers
 _SAFE = 1.0 + 1e-12
@@ -94,6 +94,10 @@ def _construct(
     heads: int, tokens: int, dim: int, hidden: int, low: float, high: float, eps0: float, formula: str, knots: int,
     seed: int, network: Any,
 ) -> SequenceConstruction:  # fmt: skip
+    """Two multi-head attention layers with linear maps, and nothing else that is not linear, come as close as asked
+    to a continuous map of sequences on a compact set: the first makes the hidden units of a one-hidden-layer
+    network, the second sums them with the output weights.
+    """
     faults = Faults("theorem A3")
     for name, value in (("heads", heads), ("tokens", tokens), ("dim", dim), ("hidden", hidden), ("knots", knots)):
         faults.check(value >= 1, f"{name} must be at least 1, got {value}")
@@ -200,11 +204,6 @@ def _rival(made: SequenceConstruction) -> Rivals:
 A3 = Theorem(
     label="A3",
     title="two multi-head attention layers for a continuous sequence-to-sequence function",
-    statement=(
-        "Two multi-head attention layers with linear maps, and nothing else that is not linear, come as close as asked "
-        "to a continuous map of sequences on a compact set: the first makes the hidden units of a one-hidden-layer "
-        "network, the second sums them with the output weights."
-    ),
     paper=f"{PAPER_A}, Theorem 3.3",
     conditions=(
         "inputs in a compact set",
@@ -212,17 +211,21 @@ A3 = Theorem(
         "f as a network with one hidden relu layer, or a formula",
     ),
     options=(
-        Option("heads", int, 16, "heads H of the first layer"),
-        Option("tokens", int, 20, "tokens n"),
-        Option("dim", int, 5, "entries d of a token"),
+        *options(
+            """
+            heads    16   heads H of the first layer
+            tokens   20   tokens n
+            dim      5    entries d of a token
+            hidden   10   hidden units N of the random network
+            low      0.0  inputs lie in [low, high]
+            high     1.0  inputs lie in [low, high]
+            formula  ""   a formula instead; its variables are the tokens, commas separate output tokens
+            knots    24   stretches for every term of the formula
+            seed     0    seed of the random network
+            network  -    (W, t, C, c) instead of a random network
+            """
+        ),
         EPS0,
-        Option("hidden", int, 10, "hidden units N of the random network"),
-        Option("low", float, 0.0, "inputs lie in [low, high]"),
-        Option("high", float, 1.0, "inputs lie in [low, high]"),
-        Option("formula", str, "", "a formula instead; its variables are the tokens, commas separate output tokens"),
-        Option("knots", int, 24, "stretches for every term of the formula"),
-        Option("seed", int, 0, "seed of the random network"),
-        Option("network", object, None, "(W, t, C, c) instead of a random network"),
     ),
     construct=_construct,
     sweep=("heads", (4, 8, 16, 32, 64)),

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 from softwright.errors import InvalidInput
@@ -23,7 +24,7 @@ from softwright.result.plan import Plan
 from softwright.theorems import find_theorem
 from softwright.theorems.tools.construction import Construction, float_above
 from softwright.theorems.tools.rivals import Rivals
-from softwright.theorems.tools.theorem import Option, Theorem
+from softwright.theorems.tools.theorem import Theorem
 
 _INPUTS = 200  # at how many inputs the error is sampled
 _PROOF_SECONDS = 20.0
@@ -35,25 +36,11 @@ class TheoremBuilder:
 
     theorem: Theorem
 
-    @property
-    def label(self) -> str:
-        return self.theorem.label
-
-    @property
-    def title(self) -> str:
-        return self.theorem.title
-
-    @property
-    def statement(self) -> str:
-        return self.theorem.statement
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        return self.theorem.conditions
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        return self.theorem.options
+    label = property(attrgetter("theorem.label"))
+    title = property(attrgetter("theorem.title"))
+    statement = property(attrgetter("theorem.statement"))
+    conditions = property(attrgetter("theorem.conditions"))
+    options = property(attrgetter("theorem.options"))
 
     def construct(self, **sizes: Any) -> Construction:
         """The construction alone: nothing measured, nothing certified."""

@@ -16,7 +16,7 @@ sequence Y.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from softwright.precision import FLOAT64
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.drawing import draw_curves
 from softwright.theorems.tools.network import Attention, CrossAttention, TheoremNetwork, Tokens
-from softwright.theorems.tools.theorem import Option
+from softwright.theorems.tools.theorem import options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,12 +38,14 @@ MOST_CELLS = 300_000
 _U = FLOAT64.unit
 
 
-OPTIONS = (
-    Option("cells", int, 16, "cells G per axis; there are G^m tokens"),
-    Option("beta", float, 0.0, "inverse temperature; 0: chosen from eps0"),
-    Option("columns", int, 1, "n of the input X (d x n) that holds the m = d n variables"),
-    Option("side", float, 1.0, "a formula's domain is [-side, side]^m"),
-    Option("box", object, None, "a Box with the formula's variables instead"),
+OPTIONS = options(
+    """
+    cells    16   cells G per axis; there are G^m tokens
+    beta     0.0  inverse temperature; 0: chosen from eps0
+    columns  1    n of the input X (d x n) that holds the m = d n variables
+    side     1.0  a formula's domain is [-side, side]^m
+    box      -    a Box with the formula's variables instead
+    """
 )
 
 
@@ -56,10 +58,6 @@ class Cells:
     values: np.ndarray
     centre: np.ndarray
     half: np.ndarray
-
-    @property
-    def count(self) -> int:
-        return len(self.keys)
 
     def flat(self, inputs: np.ndarray) -> np.ndarray:
         """Matrices (q, d, n) -> points (q, m), column after column."""
@@ -145,26 +143,23 @@ def other_sequence(cells: Cells) -> np.ndarray:
     return np.vstack([cells.keys.T, cells.biases[None], cells.values.T])
 
 
-def check_columns(faults: Faults, variables: int, columns: int) -> bool:
-    return faults.check(
-        columns >= 1 and variables % columns == 0,
-        f"columns = {columns}: X is d x n with d n = {variables} variables, so n must divide {variables}",
-    )
-
-
 def check_eps0(faults: Faults, eps0: float) -> bool:
     return faults.check(
         0 < eps0 < 1, f"eps0 = {eps0:g}: the theorem chooses beta from log(1/eps0) with 0 < eps0 < 1; give such an eps0"
     )
 
 
-def check_cells(faults: Faults, cells: int, variables: int) -> bool:
-    if not faults.check(cells >= 1, f"cells = {cells}: the grid of the theorem has G >= 1 cells per axis"):
-        return False
-    return faults.check(
-        float(cells) ** variables <= MOST_CELLS,
-        f"a grid of {cells}^{variables} centres: the theorem takes one token per centre; at most {MOST_CELLS} are "
-        "built, take fewer cells",
+def check_grid(faults: Faults, cells: int, variables: int, columns: int) -> None:
+    """A grid of `cells` cells per axis, for `variables` numbers in an input of `columns` columns."""
+    if faults.check(cells >= 1, f"cells = {cells}: the grid of the theorem has G >= 1 cells per axis"):
+        faults.check(
+            float(cells) ** variables <= MOST_CELLS,
+            f"a grid of {cells}^{variables} centres: the theorem takes one token per centre; at most {MOST_CELLS} are "
+            "built, take fewer cells",
+        )
+    faults.check(
+        columns >= 1 and variables % columns == 0,
+        f"columns = {columns}: X is d x n with d n = {variables} variables, so n must divide {variables}",
     )
 
 
@@ -185,12 +180,23 @@ def grid_centres(cells: int, variables: int) -> np.ndarray:
     return np.stack([axis.ravel() for axis in mesh], axis=1)
 
 
-def telling_points(centres_per_axis: int, variables: int, beta: float, rng: np.random.Generator, n: int) -> np.ndarray:
+def sampler(cells: Cells, box: Box, beta: float, columns: int) -> Callable[[np.random.Generator, int], np.ndarray]:
+    """`sample(rng, n)` of a construction: inputs at random and where cells meet."""
+    per_axis = round(len(cells.keys) ** (1.0 / box.dim))
+
+    def sample(rng: np.random.Generator, n: int) -> np.ndarray:
+        points = _telling_points(per_axis, box.dim, beta, rng, max(1, n // 4))
+        return cells.shaped(box_points(points, box.lower, box.upper), columns)
+
+    return sample
+
+
+def _telling_points(per_axis: int, variables: int, beta: float, rng: np.random.Generator, n: int) -> np.ndarray:
     """Points of [-1, 1]^m: random ones, corners and faces, and ones beside the walls at the scale of the gates."""
     random = rng.uniform(-1, 1, (n, variables))
     faces = np.where(rng.random((n, variables)) < 0.5, rng.choice([-1.0, 1.0], (n, variables)), random)
-    h = 2.0 / centres_per_axis
-    wall = -1.0 + h * rng.integers(0, centres_per_axis + 1, (n, variables))
+    h = 2.0 / per_axis
+    wall = -1.0 + h * rng.integers(0, per_axis + 1, (n, variables))
     steps = np.array([0.0, 1e-3, 0.1, 1.0, 5.0, 20.0]) / (beta * h)
     beside = wall + rng.choice([-1.0, 1.0], (n, variables)) * rng.choice(steps, (n, variables))
     mixed = np.where(rng.random((n, variables)) < 0.7, beside, random)

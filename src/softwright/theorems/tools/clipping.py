@@ -18,22 +18,26 @@ from softwright.targets import Expression
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.interpolation import EPS0, Points, check_eps0, check_range, telling_places
 from softwright.theorems.tools.rivals import Rivals, by_approximate
-from softwright.theorems.tools.theorem import Option
+from softwright.theorems.tools.theorem import options
 
 RADIUS = 5.0  # the paper draws its data uniformly from [-5, 5]
 LIMIT = 100.0  # entries of inputs for which the rounding of float64 is bounded
 
 OPTIONS = (
-    Option("tokens", int, 50, "tokens n of the input"),
-    Option("dim", int, 10, "entries d of a token"),
-    Option("a", float, -25.0, "lower end of the clip"),
-    Option("b", float, 25.0, "upper end of the clip"),
+    *options(
+        """
+        tokens      50     tokens n of the input
+        dim         10     entries d of a token
+        a           -25.0  lower end of the clip
+        b           25.0   upper end of the clip
+        outputs     1      output coordinates d_o
+        coordinate  0      the coordinate kappa that is written
+        seed        0      seed of the weights w_i, t_i
+        weights     -      w (tokens, dim) instead of random ones
+        offsets     -      t (tokens,) instead of random ones
+        """
+    ),
     EPS0,
-    Option("outputs", int, 1, "output coordinates d_o"),
-    Option("coordinate", int, 0, "the coordinate kappa that is written"),
-    Option("seed", int, 0, "seed of the weights w_i, t_i"),
-    Option("weights", object, None, "w (tokens, dim) instead of random ones"),
-    Option("offsets", object, None, "t (tokens,) instead of random ones"),
 )
 
 

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,21 +61,13 @@ class Construction:
     counted: int | None = None
     reasons: tuple[str, ...] = ()
 
-    @property
-    def label(self) -> str:
-        return self.network.label
-
-    @property
-    def layers(self) -> int:
-        return self.network.layers
-
-    @property
-    def heads(self) -> int:
-        """Heads of all layers together."""
-        return self.network.heads
+    label = property(attrgetter("network.label"))
+    layers = property(attrgetter("network.layers"))  # those that attend
+    heads = property(attrgetter("network.heads"))  # of all layers together
 
     @property
     def parameters(self) -> int:
+        """Numbers stored, unless the theorem counts otherwise."""
         return self.network.parameter_count if self.counted is None else self.counted
 
     def errors(self, inputs: Any) -> np.ndarray:

@@ -10,17 +10,21 @@ import numpy as np
 
 from softwright.errors import Faults, InvalidInput
 from softwright.theorems.tools.rank_one import SCALES, RankOne, Vocabulary, rank_one, vocabulary_of
-from softwright.theorems.tools.theorem import Option
+from softwright.theorems.tools.theorem import Option, options
 
 HEAD_SIZE = Option("head_size", int, 1, "rows s of W_K, W_Q, W_V")
 SEQUENCE_OPTIONS = (
-    Option("sequences", int, 4, "number N of sequences"),
-    Option("length", int, 2, "tokens n of a sequence"),
-    Option("vocabulary", int, 4, "different tokens to draw from"),
-    Option("dim", int, 1, "dimension d of a token"),
+    *options(
+        """
+        sequences   4  number N of sequences
+        length      2  tokens n of a sequence
+        vocabulary  4  different tokens to draw from
+        dim         1  dimension d of a token
+        seed        0  seed of what is drawn
+        data        -  the sequences themselves, an array (N, d, n)
+        """
+    ),
     HEAD_SIZE,
-    Option("seed", int, 0, "seed of what is drawn"),
-    Option("data", object, None, "the sequences themselves, an array (N, d, n)"),
 )
 
 

@@ -3,9 +3,9 @@
 A theorem's module holds one `Theorem` object per label:
 
     A1 = Theorem(
-        label="A1", title="...", paper=PAPER_A + ", Theorem 3.1", statement="...", conditions=("points > tokens", ...),
-        options=(Option("points", int, 60, "interpolation tokens p"), ...),
-        construct=_construct,                # keyword arguments are the options' names; returns a Construction
+        label="A1", title="...", paper=PAPER_A + ", Theorem 3.1", conditions=("points > tokens", ...),
+        options=options("points  60  interpolation tokens p"),
+        construct=_construct,                # keyword arguments are the options' names; its docstring is the statement
         sweep=("points", (10, 20, 40, 80)),  # what tables and figures of the label vary
         details=_draw,                       # the right half of its figure
         rival=_rival,                        # softwright's own constructions beside it
@@ -18,6 +18,7 @@ own conditions with `Faults(f"theorem {label}")` before any work: every fault na
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -74,13 +75,40 @@ class Option:
         return result
 
 
+def options(table: str, **choices: tuple[Any, ...]) -> tuple[Option, ...]:
+    """Options from a table with the columns name, default and help, at least two blanks apart.
+
+    The type is that of the default: a whole number, a number or a text ("" for an empty one); - stands for None, of an
+    option that only Python can give.
+    """
+    found = []
+    for line in filter(None, map(str.strip, table.splitlines())):
+        name, default, text = re.split(r"\s{2,}", line, maxsplit=2)
+        value = _value(default)
+        kind = object if value is None else type(value)
+        found.append(Option(name, kind, value, text, choices.pop(name, ())))
+    if choices:
+        raise ValueError(f"choices for options that are not in the table: {', '.join(choices)}")
+    return tuple(found)
+
+
+def _value(text: str) -> int | float | str | None:
+    if text in ("-", '""'):
+        return None if text == "-" else ""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 @dataclass(frozen=True)
 class Theorem(Generic[Made]):
     """One theorem: what it says and how to build its network."""
 
     label: str
     title: str  # one line, for the list
-    statement: str  # in our words, a paragraph
     paper: str
     conditions: tuple[str, ...]
     options: tuple[Option, ...]
@@ -88,6 +116,11 @@ class Theorem(Generic[Made]):
     sweep: tuple[str, tuple[Any, ...]] | None = None  # (option, its values) along which tables and figures are made
     details: Callable[[Axes, Made], None] = draw_errors  # draws the right half of the figure
     rival: Callable[[Made], Rivals] | None = None  # softwright's own constructions for the same task
+
+    @property
+    def statement(self) -> str:
+        """What the theorem says, in our words: a paragraph."""
+        return " ".join((self.construct.__doc__ or "").split())
 
     def build(self, **sizes: Any) -> Made:
         """The network at the given sizes (defaults elsewhere), with the theorem's bound for them."""
