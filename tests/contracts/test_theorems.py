@@ -22,8 +22,8 @@ HOME = Path(softwright.theorems.__file__).parent
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NO_THEOREMS = {"__init__", "verb", "figure", "cell_error"}
 SMALL: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("A5", "A6"), {"points": 20}),
-    **dict.fromkeys(("A4", "B2", "B3", "B4"), {"cells": 4}),
+    **{key: {"points": 20} for key in ("A5", "A6")},
+    **{key: {"cells": 4} for key in ("A4", "B2", "B3", "B4")},
     "A1": {"points": 12, "tokens": 6, "dim": 2},
     "A2": {"tokens": 6, "heads": 2, "dim": 2},
     "A3": {"formula": "sin(3*x)", "heads": 4, "knots": 6},
