@@ -73,6 +73,10 @@ def allowance(built: sw.Built, out: np.ndarray) -> float:
     return ulps * ROUNDOFF[built.plan.dtype] * float(np.abs(out).max(initial=0.0))
 
 
+# Version 0.1.0 said VERIFIED of a proof on a part of the model's box, as if it covered the whole.
+DESERVED = {f"approximation-certified-part-of-the-box-{dtype}": "VERIFIED ON A PART" for dtype in ROUNDOFF}
+
+
 @pytest.mark.parametrize(("version", "name"), CASES, ids=[f"{version}-{name}" for version, name in CASES])
 def test_a_stored_file_is_what_it_was(
     version: str, name: str, unpacked: Path, arrays: dict[str, dict[str, np.ndarray]]
@@ -98,7 +102,7 @@ def test_a_stored_file_is_what_it_was(
             assert json.loads(json.dumps(plain(out))) == said["answers"][engine]
 
     if not place.is_dir():  # a checker reads single files
-        assert sw.verify(place.with_name(f"{name}.safetensors")).status == said["status"]
+        assert sw.verify(place.with_name(f"{name}.safetensors")).status == DESERVED.get(name, said["status"])
 
 
 def test_every_version_that_can_be_read_is_stored(unpacked: Path) -> None:

@@ -24,7 +24,7 @@ from softwright.checker.head import View, ceiling
 from softwright.checker.parser import NotProvedError, UndefinedError, require
 from softwright.checker.statement import Box, Part, Statement, read_statement
 from softwright.checker.taylor import ZERO, Model, Space, evaluate, total
-from softwright.checker.verdict import Verdict
+from softwright.checker.verdict import CONSISTENT, VERIFIED, Verdict
 from softwright.fileformat import ModelFile
 
 # variables -> smallest and largest degree used here, whatever order the certificate names
@@ -78,7 +78,7 @@ class Proof:
     def frame(self, box: Box) -> tuple[list[arb], list[arb]]:
         """Centre and radius of a box in the network's frame t = (x - center) * scale."""
         sides = list(zip(*box, self.part.center, self.part.scale, strict=True))
-        return [arb(((a + b) / 2 - m) * s) for a, b, m, s in sides], [abs(arb((b - a) / 2 * s)) for a, b, _, s in sides]
+        return [arb(((a + b) / 2 - m) * s) for a, b, m, s in sides], [arb((b - a) / 2 * s) for a, b, _, s in sides]
 
     def narrowed(self, item: Item) -> Item:
         c, r = self.frame(item.box)
@@ -235,7 +235,7 @@ def reprove_boxes(file: ModelFile, progress: Callable[[int], None]) -> Verdict:
     if not statement.formula:
         rests = "; ".join(statement.assumptions)
         return Verdict(
-            "CONSISTENT", f"the statement rests on: {rests}. Only weights, cover and format were checked", boxes
+            CONSISTENT, f"the statement rests on: {rests}. Only weights, cover and format were checked", boxes
         )
     norm = "sup" if statement.exponent is None else f"L{statement.exponent:g} norm of"
-    return Verdict("VERIFIED", f"{norm} |network - target| <= {statement.bound:.6g} re-proved", boxes)
+    return Verdict(VERIFIED, f"{norm} |network - target| <= {statement.bound:.6g} re-proved", boxes)

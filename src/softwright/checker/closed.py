@@ -13,7 +13,7 @@ from flint import fmpq
 
 from softwright.checker.memory import prove_recall
 from softwright.checker.parser import require
-from softwright.checker.verdict import Verdict
+from softwright.checker.verdict import CONSISTENT, VERIFIED, Verdict
 from softwright.fileformat import ModelFile
 
 
@@ -31,7 +31,7 @@ def check_sums(file: ModelFile) -> None:
 def reprove_recall(file: ModelFile, _: Callable[[int], None]) -> Verdict:
     """A memory recalls its labels: proved again from the tensors."""
     check_sums(file)
-    return Verdict("VERIFIED", prove_recall(file))
+    return Verdict(VERIFIED, prove_recall(file))
 
 
 def reprove_sums(file: ModelFile, _: Callable[[int], None]) -> Verdict:
@@ -39,7 +39,7 @@ def reprove_sums(file: ModelFile, _: Callable[[int], None]) -> Verdict:
     check_sums(file)
     said = file.sections["certificate"]
     return Verdict(
-        "CONSISTENT",
+        CONSISTENT,
         f"{said['method']} states {said['statement']} within {said['bound']:.6g}; weights and sums were checked, "
         "the formula was not evaluated again",
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -16,8 +16,16 @@ from flint import arb, fmpq
 from softwright.checker.head import Head
 from softwright.checker.parser import Parser, additive_terms, renamed, require
 from softwright.checker.precision import Precision, precision_of
+from softwright.checker.refusal import printable
 from softwright.fileformat import ModelFile
 
+_BOTH = (
+    "schema target dtype engine norm method bound exact_part rounding_part assumptions version seconds weights_sha256"
+)
+ENTRIES = {
+    "softwright-certificate/1": set(f"{_BOTH} domain variables order boxes tree hex lower witness p between".split()),
+    "softwright-closed-form/1": set(f"{_BOTH} statement quantities".split()),
+}
 LARGEST_TREE = 64 * 2**20  # nodes
 Box = tuple[list[fmpq], list[fmpq]]
 
@@ -71,13 +79,14 @@ def number(data: dict[str, Any], name: str) -> fmpq:
 
 
 def read_heads(tensors: dict[str, np.ndarray], count: int, dim: int) -> list[dict[str, np.ndarray]]:
-    heads: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
+    """The heads' tensors. Every name is spelt in one way only: a second spelling of a head could shadow the first."""
+    names = [{kind: f"layer.heads.{i}.{kind}" for kind in ("keys", "biases", "values", "slopes")} for i in range(count)]
+    known = {"center", "scale", *(name for head in names for name in head.values())}
+    unknown = sorted(tensors.keys() - known)
+    require(not unknown, f"unknown tensor {unknown[0] if unknown else ''!r}")
     require(tensors["center"].shape == tensors["scale"].shape == (dim,), "center and scale do not fit the variables")
-    for name in tensors.keys() - {"center", "scale"}:
-        match = re.fullmatch(r"layer\.heads\.(\d+)\.(keys|biases|values|slopes)", name)
-        require(match is not None, f"unknown tensor {name!r}")
-        if match:
-            heads[int(match[1])][match[2]] = tensors[name]
+    require((tensors["scale"] > 0).all(), "scale must be positive: the proof's boxes would be mirrored")
+    heads = [{kind: tensors[name] for kind, name in head.items() if name in tensors} for head in names]
     m = heads[0]["values"].shape[1]
     for head in heads:
         N = len(head["biases"])
@@ -87,17 +96,44 @@ def read_heads(tensors: dict[str, np.ndarray], count: int, dim: int) -> list[dic
     return heads
 
 
+def check_frame(tensors: dict[str, np.ndarray], domain: list[tuple[fmpq, fmpq]], precision: Precision) -> None:
+    """No t = (x - center) * scale of the run overflows, in variables that no head looks at either: 0 * inf is nan."""
+    limit = rational(precision.largest) / 16
+    for sides, middle, scale in zip(domain, tensors["center"], tensors["scale"], strict=True):
+        away = [abs(x - rational(middle)) for x in sides]
+        largest = max([*(abs(x) for x in sides), *away, *(x * rational(scale) for x in away)])
+        require(largest < limit, f"inputs overflow in {precision.name}")
+
+
 def check_subject(file: ModelFile) -> None:
-    """The certificate speaks of the weights, the target and the dtype in the file."""
+    """The certificate speaks of the weights, the target and the dtype in the file, and says nothing else."""
     said, model = file.sections["certificate"], file.sections["model"]
+    unknown = sorted(said.keys() - ENTRIES[said["schema"]])
+    require(not unknown, f"unknown entry {unknown[0] if unknown else ''!r} in the certificate")
     require(said["weights_sha256"] == file.weights_sha256, "the weights are not the ones that were certified (SHA-256)")
     require(said["target"] == file.sections.get("target"), "the file's target is not the one that was certified")
     require(said["dtype"] == model.get("dtype", said["dtype"]), "the dtype stated is not the model's")
+    for text in texts(said):
+        require(text.isprintable(), f"the certificate holds control characters: {printable(text, 80)}")
+
+
+def texts(content: Any) -> Iterator[str]:
+    """All texts of a JSON value, keys included."""
+    pending = [content]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            pending += [*value, *value.values()]
+        elif isinstance(value, list):
+            pending += value
 
 
 def read_statement(file: ModelFile) -> Statement:
     """The statement of the certificate in a file; everything that needs no proof is checked here."""
     said, model, tensors = file.sections["certificate"], file.sections["model"], file.tensors
+    require(model.keys() == {"kind", "box", "dtype", "heads"}, "the model has unknown or missing entries")
     arrays, precision = list(tensors.values()), precision_of(model["dtype"])
     require(all(str(array.dtype) == said["dtype"] for array in arrays), "tensors are not of the dtype stated")
     require(all(np.isfinite(array).all() for array in arrays), "weights hold NaN or infinite entries")
@@ -121,6 +157,7 @@ def read_statement(file: ModelFile) -> Statement:
     )
     domain = [side(said, model, name) for name in names]
     heads = read_heads(tensors, len(model["heads"]), len(names))
+    check_frame(tensors, domain, precision)
     m = heads[0]["values"].shape[1]
     formula = target["kind"] == "expression"
     outputs = Parser(target["text"], names).outputs() if formula else [("number", fmpq(0))] * m

@@ -20,7 +20,7 @@ from softwright.checker.boxes import reprove_boxes
 from softwright.checker.closed import reprove_recall, reprove_sums
 from softwright.checker.parser import NotProvedError, require
 from softwright.checker.statement import check_subject
-from softwright.checker.verdict import Verdict
+from softwright.checker.verdict import NOT_VERIFIED, Verdict, scoped
 from softwright.errors import FileFormatError
 from softwright.fileformat import ModelFile, read_model
 
@@ -47,7 +47,7 @@ def verify(path: str | Path, progress: Say = None) -> Verdict:
     try:
         return reprove(read_model(path), progress)
     except FileFormatError as error:
-        return Verdict("NOT VERIFIED", str(error))
+        return Verdict(NOT_VERIFIED, str(error))
 
 
 def reprove(file: ModelFile, progress: Say = None) -> Verdict:
@@ -62,12 +62,12 @@ def reprove(file: ModelFile, progress: Say = None) -> Verdict:
 
     try:
         ctx.prec, ctx.cap = BITS, 64
-        verdict = _row(file)(file, report)
+        verdict = scoped(_row(file)(file, report), file)
     except NotProvedError as error:
-        verdict = Verdict("NOT VERIFIED", str(error), boxes)
+        verdict = Verdict(NOT_VERIFIED, str(error), boxes)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, zlib.error) as error:
         reason = f"the statement is damaged ({type(error).__name__}: {error}); certify again"
-        verdict = Verdict("NOT VERIFIED", reason, boxes)
+        verdict = Verdict(NOT_VERIFIED, reason, boxes)
     finally:
         ctx.prec, ctx.cap = before
     return replace(verdict, seconds=time.perf_counter() - started)

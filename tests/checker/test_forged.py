@@ -1,0 +1,119 @@
+"""Files that claim something false and are signed anew: each was once VERIFIED."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from softwright.attention import Head
+from softwright.checker.verdict import Verdict
+from softwright.checker.verify import verify
+from softwright.domain import Box
+from tests.checker.checker_support import Case, make_case, sine_case, soft_axis
+
+LINE = Box(x=(-1.0, 1.0))
+
+
+def check(case: Case, tmp_path: Path) -> Verdict:
+    case.sign()
+    return verify(case.write(tmp_path / "forged.safetensors"))
+
+
+def exponential_case() -> Case:
+    """exp(-x), whose mirror image is far off."""
+    t = np.cos(np.linspace(0.0, np.pi, 200))
+    axis = soft_axis(12)
+    values = np.linalg.lstsq(axis.weights(t), np.exp(-t), rcond=1e-12)[0]
+    head = Head.on_grid([axis], values[:, None])
+    return make_case([head], LINE, "exp(-x)", lambda x: np.exp(-x), b"\xff", factor=2.0)
+
+
+@pytest.mark.parametrize("scale", [-1.0, 0.0])
+def test_a_mirrored_frame(scale: float, tmp_path: Path) -> None:
+    case = exponential_case()
+    assert check(case, tmp_path)
+    case.tensors["scale"] = scale * case.tensors["scale"]
+    assert not check(case, tmp_path)
+
+
+@pytest.mark.parametrize("shadow", ["layer.heads.00.values", "layer.heads.\u0660.values", "layer.heads.1.values"])
+def test_a_second_spelling_of_a_tensor(shadow: str, tmp_path: Path) -> None:
+    case = sine_case()
+    case.tensors[shadow] = case.tensors["layer.heads.0.values"]
+    verdict = check(case, tmp_path)
+    assert not verdict
+    assert "unknown tensor" in verdict.reason
+
+
+def test_a_proof_on_a_part_of_the_box_says_so(tmp_path: Path) -> None:
+    case = sine_case()
+    case.model["box"] = {"x": [-1e9, 1e9]}
+    verdict = check(case, tmp_path)
+    assert not verdict
+    assert verdict.status == "VERIFIED ON A PART"
+    assert verdict.domain == "x in [-1, 1]"
+    assert verdict.to_json()["domain"] == "x in [-1, 1]"
+
+
+def test_a_verdict_names_what_it_is_about(tmp_path: Path) -> None:
+    verdict = check(sine_case(), tmp_path)
+    assert (verdict.target, verdict.domain, verdict.dtype) == ("sin(3*x)", "x in [-1, 1]", "float64")
+    assert verdict.hypotheses == ("ieee754", "exp-ulp<=4")
+    assert all(part in str(verdict) for part in ("sin(3*x)", "x in [-1, 1]", "float64", "ieee754"))
+
+
+@pytest.mark.parametrize("text", ["sup\x1b[2K\rVERIFIED", "a\nb", "\u202everified"])
+def test_texts_that_a_terminal_would_obey(text: str, tmp_path: Path) -> None:
+    case = sine_case()
+    case.certificate["assumptions"] = [text]
+    verdict = check(case, tmp_path)
+    assert not verdict
+    assert str(verdict).isprintable()
+
+
+def test_entries_that_nobody_knows(tmp_path: Path) -> None:
+    case = sine_case()
+    case.certificate["remark"] = "proved to 1e-30"
+    assert "unknown entry" in check(case, tmp_path).reason
+    case = sine_case()
+    case.model["engine"] = "bfloat16"
+    assert not check(case, tmp_path)
+
+
+def gate_case(size: float, value: float = 1.0, dtype: torch.dtype = torch.float32) -> Case:
+    """max(value x, 0) by two gated tokens with keys of the given size."""
+    head = Head(
+        keys=np.array([[0.0], [size]]),
+        biases=np.array([0.0, 0.0]),
+        values=np.array([[0.0], [0.0]]),
+        slopes=np.array([[[0.0]], [[value]]]),
+        structure="gates",
+    )
+    text = f"max({value!r}*x, 0)"
+    return make_case([head], LINE, text, lambda x: np.maximum(value * x, 0), None, dtype=dtype, exact=1e-3 * value)
+
+
+def test_gates_whose_scores_overflow(tmp_path: Path) -> None:
+    moderate = gate_case(2.0**20)
+    moderate.state("rounding_part", 1e-3)
+    moderate.state("bound", 2.1e-3)
+    assert check(moderate, tmp_path), str(check(moderate, tmp_path))
+    extreme = gate_case(3e38)
+    extreme.state("rounding_part", 1e-3)
+    extreme.state("bound", 2.1e-3)
+    assert not check(extreme, tmp_path)
+
+
+def test_a_variable_without_heads_may_not_overflow_either(tmp_path: Path) -> None:
+    box = Box(x=(-1.0, 1.0), y=(-1.0, 1.0))
+    head = Head(keys=np.zeros((1, 2)), biases=np.zeros(1), values=np.ones((1, 1)))
+    case = make_case([head], box, "1 + 0*x", lambda x: np.ones(len(x)), b"\xff", exact=1e-6)
+    assert check(case, tmp_path), str(check(case, tmp_path))
+    for place in (case.model["box"], case.certificate["domain"]):
+        place["y"] = [-1e300, 1e300]
+    case.certificate["hex"]["domain"]["y"] = [(-1e300).hex(), (1e300).hex()]
+    case.tensors["scale"][1] = 1e99
+    assert "overflow" in check(case, tmp_path).reason
