@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -52,38 +53,41 @@ class Case:
         return f"{self.strategy}: {target} ({self.dtype})"
 
 
-def case(
-    strategy: str, target: str | Callable[..., Any], box: dict[str, Any], tol: float, dtype: str = "float64"
-) -> Case:
-    return Case(strategy, target, tuple(box.items()), tol, dtype)
+BOXES = {"line": LINE, "plane": PLANE, "space": SPACE}
+CALLABLES: dict[str, Callable[..., Any]] = {"ripple": ripple}
+TABLE = """
+    auto       sin(3*x), exp(-x)           line   1e-6  float64
+    auto       sin(3*x)                    line   1e-4  float32
+    auto       max(x - 0.3, 0) + sin(x)    line   1e-6  float64
+    auto       sin(2*x)*cos(y)             plane  1e-5  float64
+    auto       abs(x - y) + 0.1*x*y        plane  1e-5  float64
+    auto       x*y + sin(z)                space  1e-5  float64
+    auto       ripple                      plane  1e-4  float64
+    spectral   sin(3*x)                    line   1e-6  float64
+    spectral   exp(-x)                     line   1e-4  float32
+    spectral   sin(2*x)*cos(y)             plane  1e-4  float64
+    affine     tanh(3*x)                   line   1e-8  float64
+    affine     sin(2*x)*cos(y)             plane  1e-4  float32
+    grid       exp(-x*y)                   plane  1e-5  float64
+    grid       tanh(3*x)                   line   1e-6  float64
+    pieces     abs(x - 0.2)                line   1e-7  float64
+    pieces     max(abs(x - y), 0.2)        plane  1e-6  float64
+    pieces     max(x, 0.5) - 0.3*x         line   1e-4  float32
+    ridge      cos(6*x + 4*y)              plane  1e-6  float64
+    ridge      exp(-(x - y + 0.5*z)**2)    space  1e-6  float64
+    sum        sin(x) + y**2*x + exp(z)    space  1e-5  float64
+    scattered  exp(-x**2 - y**2)           plane  1e-3  float64
+    scattered  sin(2*x)                    line   1e-4  float32
+    cells      sin(2*x)                    line   2e-2  float64
+    cells      x + y                       plane  1e-1  float32
+"""
 
 
-CASES = [
-    case("auto", "sin(3*x), exp(-x)", LINE, 1e-6),
-    case("auto", "sin(3*x)", LINE, 1e-4, "float32"),
-    case("auto", "max(x - 0.3, 0) + sin(x)", LINE, 1e-6),
-    case("auto", "sin(2*x)*cos(y)", PLANE, 1e-5),
-    case("auto", "abs(x - y) + 0.1*x*y", PLANE, 1e-5),
-    case("auto", "x*y + sin(z)", SPACE, 1e-5),
-    case("auto", ripple, PLANE, 1e-4),
-    case("spectral", "sin(3*x)", LINE, 1e-6),
-    case("spectral", "exp(-x)", LINE, 1e-4, "float32"),
-    case("spectral", "sin(2*x)*cos(y)", PLANE, 1e-4),
-    case("affine", "tanh(3*x)", LINE, 1e-8),
-    case("grid", "exp(-x*y)", PLANE, 1e-5),
-    case("grid", "tanh(3*x)", LINE, 1e-6),
-    case("affine", "sin(2*x)*cos(y)", PLANE, 1e-4, "float32"),
-    case("pieces", "abs(x - 0.2)", LINE, 1e-7),
-    case("pieces", "max(abs(x - y), 0.2)", PLANE, 1e-6),
-    case("pieces", "max(x, 0.5) - 0.3*x", LINE, 1e-4, "float32"),
-    case("ridge", "cos(6*x + 4*y)", PLANE, 1e-6),
-    case("ridge", "exp(-(x - y + 0.5*z)**2)", SPACE, 1e-6),
-    case("sum", "sin(x) + y**2*x + exp(z)", SPACE, 1e-5),
-    case("scattered", "exp(-x**2 - y**2)", PLANE, 1e-3),
-    case("scattered", "sin(2*x)", LINE, 1e-4, "float32"),
-    case("cells", "sin(2*x)", LINE, 2e-2),
-    case("cells", "x + y", PLANE, 1e-1, "float32"),
-]
+def case(strategy: str, target: str, box: str, tol: str, dtype: str) -> Case:
+    return Case(strategy, CALLABLES.get(target, target), tuple(BOXES[box].items()), float(tol), dtype)
+
+
+CASES = [case(*re.split(r" {2,}", line.strip())) for line in TABLE.strip().splitlines()]
 
 
 @cache

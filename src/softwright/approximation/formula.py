@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.approximation.problem import Scalar, Values
+from softwright.approximation.problem import Scalar
 from softwright.domain import Box
 from softwright.targets.formula import Expression, Node, Operation, additive_terms
 
@@ -18,9 +18,9 @@ class Formula:
     expression: Expression
     box: Box
 
-    @property
-    def values(self) -> Values:
-        return lambda t: self.expression(self.box.from_unit(t))
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """Values (n, m) at points (n, d) of [-1, 1]^d."""
+        return self.expression(self.box.from_unit(points))
 
     @property
     def kinks(self) -> tuple[Scalar, ...]:

@@ -47,10 +47,8 @@ def crossing_points(head: Head, count: int, seed: int) -> np.ndarray:
     good = square > 0
     points, gap, direction, square = points[good], gap[good], direction[good], square[good]
     on_wall = points - (gap / square)[:, None] * direction
-    near = (
-        on_wall[:, None] + (offsets[None, :, None] / square[:, None, None]) * direction[:, None]
-    )  # scores differ by offsets
-    near = near.reshape(-1, head.dim)
+    away = (offsets[None, :, None] / square[:, None, None]) * direction[:, None]  # (q, 33, d): scores differ by offsets
+    near = (on_wall[:, None] + away).reshape(-1, head.dim)
     return near[np.all(np.abs(near) <= 1, axis=1)]
 
 

@@ -72,13 +72,13 @@ def certify(
     *,
     bound: float | None = None,
     tightness: float | None = None,
-    domain: Any = None,
     norm: str | float = "sup",
+    domain: Any = None,
     engine: str = "sdpa",
     max_seconds: float = 60.0,
     max_boxes: int = 200_000,
-    executor: Executor | None = None,
     progress: Progress = None,
+    executor: Executor | None = None,
     order: int | None = None,
     between: bool = True,
 ) -> Certification:
@@ -87,12 +87,12 @@ def certify(
     target       a formula, an `Expression`, a `Function` with a promise, a `Table` (proved at its points), what
                  `Table.interpolant()` returns (a grid table over its whole box), or a feed-forward `torch.nn.Module`
     bound, tightness   the two questions, see above; with neither, tightness = 0.05
-    domain       a box with the network's variables, in any form that a box may have; the network's own unless given
     norm         "sup", or "L1", "L2", any p >= 1: (integral of |network - target|^p)^(1/p)
+    domain       a box with the network's variables, in any form that a box may have; the network's own unless given
     engine       how the network will be run: "sdpa" or "factorised"
     max_seconds, max_boxes     the budget
-    executor     a `concurrent.futures.Executor` of processes that bounds batches of boxes
     progress     a function that is told, in a string, how far each round came; None reports by itself, False not at all
+    executor     a `concurrent.futures.Executor` of processes that bounds batches of boxes
     order        degree of the Taylor models; chosen by the number of variables unless given
     between      for a table on a grid whose claim is proved: spend up to 5 more seconds on the smallest bound between
                  its points, kept as `certificate.between`

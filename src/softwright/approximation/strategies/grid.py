@@ -202,8 +202,7 @@ def _aligned_kinks(problem: Problem, axis: int) -> list[float]:
 
 
 def _check_nodes(dim: int, axis: int) -> np.ndarray:
-    """Check points along an axis: uniform with the ends, at an irrational offset from any fit's points, plus the
-    ends' sides."""
+    """Check points along an axis: both ends, beside them, and a uniform line at an irrational offset from any fit's."""
     count = _CHECK_NODES.get(dim, 7)
     inner = np.linspace(-1, 1, count)
     shifted = inner[:-1] + (np.sqrt(2) - 1 + 0.05 * axis) * (inner[1] - inner[0]) * 0.5
@@ -248,8 +247,7 @@ def fit_few_variables(problem: Problem, formula: Formula | None = None) -> Fit |
 
 
 def fit_grid(problem: Problem, *, optimise: bool = True, affine: bool = True, cap: float | None = None) -> Fit | None:
-    """One grid head for a smooth target of several variables; None if the samples or tokens would not fit the
-    budget."""
+    """One grid head for a smooth target of several variables; None if samples or tokens would exceed the budget."""
     most_axis = {1: 400, 2: 120, 3: 60, 4: 30, 5: 16}.get(problem.dim, 12)
     points = probe_points(problem.dim, 4000, 0)
     scale = scaling_of(problem.function(points)).scale

@@ -187,8 +187,7 @@ def _join(stretches: list[_Stretch], allowed: float, origin: float) -> Head:
 
 @dataclass(frozen=True)
 class _Jumps:
-    """What the first head carries: jumps of value (K, m) and slope (K, m) at the breaks, as an affine piece a
-    stretch."""
+    """What the first head carries: jumps of value and slope at the breaks (K, m), and the affine pieces between."""
 
     breaks: np.ndarray
     value: np.ndarray
@@ -293,8 +292,7 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
 
 
 def _singular_end(first: tuple[float, float], last: tuple[float, float]) -> float:
-    """The end that stretches crowd against, or 0: scores are rounded least where the coordinate is measured from
-    there."""
+    """The end that stretches crowd against, or 0: measured from there, t is small where scores are steep."""
     sizes = first[1] - first[0], last[1] - last[0]
     if min(sizes) > 1e-3:
         return 0.0

@@ -5,9 +5,12 @@ of the absolute values, gamma_n = n u / (1 - n u). Sums of non-negative numbers 
 
 `exp_near` uses only +, -, * and scaling by powers of two, so that nothing is assumed about the C library:
 x = n ln2 + r with |r| <= 0.3466, ln2 = HIGH + LOW and n HIGH exact (HIGH has 21 significant bits, |n| < 2^11).
-    error of r         <= 0.71 u                    (two subtractions of results below 0.35; n LOW < 2e-7 adds nothing)
-    Horner, degree 13  <= u + 0.42 u + 0.42 * 1.4 u (last sum, last product, the inner polynomial), truncation < 0.04 u
-in total below 3 u relative; `EXP_ERROR` = 4 u is what is charged.
+
+    error of r          <= 0.71 u                      two subtractions of results below 0.35; n LOW < 2e-7 adds nothing
+    Horner, degree 13   <= u + 0.42 u + 0.42 * 1.4 u   last sum, last product, the inner polynomial
+    truncation          <  0.04 u
+
+In total that is below 3 u relative; `EXP_ERROR` = 4 u is what is charged.
 """
 
 from __future__ import annotations
@@ -20,9 +23,7 @@ from softwright.precision import FLOAT64
 
 U = FLOAT64.unit
 EXP_ERROR = 4.0 * U
-TINY = (
-    1e-290  # larger than what underflow can lose in any product or sum below; added where a bound could underflow to 0
-)
+TINY = 1e-290  # more than underflow can lose in any product or sum below; added where a bound could underflow to 0
 EXP_FLOOR = -700.0  # below it exp_near returns exp(-700) < 1e-304, which callers may only use as an upper bound
 EXP_FLOOR_VALUE = 1e-304
 EXP_CEILING = 700.0

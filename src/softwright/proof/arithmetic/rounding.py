@@ -3,8 +3,7 @@
 What runs (attention/network.py), u the unit roundoff of the dtype, N tokens, A of them "kept" on a box:
 
 1. t = (x - center) * scale in two roundings: a relative error of at most 2u + u^2 in each coordinate. A change of t
-moves
-   all scores; what all tokens share cancels in the softmax, so token j sees only |k_j - kbar| |t| (2u + u^2).
+   moves all scores; what all tokens share cancels in the softmax, so token j sees only |k_j - kbar| |t| (2u + u^2).
 2. scores k_j.t + b_j as a dot product of d + 1 terms: gamma_{d+1} (|k_j| |t| + |b_j|). The zero padding is exact.
 3. minus the maximum: u (m - s_j); exp with relative error `exp_error`. The flash kernel keeps a running maximum over
    blocks of keys and rescales by exp(old - new): the arguments telescope to m - s_j again, and every block adds one exp
@@ -18,8 +17,10 @@ moves
 
 With w the exact softmax weights, tau = sum w theta and V = sum w |v|:
 
-    |fl(g) - g| <= S + [E + gamma_n (V' + E) + gamma_n (|g| + S)] / (1 - gamma_n) + 4 T,       n = A + n_blocks + 6,
-    S = sum w theta |v - g| / (1 - tau),   V' = V (1 + theta_max)/(1 - tau),   E the same of the errors of step 5,
+    |fl(g) - g| <= S + [E + gamma_n (V' + E) + gamma_n (|g| + S)] / (1 - gamma_n) + 4 T,
+    n  = A + n_blocks + 6,
+    S  = sum w theta |v - g| / (1 - tau),
+    V' = V (1 + theta_max) / (1 - tau),     E the same of the errors of step 5,
 
 where T is the dropped tokens' mass times value, as large as the run's errors can make it. Where theta is of no use
 (gates so hard that a score's rounding changes the weights), S is replaced by the spread of the kept values, which is

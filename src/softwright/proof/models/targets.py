@@ -1,14 +1,16 @@
 """Taylor models of targets, and what each of them rests on.
 
-    Expression               no assumption: the formula itself is enclosed
-    Function, second_derivative  multilinear interpolation of the corners of a box; its error is sum_i M_i h_i^2 / 8
-    Function, lipschitz      the value at the centre +- L times the distance: correct, but boxes ~ L / (bound - error)
-    Interpolant              no assumption: one polynomial on each cell of the table's grid (`cells.py`)
-    MLP                      layers of Linear and activations in Taylor arithmetic, exact for the stored weights
+    Expression                    no assumption: the formula itself is enclosed
+    Function, second_derivative   multilinear interpolation of the corners of a box; its error is sum_i M_i h_i^2 / 8
+    Function, lipschitz           the value at the centre +- L times the distance: boxes ~ L / (bound - error)
+    Interpolant                   no assumption: one polynomial on each cell of the table's grid (`cells.py`)
+    MlpTarget                     no assumption: layers in Taylor arithmetic, exact for the stored weights (`mlp.py`)
+    Table                         none between its points: it is certified at them
 
-A new type of target registers itself with `models_of` and, if some domains are out of the question, `check_provable`.
 A promised second derivative is worth far more than a Lipschitz constant: the number of boxes falls from 1/accuracy to
 the square root of it in each variable.
+
+A new type of target registers itself with `models_of` and, if some domains are out of the question, `check_provable`.
 """
 
 from __future__ import annotations

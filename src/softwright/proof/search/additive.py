@@ -13,6 +13,7 @@ and negation are taken apart at the top, numbered from 0 through all outputs in 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,9 @@ from softwright.targets.formula import Node, Number, Operation, additive_terms, 
 _ZERO = Number(0.0, "0")
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
+    """One term of one output of a formula, with its sign."""
+
     output: int
     positive: bool
     node: Node
