@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from flint import arb
 from hypothesis import strategies as st
 
-from softwright.targets.formula.functions import ELEMENTARY
+from softwright.targets.formula.functions import ROWS
 from softwright.targets.formula.nodes import Constant, Node, Number, Operation, Variable
 
-UNARY = ["neg", *(name for name, row in ELEMENTARY.items() if len(row.slopes) == 1)]
+UNARY = ["neg", *(row.name for row in ROWS if len(row.slopes) == 1)]
 BINARY = [
     *("add", "sub", "mul", "div", "pow", "min", "max"),
-    *(name for name, row in ELEMENTARY.items() if len(row.slopes) == 2),
+    *(row.name for row in ROWS if len(row.slopes) == 2),
 ]
 NUMBERS = ["0", "1", "2", "3", ".5", "0.1", "1.5e-3", "2.", "7e2", "0.30000000000000004"]
 
@@ -30,9 +30,13 @@ leaves = st.one_of(
 
 
 def _grow(children: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
-    condition = st.builds(
+    comparison = st.builds(
         lambda name, a, b: Operation(name, (a, b)), st.sampled_from(["less", "less_equal"]), children, children
     )
+    several = st.builds(
+        lambda name, a, b: Operation(name, (a, b)), st.sampled_from(["and", "or"]), comparison, comparison
+    )
+    condition = st.one_of(comparison, several)
     return st.one_of(
         st.builds(lambda name, a: Operation(name, (a,)), st.sampled_from(UNARY), children),
         st.builds(lambda name, a, b: Operation(name, (a, b)), st.sampled_from(BINARY), children, children),
@@ -57,8 +61,7 @@ def reference(node: Node, point: Mapping[str, float]) -> arb:
     if isinstance(node, Variable):
         return arb(point[node.name])
     if node.name == "where":
-        sides = [reference(a, point) for a in node.arguments[0].arguments]  # type: ignore[union-attr]
-        return reference(node.arguments[1 if _holds(node.arguments[0].name, *sides) else 2], point)  # type: ignore[union-attr]
+        return reference(node.arguments[1 if _holds(node.arguments[0], point) else 2], point)
     arguments = [reference(a, point) for a in node.arguments]
     value = _BINARY[node.name](*arguments) if node.name in _BINARY else _unary(node.name, arguments[0])
     if not value.is_finite():
@@ -66,8 +69,12 @@ def reference(node: Node, point: Mapping[str, float]) -> arb:
     return value
 
 
-def _holds(name: str, a: arb, b: arb) -> bool:
-    yes, no = (a < b, a >= b) if name == "less" else (a <= b, a > b)
+def _holds(condition: Node, point: Mapping[str, float]) -> bool:
+    assert isinstance(condition, Operation)
+    if condition.name in ("and", "or"):
+        return {"and": all, "or": any}[condition.name]([_holds(a, point) for a in condition.arguments])
+    a, b = (reference(side, point) for side in condition.arguments)
+    yes, no = (a < b, a >= b) if condition.name == "less" else (a <= b, a > b)
     if not (yes or no):
         raise UnknownValueError
     return yes
@@ -77,12 +84,55 @@ def _unary(name: str, a: arb) -> arb:
     if name == "neg":
         return -a
     if name == "sign":
-        if not (a > 0 or a < 0 or a == 0):
-            raise UnknownValueError
-        return arb(1 if a > 0 else -1 if a < 0 else 0)
+        return arb(1 if a > 0 else -1 if a < 0 else 0) if a > 0 or a < 0 or a == 0 else _unknown()
+    if name in ("gamma", "lgamma") and not a > 0:
+        raise UnknownValueError
     if name == "abs":
         return abs(a)
-    return getattr(a, name)()
+    return _WRITTEN_OUT[name](a) if name in _WRITTEN_OUT else getattr(a, name)()
+
+
+def _unknown() -> arb:
+    raise UnknownValueError
+
+
+def _whole(a: arb) -> arb:
+    value = a.floor()
+    return value if value.is_exact() else _unknown()
+
+
+def _rounded(a: arb) -> arb:
+    below = _whole(a)
+    rest = a - below
+    if rest < 0.5 or (rest == 0.5 and (below / 2).is_integer()):
+        return below
+    return below + 1 if rest >= 0.5 else _unknown()
+
+
+def _cube_root(a: arb) -> arb:
+    return a.root(3) if a >= 0 else -((-a).root(3)) if a < 0 else _unknown()
+
+
+def _angle(y: arb, x: arb) -> arb:
+    return _unknown() if not (x > 0 or y > 0 or y < 0 or (y == 0 and x < 0)) else arb.atan2(y, x)
+
+
+def _product_with_log(x: arb, y: arb) -> arb:
+    return arb(0) if x == 0 else x * y.log()
+
+
+# What flint has under another name, or not at all.
+_WRITTEN_OUT = {
+    "cbrt": _cube_root,
+    "floor": _whole,
+    "round": _rounded,
+    "j0": lambda a: a.bessel_j(0),
+    "j1": lambda a: a.bessel_j(1),
+    "sigmoid": lambda a: 1 / (1 + (-a).exp()),
+    "softplus": lambda a: (1 + a.exp()).log(),
+    "silu": lambda a: a / (1 + (-a).exp()),
+    "gelu": lambda a: a * (1 + (a / arb(2).sqrt()).erf()) / 2,
+}
 
 
 def _power(base: arb, exponent: arb) -> arb:
@@ -106,4 +156,8 @@ _BINARY = {
     "pow": _power,
     "min": lambda a, b: a.min(b),
     "max": lambda a, b: a.max(b),
+    "hypot": lambda a, b: (a**2 + b**2).sqrt(),
+    "atan2": _angle,
+    "xlogy": _product_with_log,
+    "mod": lambda a, b: a - b * _whole(a / b),
 }

@@ -31,7 +31,7 @@ from softwright.proof.arithmetic.balls import (
 )
 from softwright.proof.arithmetic.directed import EXP_CEILING, EXP_ERROR, U, exp_near, exp_up, gamma, up
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part
-from softwright.targets.formula import ELEMENTARY, power_ball
+from softwright.targets.formula import ELEMENTARY, ROWS, power_ball
 
 _SERIES_LIMIT = 0.98  # D/|a_0| above which a geometric tail is useless
 
@@ -176,14 +176,15 @@ def reciprocal(model: TaylorModel) -> TaylorModel:
     return real_power(model, -1.0)
 
 
-def by_lagrange(model: TaylorModel, name: str) -> TaylorModel:
+def by_lagrange(model: TaylorModel, name: str, *orders: int) -> TaylorModel:
     """Any function of one argument: series by ball arithmetic, remainder by Lagrange's formula.
 
     Where that is of no use, the range: of a monotone function from its values at the ends, of any other from its ball
-    over the whole interval.
+    over the whole interval. `orders` picks the member of a family such as the Bessel functions.
     """
     row = ELEMENTARY[name]
-    of_series, of_ball = row.series or row.ball, row.ball
+    of_ball = partial(row.ball, *(arb(n) for n in orders)) if orders else row.ball
+    of_series = of_ball if row.series is None else row.series(*orders) if orders else row.series
     a0, order = model.coefficients[0], model.shape.order
     distance = model.deviation()
     distinct, back = np.unique(np.stack([a0, distance]), axis=1, return_inverse=True)
@@ -246,32 +247,92 @@ def divide(numerator: TaylorModel, denominator: TaylorModel) -> TaylorModel:
     return numerator * reciprocal(denominator)
 
 
-# Functions with a kink ---------------------------------------------------------------------------------------------
+# Functions with a kink, and of two arguments ----------------------------------------------------------------------
 
 
 def absolute(model: TaylorModel) -> TaylorModel:
     return positive_part(model) + positive_part(-model)
 
 
-def sign(model: TaylorModel) -> TaylorModel:
-    lower, upper = model.range()
-    value = np.where(lower > 0.0, 1.0, np.where(upper < 0.0, -1.0, 0.0))
-    return constant(model.shape, value, np.where(value == 0.0, 1.0, 0.0))
+def _stepped(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[TaylorModel], TaylorModel]:
+    """An increasing step function that floats compute exactly: the range between its values at the ends."""
+
+    def rule(model: TaylorModel) -> TaylorModel:
+        lower, upper = (function(end) for end in model.range())
+        middle = np.where(lower == upper, lower, 0.5 * lower + 0.5 * upper)
+        return constant(
+            model.shape, middle, np.where(lower == upper, 0.0, up(np.maximum(upper - middle, middle - lower)))
+        )
+
+    return rule
+
+
+def hypot(a: TaylorModel, b: TaylorModel) -> TaylorModel:
+    return sqrt(a.power(2) + b.power(2))
+
+
+def atan2(y: TaylorModel, x: TaylorModel) -> TaylorModel:
+    """atan(y/x) for x > 0, pi/2 - atan(x/y) for y > 0, -pi/2 - atan(x/y) for y < 0; elsewhere all there is."""
+    with precision(120):
+        quarter, error = float_enclosure(arb.pi() / 2)
+    (x_low, _), (y_low, y_high) = x.range(), y.range()
+    side = -by_lagrange(divide(x, y), "atan")
+    pi = 2.0 * (quarter + error)
+    result = constant(x.shape, np.zeros(x.boxes), up(np.full(x.boxes, pi)))
+    result = side.plus(-quarter, error).where(y_high < 0.0, result)
+    result = side.plus(quarter, error).where(y_low > 0.0, result)
+    return by_lagrange(divide(y, x), "atan").where(x_low > 0.0, result)
+
+
+def xlogy(x: TaylorModel, y: TaylorModel) -> TaylorModel:
+    """x log(y); x log(x), if both are the same model, lies between its lowest value -1/e, or its end, and 0 at 0."""
+    result = x * log(y)
+    if x is not y:
+        return result
+    lower, _ = x.range()
+    return _with_range(x, result, lower <= 0.0, _xlogx_range)
+
+
+def _xlogx_range(lower: float, upper: float) -> tuple[float, float]:
+    part = interval_ball(0.0, max(upper, 0.0))
+    hull = ELEMENTARY["xlogy"].ball(part, part)
+    return ball_below(hull), ball_above(hull)
+
+
+def remainder(a: TaylorModel, b: TaylorModel) -> TaylorModel:
+    """a - b floor(a/b) where the floor is one number on the box, else all between 0 and b."""
+    lower, upper = divide(a, b).range()
+    with np.errstate(invalid="ignore"):
+        low, high = np.floor(lower), np.floor(upper)
+    same = (low == high) & np.isfinite(low)
+    b_low, b_high = b.range()
+    zero = np.zeros(a.boxes)
+    wide = constant(a.shape, zero, np.full(a.boxes, np.inf)).narrowed(np.minimum(b_low, zero), np.maximum(b_high, zero))
+    return (a - b.times(np.where(same, low, 0.0))).where(same, wide)
 
 
 # Functions that have a rule of their own; all others are `by_lagrange`.
 _SHARPER: dict[str, Callable[..., TaylorModel]] = {
     "exp": exp,
+    "expm1": lambda model: exp(model).plus(-1.0),
     "sin": sin,
     "cos": cos,
     "sinh": sinh,
     "cosh": cosh,
     "log": log,
+    "log1p": lambda model: log(model.plus(1.0)),
     "sqrt": sqrt,
+    "cbrt": partial(by_lagrange, name="cbrt"),
     "abs": absolute,
-    "sign": sign,
+    "sign": _stepped(np.sign),
+    "floor": _stepped(np.floor),
+    "round": _stepped(np.rint),
+    "hypot": hypot,
+    "atan2": atan2,
+    "xlogy": xlogy,
+    "mod": remainder,
 }
 TAYLOR_RULES: dict[str, Callable[..., TaylorModel]] = {
-    **{name: partial(by_lagrange, name=name) for name, row in ELEMENTARY.items() if row.kink is None},
+    **{row.name: partial(by_lagrange, name=row.name) for row in ROWS if row.kink is None and len(row.slopes) == 1},
     **_SHARPER,
 }

@@ -24,7 +24,7 @@ from softwright.proof.arithmetic import elementary
 from softwright.proof.arithmetic.balls import float_enclosure, precision
 from softwright.proof.arithmetic.directed import up
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part
-from softwright.targets.formula import Constant, Node, Tape, Variable, constant_balls, integer_at, literals_of
+from softwright.targets.formula import FAMILIES, Constant, Node, Tape, Variable, constant_balls, integer_at, literals_of
 
 
 class _Number(NamedTuple):
@@ -79,6 +79,8 @@ class ExpressionModels:
             if name == "pow":
                 base, exponent = self.tape.steps[index].arguments
                 return self._power(base, exponent, model(arguments[0]), arguments[1])
+            if name in _FAMILIES:
+                return elementary.by_lagrange(arguments[1], name, int(arguments[0].value))
             return _RULES[name](*(model(argument) for argument in arguments))
 
         return [model(output) for output in self.tape.replay(leaf, rule)]
@@ -136,6 +138,7 @@ def _power_near_zero(base: TaylorModel, exponent: _Number, result: TaylorModel) 
     return result.narrowed(np.where(touching, 0.0, -np.inf), np.where(touching, ceiling, np.inf))
 
 
+_FAMILIES = frozenset(row.name for row in FAMILIES)
 # "mul" and "pow" need to know which arguments are numbers and are treated above.
 _RULES: dict[str, Callable[..., Any]] = {
     "neg": lambda a: -a,

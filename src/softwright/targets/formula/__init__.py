@@ -11,7 +11,7 @@ from softwright.targets.formula.balls import (
     power_ball,
 )
 from softwright.targets.formula.expression import Expression, Kink
-from softwright.targets.formula.functions import ELEMENTARY, Elementary
+from softwright.targets.formula.functions import ELEMENTARY, FAMILIES, ROWS, Elementary
 from softwright.targets.formula.nodes import Constant, Node, Number, Operation, Variable
 from softwright.targets.formula.parser import parse
 from softwright.targets.formula.tape import Tape, variables_of
@@ -19,6 +19,8 @@ from softwright.targets.formula.terms import additive_terms
 
 __all__ = [
     "ELEMENTARY",
+    "FAMILIES",
+    "ROWS",
     "Ball",
     "Constant",
     "Elementary",

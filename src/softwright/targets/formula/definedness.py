@@ -12,7 +12,6 @@ only a branch of `where` needs is reported only with a point as witness: where(0
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -187,7 +186,7 @@ class UndefinedSearch:
             index = bad[0]
 
     def _report(self, index: int, finding: str, certain: bool = True) -> None:
-        what = textwrap.shorten(format_node(self.tape.steps[index].node), 80)
+        what = format_node(self.tape.steps[index].node, 80)
         self.reports[index] = Undefined(index, certain, f"{what} {finding}")
 
     # Boxes --------------------------------------------------------------------------------------------------------

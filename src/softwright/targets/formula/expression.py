@@ -15,7 +15,7 @@ from softwright.errors import Faults, InvalidInput
 from softwright.targets.formula.definedness import Undefined, UndefinedSearch
 from softwright.targets.formula.derivative import differentiate
 from softwright.targets.formula.enclosure import Enclosure, Suspect, constant_intervals, enclose
-from softwright.targets.formula.formatting import format_node
+from softwright.targets.formula.formatting import format_node, most_characters
 from softwright.targets.formula.functions import ELEMENTARY
 from softwright.targets.formula.intervals import Interval
 from softwright.targets.formula.nodes import Node, Operation
@@ -81,9 +81,9 @@ class Expression(Target):
         elif isinstance(names, str):
             names = (names,)
         self._set(parse(text, names), names)
-        # Spaces and parentheses can lift the canonical form of a long formula above the parser's limit; what was given
-        # is then the text to keep, since a stored text must parse.
-        if len(self.text) > LONGEST_TEXT:
+        # The canonical form of a long formula may exceed the parser's limit, by its spaces or because parts that are
+        # shared are written out; what was given is then the text to keep, since a stored text must parse.
+        if most_characters(self.nodes) > 4 * LONGEST_TEXT or len(self.text) > LONGEST_TEXT:
             self.text = text.strip()
 
     @classmethod
@@ -204,15 +204,16 @@ class Expression(Target):
 
     def kinks(self) -> list[Kink]:
         """The places where smoothness may break: one `Kink` for each distinct abs, min, max, sign, where, ..."""
-        found: dict[tuple[str, str], Kink] = {}
-        for step in self._tape.steps:
-            if not isinstance(step.node, Operation) or step.node.name not in _BREAKS:
-                continue
-            jump = step.node.name not in _CORNERS
-            for zero in _BREAKS[step.node.name](*step.node.arguments):
-                if variables_of((zero,)):  # the kink of a constant is nowhere
-                    kink = Kink(step.node.name, Expression.from_nodes([zero], self.names), jump)
-                    found[kink.kind, kink.expression.text] = kink
+        breaks: list[tuple[str, Node]] = []
+        for node in (step.node for step in self._tape.steps):
+            if isinstance(node, Operation) and node.name in _BREAKS:
+                breaks += [(node.name, zero) for zero in _BREAKS[node.name](*node.arguments)]
+        places = Tape([zero for _, zero in breaks]).outputs if breaks else ()  # equal expressions have one place
+        found: dict[tuple[str, int], Kink] = {}
+        for (kind, zero), place in zip(breaks, places, strict=True):
+            if (kind, place) not in found and variables_of((zero,)):  # the kink of a constant is nowhere
+                jump = kind not in _CORNERS
+                found[kind, place] = Kink(kind, Expression.from_nodes([zero], self.names), jump)
         return list(found.values())
 
     def describe(self) -> dict[str, Any]:

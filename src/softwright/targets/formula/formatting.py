@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from softwright.targets.formula.nodes import Node, Number, Operation
 from softwright.targets.formula.tape import Tape
 
 # How tightly each form binds; `NEGATION` sits between products and powers, so -x**2 is -(x**2) and -x*y is (-x)*y.
-OR, AND, COMPARISON, SUM, PRODUCT, NEGATION, POWER, ATOM = range(8)
+CHOICE, OR, AND, NOT, COMPARISON, SUM, PRODUCT, NEGATION, POWER, ATOM = range(10)
 
 BINDING: dict[str, int] = {
     "or": OR,
@@ -33,12 +35,27 @@ _SYMBOL = {
 }
 
 
-def format_node(node: Node) -> str:
-    """Text that `parse` reads back as this very tree, if the tree is within the parser's limits of length and depth."""
+def format_node(node: Node, longest: int | None = None) -> str:
+    """Text that `parse` reads back as this very tree, if the tree is within the parser's limits of length and depth.
+
+    A tree whose parts are shared may be far longer as a text than as a tree: with `longest`, texts beyond it end in
+    "...", which is for messages.
+    """
     texts: list[tuple[str, int]] = []  # the text of each step and how tightly its outermost form binds
     for step_node, positions in Tape((node,)).steps:
-        texts.append(_format_step(step_node, [texts[p] for p in positions]))
+        text, binding = _format_step(step_node, [texts[p] for p in positions])
+        texts.append((text if longest is None or len(text) <= longest else f"{text[: longest - 3]}...", binding))
     return texts[-1][0]
+
+
+def most_characters(nodes: Sequence[Node]) -> int:
+    """At least as many characters as the texts of the nodes have, found without writing them."""
+    tape = Tape(nodes)
+    lengths: list[int] = []
+    for node, positions in tape.steps:
+        own = len(node.text if isinstance(node, Number) else node.name)
+        lengths.append(own + sum(lengths[p] + 5 for p in positions))  # 5: " and ", or a comma and parentheses
+    return sum(lengths[output] + 2 for output in tape.outputs)
 
 
 def _format_step(node: Node, arguments: list[tuple[str, int]]) -> tuple[str, int]:

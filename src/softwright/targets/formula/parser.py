@@ -1,46 +1,64 @@
 """`parse`: the text of a formula to syntax trees, by operator precedence; nothing is ever executed.
 
-    formula    = sum {"," sum}                                    several outputs
+    formula    = value {"," value}                                several outputs
+    value      = sum ["if" condition "else" value]                a if c else b is where(c, a, b)
     sum        = product {("+" | "-") product}                    left associative
     product    = signed {("*" | "/") signed}                      left associative
     signed     = {"-" | "+"} power                                -x**2 is -(x**2)
     power      = atom ["**" signed]                               right associative, 2**-1 is allowed
-    atom       = number | variable | "pi" | "e" | "(" sum ")" | function "(" sum {"," sum} ")"
-    condition  = sum ("<" | "<=" | ">" | ">=") sum                only as the first argument of where(condition, a, b)
+    atom       = number | variable | "pi" | "e" | "(" value ")" | function "(" value {"," value} ")"
+    condition  = both {"or" both}                                 after "if", and as the first argument of where
+    both       = negated {"and" negated}
+    negated    = {"not"} (comparison | "(" condition ")")
+    comparison = sum {("<" | "<=" | ">" | ">=") sum}              0 < x <= 1 is 0 < x and x <= 1
 
 The parser keeps its own stack of pending operators and open parentheses instead of calling itself: its depth is then a
 number that is checked and not the depth of Python's stack. Sums, products and min/max of very many terms are grouped in
-halves (the value is the same real number), so that a sum of a thousand terms is a tree of depth forty.
+halves (the value is the same real number), so that a sum of a thousand terms is a tree of depth forty. `not` is carried
+inward at once (not a < b is b <= a), so trees hold only `and` and `or`; defined functions are replaced by their
+definitions.
 """
 
 from __future__ import annotations
 
-import difflib
-import itertools
-import keyword
-import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
+from functools import cache
 
 from softwright.targets.formula.balance import balance_chains, fold_halves
-from softwright.targets.formula.enclosure import constant_intervals
-from softwright.targets.formula.formatting import BINDING, COMPARISON, NEGATION, POWER, PRODUCT, SUM, format_node
+from softwright.targets.formula.checks import (
+    DEEPEST,
+    FUNCTIONS,
+    check_constants,
+    check_depth,
+    check_names,
+    check_variables,
+)
+from softwright.targets.formula.definitions import DEFINED, expanded
+from softwright.targets.formula.formatting import (
+    AND,
+    CHOICE,
+    COMPARISON,
+    NEGATION,
+    NOT,
+    OR,
+    POWER,
+    PRODUCT,
+    SUM,
+    format_node,
+)
 from softwright.targets.formula.functions import OPERATIONS
 from softwright.targets.formula.nodes import CONSTANTS, Constant, Node, Number, Operation, Variable
-from softwright.targets.formula.tape import Tape
+from softwright.targets.formula.tape import postorder
 from softwright.targets.formula.tokens import LONGEST_TEXT, FormulaFaults, Token, tokenize
-from softwright.targets.formula.values import fold_constants
 
 __all__ = ["DEEPEST", "FUNCTIONS", "format_node", "parse"]
-
-DEEPEST = 200  # levels of nesting, in the text and in the tree
-FUNCTIONS: tuple[str, ...] = tuple(sorted(name for name in OPERATIONS if name not in BINDING))
 
 _BINARY = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow"}
 _COMPARISONS = {"<": "less", "<=": "less_equal", ">": "less", ">=": "less_equal"}
 _SYMBOL_BINDING = {
+    "or": OR,
+    "and": AND,
     **dict.fromkeys(_COMPARISONS, COMPARISON),
     "+": SUM,
     "-": SUM,
@@ -48,6 +66,8 @@ _SYMBOL_BINDING = {
     "/": PRODUCT,
     "**": POWER,
 }
+_OPPOSITE = {"less": "less_equal", "less_equal": "less", "and": "or", "or": "and"}
+_ZERO = Number(0.0, "0")  # in place of what was already reported, so that the reading can go on
 
 
 def parse(text: str, names: Sequence[str] | None = None) -> tuple[Node, ...]:
@@ -65,71 +85,40 @@ def parse(text: str, names: Sequence[str] | None = None) -> tuple[Node, ...]:
         )
     elif not text.strip():
         faults.add("the formula is empty; write for example 'sin(x)*y'")
-    for name in names or ():
-        if name in OPERATIONS or name in CONSTANTS:
-            faults.add(f"the variable name {name!r} is the name of a function or constant; rename the variable")
+    check_variables(names or (), faults)
     faults.raise_if_any()
 
     tokens = tokenize(text, faults)
     well_spelled = not faults.found
-    _check_names(tokens, names, faults)
+    check_names(tokens, names, faults)
     trees: tuple[Node, ...] = ()
     if well_spelled:  # with foreign characters dropped, faults of structure would be guesses
         parser = _Parser(faults)
         trees = parser.run(tokens)
         faults.raise_if_any()
         trees = balance_chains(trees)
-        _check_depth(trees, faults)
+        check_depth(trees, faults)
         faults.raise_if_any()
-        _check_constants(trees, parser.places, faults)
+        check_constants(trees, parser.places, faults)
     faults.raise_if_any()
     return trees
 
 
-def _check_names(tokens: list[Token], names: Sequence[str] | None, faults: FormulaFaults) -> None:
-    for token, following in itertools.pairwise(tokens):
-        if token.kind != "name":
-            continue
-        name = token.text
-        if following.text == "(":
-            if name not in FUNCTIONS:
-                product = f"; for a product write {name}*(...)" if names is not None and name in names else ""
-                faults.at(
-                    token.position,
-                    f"unknown function {name!r}{_close_match(name, FUNCTIONS)}{product}; known: {', '.join(FUNCTIONS)}",
-                )
-        elif name in FUNCTIONS:
-            faults.at(token.position, f"{name!r} is a function; give its argument in parentheses, {name}(...)")
-        elif name.startswith("__"):
-            faults.at(
-                token.position, f"{name!r} cannot be a variable; names do not start with two underscores, rename it"
-            )
-        elif name in CONSTANTS:
-            continue
-        elif names is None and keyword.iskeyword(name):
-            faults.at(token.position, f"{name!r} is a word of Python and not a variable; a formula has no statements")
-        elif names is not None and name not in names:
-            faults.at(
-                token.position,
-                f"unknown variable {name!r}{_close_match(name, names)}; the variables are {', '.join(names)}",
-            )
-
-
-def _close_match(name: str, known: Sequence[str]) -> str:
-    # difflib takes quadratic time; nobody means `sin` by a name of a thousand letters.
-    close = difflib.get_close_matches(name.lower(), known, n=1) if len(name) <= 30 else []
-    return f" (did you mean {close[0]!r}?)" if close else ""
+@cache
+def _definition(name: str) -> Node:
+    return parse(DEFINED[name].text, DEFINED[name].parameters)[0]
 
 
 @dataclass(slots=True)
 class _Operand:
     node: Node
-    condition_at: int | None = None  # where the comparison sign stands, if the node is a condition
+    condition_at: int | None = None  # where the sign or word stands that makes the node a condition, if it is one
+    last: Node | None = None  # the right side of a comparison without parentheses, which another one may go on from
 
 
 @dataclass(slots=True)
 class _Pending:
-    """An operator that waits for its right operand."""
+    """An operator that waits for its right operand; of a choice, "if" waits for its "else"."""
 
     symbol: str
     binding: int
@@ -175,8 +164,10 @@ class _Parser:
             token = tokens[index]
             if not operand_expected:
                 operand_expected = self._operator(token)
-            elif token.kind == "name" and tokens[index + 1].text == "(":  # the end mark always follows a name
-                self._open(_Open(token.text, token.position, len(self.operands)))
+            elif token.text == "not":
+                self._wait("not", NOT, token.position)
+            elif token.kind == "name" and tokens[index + 1].text == "(" and token.text not in _SYMBOL_BINDING:
+                self._open(_Open(token.text, token.position, len(self.operands)))  # the end mark always follows a name
                 index += 1
             else:
                 operand_expected = self._operand(token)
@@ -187,7 +178,7 @@ class _Parser:
         if token.kind == "number":
             self._push(Number(float(token.text), token.text), token.position)
             return False
-        if token.kind == "name":
+        if token.kind == "name" and token.text not in (*_SYMBOL_BINDING, "if", "else"):
             self._push(Constant(token.text) if token.text in CONSTANTS else Variable(token.text), token.position)
             return False
         if token.text == "(":
@@ -206,8 +197,19 @@ class _Parser:
             self._reduce(binding, right_associative=token.text == "**")
             self._wait(token.text, binding, token.position)
             return True
+        if token.text in ("if", "else"):
+            self._reduce(OR)
+            top = self.stack[-1] if self.stack else None
+            waiting = isinstance(top, _Pending) and top.symbol == "if"
+            if waiting == (token.text == "if"):
+                more = "put the inner choice in parentheses" if waiting else "write a if condition else b"
+                raise self._stop(token.position, f"{token.text!r} cannot stand here; {more}")
+            if waiting:
+                self.stack.pop()
+            self._wait(token.text, CHOICE, token.position)
+            return True
         if token.text == ",":
-            self._reduce(COMPARISON)
+            self._reduce(CHOICE)
             top = self.stack[-1] if self.stack else None
             if isinstance(top, _Open) and top.function is None:
                 raise self._stop(
@@ -215,11 +217,11 @@ class _Parser:
                 )
             return True
         if token.text == ")":
-            self._reduce(COMPARISON)
+            self._reduce(CHOICE)
             self._close(token)
             return False
         if token.kind == "end":
-            self._reduce(COMPARISON)
+            self._reduce(CHOICE)
             if self.stack:
                 raise self._stop(self.stack[-1].position, "this '(' is never closed; add ')'")
             return False
@@ -228,9 +230,9 @@ class _Parser:
             token.position, f"an operator is missing before {token.text!r}; {before}for a product write '*'"
         )
 
-    def _push(self, node: Node, position: int, condition_at: int | None = None) -> None:
+    def _push(self, node: Node, position: int, condition_at: int | None = None, last: Node | None = None) -> None:
         self.places[id(node)] = position
-        self.operands.append(_Operand(node, condition_at))
+        self.operands.append(_Operand(node, condition_at, last))
 
     def _wait(self, symbol: str, binding: int, position: int) -> None:
         # Every operator that waits will be an ancestor of what is read next: their number bounds the depth below.
@@ -250,23 +252,38 @@ class _Parser:
             top = self.stack[-1]
             if isinstance(top, _Open) or top.binding < binding or (right_associative and top.binding == binding):
                 return
+            if top.symbol == "if":
+                raise self._stop(top.position, "this 'if' has no 'else'; write a if condition else b")
             self.stack.pop()
-            right = self.operands.pop()
-            if top.symbol == "neg":
-                self._push(Operation("neg", (self._value(right),)), top.position)
-                continue
-            left = self.operands.pop()
-            if top.symbol in _COMPARISONS:
-                if left.condition_at is not None:
-                    fault = "comparisons cannot be chained; nest where(condition, a, b)"
-                    raise self._stop(top.position, fault)
-                sides = (self._value(left), self._value(right))
-                if top.symbol.startswith(">"):
-                    sides = (sides[1], sides[0])
-                self._push(Operation(_COMPARISONS[top.symbol], sides), top.position, condition_at=top.position)
-            else:
-                node = Operation(_BINARY[top.symbol], (self._value(left), self._value(right)))
-                self._push(node, top.position)
+            self._apply(top)
+
+    def _apply(self, operator: _Pending) -> None:
+        """Put an operator and its operands in place of the operands."""
+        position, right = operator.position, self.operands.pop()
+        if operator.symbol == "neg":
+            self._push(Operation("neg", (self._value(right),)), position)
+            return
+        if operator.symbol == "not":
+            self._push(_negated(self._condition(right, position)), position, condition_at=position)
+            return
+        left = self.operands.pop()
+        if operator.symbol == "else":
+            value = self.operands.pop()
+            condition = self._condition(left, position)
+            self._push(Operation("where", (condition, self._value(value), self._value(right))), position)
+        elif operator.symbol in ("and", "or"):
+            sides = (self._condition(left, position), self._condition(right, position))
+            self._push(Operation(operator.symbol, sides), position, condition_at=position)
+        elif operator.symbol in _COMPARISONS:
+            first = left.last if left.last is not None else self._value(left)
+            second = self._value(right)
+            sides = (second, first) if operator.symbol.startswith(">") else (first, second)
+            node = Operation(_COMPARISONS[operator.symbol], sides)
+            if left.last is not None:  # 0 < x < 1: both, the middle once
+                node = Operation("and", (left.node, node))
+            self._push(node, position, condition_at=position, last=second)
+        else:
+            self._push(Operation(_BINARY[operator.symbol], (self._value(left), self._value(right))), position)
 
     def _close(self, token: Token) -> None:
         if not self.stack:
@@ -276,6 +293,7 @@ class _Parser:
             raise self._stop(token.position, "this ')' closes nothing; remove it or add '('")
         self.opened -= 1
         if group.function is None:
+            self.operands[-1] = replace(self.operands[-1], last=None)
             return
         arguments = self.operands[group.base :]
         del self.operands[group.base :]
@@ -283,62 +301,59 @@ class _Parser:
 
     def _call(self, group: _Open, arguments: list[_Operand]) -> Node:
         name = group.function or ""
-        if name not in OPERATIONS:  # already reported; any value lets the reading go on
-            return Number(0.0, "0")
+        if name not in FUNCTIONS:  # already reported
+            return _ZERO
         given = len(arguments)
         if name in ("min", "max"):
             if given < 2:
                 self.faults.at(group.position, f"{name} needs 2 or more arguments, not {given}; separate them with ','")
-                return Number(0.0, "0")
+                return _ZERO
             return fold_halves(name, [self._value(argument) for argument in arguments])
-        if given != OPERATIONS[name]:
-            form = "where(condition, a, b)" if name == "where" else f"{name}(x)"
-            self.faults.at(group.position, f"{name} takes {OPERATIONS[name]} arguments, not {given}; write {form}")
-            return Number(0.0, "0")
+        wanted = len(DEFINED[name].parameters) if name in DEFINED else OPERATIONS[name]
+        if given != wanted:
+            form = _FORMS.get(name, f"{name}({'x' if wanted == 1 else 'x, y'})")
+            self.faults.at(group.position, f"{name} takes {wanted} arguments, not {given}; write {form}")
+            return _ZERO
         if name == "where":
             condition, one, other = arguments
             if condition.condition_at is None:
                 fault = "the first argument of where must be a comparison; write for example where(x < 0, -x, x)"
                 self.faults.at(group.position, fault)
             return Operation("where", (condition.node, self._value(one), self._value(other)))
-        return Operation(name, (self._value(arguments[0]),))
+        values = tuple(self._value(argument) for argument in arguments)
+        if name not in DEFINED:
+            return Operation(name, values)
+        node = expanded(_definition(name), DEFINED[name].parameters, values)
+        for part in postorder((node,)):
+            self.places.setdefault(id(part), group.position)
+        return node
+
+    def _condition(self, operand: _Operand, position: int) -> Node:
+        """The operand's node, which must be a condition."""
+        if operand.condition_at is None:
+            raise self._stop(position, "'and', 'or', 'not' and 'if' take conditions; write a comparison such as x < 0")
+        return operand.node
 
     def _value(self, operand: _Operand) -> Node:
         """The operand's node; a condition is a fault wherever a number is meant."""
         if operand.condition_at is not None:
-            fault = "a comparison stands only as the first argument of where; write where(condition, a, b)"
+            fault = (
+                "a comparison stands only as the first argument of where, or after 'if'; write where(condition, a, b)"
+            )
             self.faults.at(operand.condition_at, fault)
-            return Number(0.0, "0")
+            return _ZERO
         return operand.node
 
 
-def _check_depth(trees: tuple[Node, ...], faults: FormulaFaults) -> None:
-    depth: list[int] = []
-    for _, arguments in Tape(trees).steps:
-        depth.append(1 + max((depth[a] for a in arguments), default=0))
-    if max(depth) > DEEPEST:
-        faults.add(
-            f"the formula nests {max(depth)} operations, more than {DEEPEST}; simplify it or use a Python callable"
-        )
+_FORMS = {"where": "where(condition, a, b)", "clip": "clip(x, low, high)"}
 
 
-def _check_constants(trees: tuple[Node, ...], places: dict[int, int], faults: FormulaFaults) -> None:
-    """Sub-expressions without variables must have a finite value: 1/0, log(-1) and 9**9**9**9 have none.
-
-    float64 finds a finite tan(pi/2) and 1/sin(pi), since its pi is not pi; their enclosures are unbounded.
-    """
-    tape = Tape(trees)
-    folded, ranges = fold_constants(tape), constant_intervals(tape)
-    finite = {i: bool(np.isfinite(folded[i]) & np.isfinite(ranges[i]).all()) for i in folded}
-    for index, value in folded.items():
-        step = tape.steps[index]
-        if finite[index] or not all(finite[a] for a in step.arguments):
-            continue  # fine, or a consequence of a fault already listed
-        pole = isinstance(step.node, Operation) and _is_pole(step.node.name, [folded[a] for a in step.arguments])
-        what = "exceeds float64" if np.isinf(value) and not pole else "is undefined"
-        part = textwrap.shorten(format_node(step.node), 60)
-        faults.at(places.get(id(step.node), 0), f"{part} {what}; every constant part must be a finite number")
-
-
-def _is_pole(name: str, arguments: list[float]) -> bool:
-    return (name in ("div", "log") and arguments[-1] == 0.0) or (name == "pow" and arguments[0] == 0.0)
+def _negated(condition: Node) -> Node:
+    """The opposite condition: not a < b is b <= a, not (c and d) is (not c) or (not d)."""
+    negated: dict[int, Node] = {}
+    for node in postorder((condition,)):
+        if isinstance(node, Operation) and node.name in ("and", "or"):
+            negated[id(node)] = Operation(_OPPOSITE[node.name], tuple(negated[id(a)] for a in node.arguments))
+        elif isinstance(node, Operation) and node.name in _OPPOSITE:
+            negated[id(node)] = Operation(_OPPOSITE[node.name], node.arguments[::-1])
+    return negated[id(condition)]

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from softwright.errors import Faults
+from softwright.targets.formula.suggestions import letter_meant
 
 LONGEST_TEXT = 10_000  # characters; longer input is more likely an accident or an attack than a formula
 LONGEST_NUMBER = 400  # characters; float64 needs 17 digits, an exact decimal at most about 770
@@ -23,16 +24,18 @@ _TOKEN = re.compile(
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)\Z")
 
 _ADVICE: dict[str, str] = {
-    "^": "'^' is not a power here; write '**'",
+    "^": "'^' is not a power here; write '**' for powers",
     "==": "'==' is not available: equality of reals holds on a set too thin to approximate; use '<=' and '>='",
     "!=": "'!=' is not available; use '<' and '>' in where(condition, a, b)",
     "=": "'=' has no meaning in a formula; give the right-hand side only",
     ".": "'.' is neither a number nor an operator; attributes and methods are not part of a formula, remove it",
     "[": "'[' has no meaning in a formula; name each variable on its own, such as x1, x2",
     "{": "'{' has no meaning in a formula; group with '(' and ')'",
-    "%": "'%' is not available; write a periodic function with sin and cos",
-    "&": "'&' is not available; nest where(condition, a, b) instead",
-    "|": "'|' is not available; write abs(x) for an absolute value and nest where(condition, a, b) for 'or'",
+    "%": "'%' is not available; write mod(a, b) for a remainder",
+    "&": "'&' is not available; write 'and' between conditions",
+    "|": "'|' is not available; write abs(x) for an absolute value, 'or' between conditions",
+    "!": "'!' is not available; write 'not' before a condition, gamma(n + 1) for a factorial",
+    "?": "'?' is not available; write a if condition else b",
     ":": "':' has no meaning in a formula; write where(condition, a, b) for cases",
     ";": "';' has no meaning in a formula; separate outputs with ','",
 }
@@ -97,12 +100,15 @@ def _skip_foreign(text: str, position: int, faults: FormulaFaults) -> int:
     if pair in _ADVICE:
         faults.at(position, _ADVICE[pair])
         return position + 2
+    meant = letter_meant(character)
     if character in _ADVICE:
         faults.at(position, _ADVICE[character])
+    elif meant is not None:
+        faults.at(position, f"{character!r} is not known here; write {meant}")
     elif character.isdigit():
         faults.at(position, f"{character!r} is a digit of another script; write numbers with 0 to 9")
     elif character.isalpha():
-        faults.at(position, f"{character!a} cannot be in a name; use the letters a to z, digits and _")
+        faults.at(position, f"{character!a} cannot be in a name; spell it out with the letters a to z, digits and _")
     else:
         faults.at(position, f"the character {character!a} has no meaning in a formula; remove it")
     return position + 1
