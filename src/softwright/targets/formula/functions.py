@@ -204,7 +204,7 @@ ROWS = (
     Elementary(
         "cbrt", "real cube root", np.cbrt, tensors.cbrt,
         (lambda u, f: div(ONE, mul(number_node(Fraction(3)), power(f, TWO))),), increasing(np.cbrt), balls.cbrt,
-        series=balls.cbrt_series, monotone=True, kink=lambda u: u, example=((0.1, 8),),
+        series=balls.cbrt_series, monotone=True, example=((0.1, 8),),
     ),
     Elementary(
         "hypot", "sqrt(x**2 + y**2)", np.hypot, torch.hypot, (lambda a, b, f: div(a, f), lambda a, b, f: div(b, f)),
