@@ -19,7 +19,7 @@ from softwright.targets.formula.formatting import format_node, most_characters
 from softwright.targets.formula.functions import ELEMENTARY
 from softwright.targets.formula.intervals import Interval
 from softwright.targets.formula.nodes import Node, Operation
-from softwright.targets.formula.parser import parse
+from softwright.targets.formula.parser import read
 from softwright.targets.formula.tape import Tape, variables_of
 from softwright.targets.formula.tokens import LONGEST_TEXT
 from softwright.targets.formula.values import fold_constants, numpy_values, torch_values
@@ -80,11 +80,13 @@ class Expression(Target):
             names = names.names
         elif isinstance(names, str):
             names = (names,)
-        self._set(parse(text, names), names)
-        # The canonical form of a long formula may exceed the parser's limit, by its spaces or because parts that are
-        # shared are written out; what was given is then the text to keep, since a stored text must parse.
-        if most_characters(self.nodes) > 4 * LONGEST_TEXT or len(self.text) > LONGEST_TEXT:
-            self.text = text.strip()
+        nodes, rewritten = read(text, names)
+        self._set(nodes, names)
+        # What was given is the text to keep if the trees no longer show it (log10, a if c else b): whoever reads a
+        # stored text then gives its words his own meaning. And if the canonical form exceeds the parser's limit, by its
+        # spaces or because parts that are shared are written out, since a stored text must parse.
+        if rewritten or most_characters(self.nodes) > 4 * LONGEST_TEXT or len(self.text) > LONGEST_TEXT:
+            self.text = " ".join(text.split())
 
     @classmethod
     def from_nodes(cls, nodes: Sequence[Node], names: Sequence[str] | None = None) -> Expression:
@@ -115,7 +117,7 @@ class Expression(Target):
 
     @cached_property
     def text(self) -> str:
-        """The canonical text: parsing it gives the same trees."""
+        """The canonical text, unless another one was kept: parsing it gives the same trees."""
         return ", ".join(format_node(node) for node in self.nodes)
 
     @cached_property

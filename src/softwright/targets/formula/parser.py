@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 from softwright.targets.formula.balance import balance_chains, fold_halves
 from softwright.targets.formula.checks import (
@@ -52,7 +53,7 @@ from softwright.targets.formula.nodes import CONSTANTS, Constant, Node, Number, 
 from softwright.targets.formula.tape import postorder
 from softwright.targets.formula.tokens import LONGEST_TEXT, FormulaFaults, Token, tokenize
 
-__all__ = ["DEEPEST", "FUNCTIONS", "format_node", "parse"]
+__all__ = ["DEEPEST", "FUNCTIONS", "format_node", "parse", "read"]
 
 _BINARY = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow"}
 _COMPARISONS = {"<": "less", "<=": "less_equal", ">": "less", ">=": "less_equal"}
@@ -70,11 +71,24 @@ _OPPOSITE = {"less": "less_equal", "less_equal": "less", "and": "or", "or": "and
 _ZERO = Number(0.0, "0")  # in place of what was already reported, so that the reading can go on
 
 
+class Reading(NamedTuple):
+    """The trees of a formula; `rewritten` says that the text has forms which the trees do not have: defined functions,
+    `not`, `a if c else b`, chained comparisons."""
+
+    trees: tuple[Node, ...]
+    rewritten: bool
+
+
 def parse(text: str, names: Sequence[str] | None = None) -> tuple[Node, ...]:
     """The trees of a formula, one for each output; `names`, if given, are the only variables allowed.
 
     Raises `InvalidInput` that lists every fault found, each with a caret under its place in the text.
     """
+    return read(text, names).trees
+
+
+def read(text: str, names: Sequence[str] | None = None) -> Reading:
+    """The same, with a word on what the trees do not show."""
     shown = text if isinstance(text, str) else repr(text)[:80]
     faults = FormulaFaults(shown)
     if not isinstance(text, str):
@@ -92,8 +106,8 @@ def parse(text: str, names: Sequence[str] | None = None) -> tuple[Node, ...]:
     well_spelled = not faults.found
     check_names(tokens, names, faults)
     trees: tuple[Node, ...] = ()
+    parser = _Parser(faults)
     if well_spelled:  # with foreign characters dropped, faults of structure would be guesses
-        parser = _Parser(faults)
         trees = parser.run(tokens)
         faults.raise_if_any()
         trees = balance_chains(trees)
@@ -101,7 +115,7 @@ def parse(text: str, names: Sequence[str] | None = None) -> tuple[Node, ...]:
         faults.raise_if_any()
         check_constants(trees, parser.places, faults)
     faults.raise_if_any()
-    return trees
+    return Reading(trees, parser.rewritten)
 
 
 @cache
@@ -144,6 +158,7 @@ class _Parser:
         self.operands: list[_Operand] = []
         self.stack: list[_Pending | _Open] = []
         self.opened = 0
+        self.rewritten = False
         self.places: dict[int, int] = {}  # id of a node -> position in the text of its operator or name
 
     def run(self, tokens: list[Token]) -> tuple[Node, ...]:
@@ -264,10 +279,12 @@ class _Parser:
             self._push(Operation("neg", (self._value(right),)), position)
             return
         if operator.symbol == "not":
+            self.rewritten = True
             self._push(_negated(self._condition(right, position)), position, condition_at=position)
             return
         left = self.operands.pop()
         if operator.symbol == "else":
+            self.rewritten = True
             value = self.operands.pop()
             condition = self._condition(left, position)
             self._push(Operation("where", (condition, self._value(value), self._value(right))), position)
@@ -280,6 +297,7 @@ class _Parser:
             sides = (second, first) if operator.symbol.startswith(">") else (first, second)
             node = Operation(_COMPARISONS[operator.symbol], sides)
             if left.last is not None:  # 0 < x < 1: both, the middle once
+                self.rewritten = True
                 node = Operation("and", (left.node, node))
             self._push(node, position, condition_at=position, last=second)
         else:
@@ -323,6 +341,7 @@ class _Parser:
         values = tuple(self._value(argument) for argument in arguments)
         if name not in DEFINED:
             return Operation(name, values)
+        self.rewritten = True
         node = expanded(_definition(name), DEFINED[name].parameters, values)
         for part in postorder((node,)):
             self.places.setdefault(id(part), group.position)
