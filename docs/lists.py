@@ -10,6 +10,9 @@ import re
 from collections.abc import Callable
 
 from softwright.approximation.catalogue import STRATEGIES, names_in_words
+from softwright.targets.formula.definitions import DEFINED
+from softwright.targets.formula.functions import ROWS
+from softwright.targets.formula.parser import FUNCTIONS
 
 LIST = re.compile(r"<!-- list (.+?) -->.*?<!-- end -->", re.DOTALL)
 
@@ -20,7 +23,26 @@ def strategies() -> str:
     return "\n".join(f"- [{row.name}](strategies/{row.name}.md): {row.summary}" for row in rows)
 
 
-LISTS: dict[str, Callable[[], str]] = {"strategies": strategies, "strategy names": names_in_words}
+def functions() -> str:
+    """One line per function of formulas: how it is written and what it means."""
+    written = {f"{row.name}({', '.join(row.example)})": row.meaning for row in ROWS}
+    written |= {f"{row.name}({', '.join(row.parameters)})": f"`{row.text}`" for row in DEFINED.values()}
+    written |= {"min(x, y, ...)": "smallest of two or more", "max(x, y, ...)": "largest of two or more"}
+    written |= {"where(condition, x, y)": "`x if condition else y`"}
+    lines = [f"| `{form}` | {written[form]} |" for form in sorted(written)]
+    return "\n".join(["| function | meaning |", "|---|---|", *lines])
+
+
+def function_names() -> str:
+    return " ".join(FUNCTIONS)
+
+
+LISTS: dict[str, Callable[[], str]] = {
+    "strategies": strategies,
+    "strategy names": names_in_words,
+    "functions": functions,
+    "function names": function_names,
+}
 
 
 def refresh_lists(text: str) -> str:

@@ -1,15 +1,18 @@
 """The contract of every function of formulas: all its meanings agree with mpmath, and nothing is missing.
 
-A function is a row of `targets/formula/functions.py` (or a definition), and a row of `checker/functions.py`; the names of
-the failing tests say which row lacks what. mpmath's meaning of each name is in `function_references.py`.
+A function is a row of `targets/formula/functions.py` (or a definition), and a row of `checker/functions.py`; the names
+of the failing tests say which row lacks what. mpmath's meaning of each name is in `function_references.py`.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -30,11 +33,12 @@ from softwright.targets.formula.definitions import DEFINED
 from softwright.targets.formula.parser import FUNCTIONS
 from tests.contracts.function_references import CHOICES, JUMPS, ONE_ARGUMENT, SEVERAL_ARGUMENTS, Reference
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 UNIT = 2.0**-53
 SMALLEST = 2.0**-1022
 BITS = 160
 NAMES = ("x", "y", "z")
-EXAMPLES = {row.name: row.example for row in (*ROWS, *DEFINED.values())}
+EXAMPLES = {row.name: tuple(row.example.values()) for row in (*ROWS, *DEFINED.values())}
 one_argument = pytest.mark.parametrize("name", ONE_ARGUMENT)
 several_arguments = pytest.mark.parametrize("name", SEVERAL_ARGUMENTS)
 
@@ -104,18 +108,28 @@ def test_every_row_has_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_row_says_what_it_means(row) -> None:  # noqa: ANN001
+def test_every_row_says_what_it_means(row: Any) -> None:
     assert row.meaning
 
 
 @pytest.mark.parametrize("row", DEFINED.values(), ids=lambda row: row.name)
-def test_definitions_hold_each_parameter_once(row) -> None:  # noqa: ANN001
+def test_definitions_hold_each_parameter_once(row: Any) -> None:
     text = Expression(row.text, row.parameters).text
     assert [sum(part == p for part in _words(text)) for p in row.parameters] == [1] * len(row.parameters)
 
 
 def _words(text: str) -> list[str]:
     return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
+
+
+def test_the_documentation_lists_every_function() -> None:
+    page = (DOCS / "formulas.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)\(", page, flags=re.MULTILINE)) == sorted(FUNCTIONS)
+    for row in ROWS:
+        assert f"| `{row.name}({', '.join(row.example)})` | {row.meaning} |" in page, "run docs/refresh_outputs.py"
+    for row in DEFINED.values():
+        assert f"| `{row.name}({', '.join(row.parameters)})` | `{row.text}` |" in page, "run docs/refresh_outputs.py"
+    assert f"<!-- list function names -->{' '.join(FUNCTIONS)}<!-- end -->" in (DOCS / "cli.md").read_text("utf-8")
 
 
 # Values -------------------------------------------------------------------------------------------------------------
@@ -296,13 +310,13 @@ def _as_ball(value: mpf) -> arb:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.name in ONE_ARGUMENT], ids=lambda row: row.name)
-def test_rows_state_domain_and_monotony(row) -> None:  # noqa: ANN001
+def test_rows_state_domain_and_monotony(row: Any) -> None:
     reference = ONE_ARGUMENT[row.name]
     assert row.domain == reference.domain
     points = np.sort(inside_of(reference, generator_of(row.name), 200))
     values = [value for value in map(reference, points.tolist()) if value is not None]
-    rises = [b >= a for a, b in zip(values, values[1:], strict=False)]
-    falls = [b <= a for a, b in zip(values, values[1:], strict=False)]
+    rises = [b >= a for a, b in pairwise(values)]
+    falls = [b <= a for a, b in pairwise(values)]
     assert row.monotone == (all(rises) or all(falls))
 
 
@@ -403,7 +417,7 @@ def test_intervals_balls_and_taylor_models_of_several_arguments(name: str) -> No
     [row for row in ROWS if row.reason and row.name in ONE_ARGUMENT and row.name != "tan"],
     ids=lambda row: row.name,
 )
-def test_undefined_places_are_found_with_their_reason(row) -> None:  # noqa: ANN001
+def test_undefined_places_are_found_with_their_reason(row: Any) -> None:
     reference = ONE_ARGUMENT[row.name]
     end = next(end for end in (*reference.domain, *reference.holes) if math.isfinite(end))
     box = sw.Box(x=(end - 0.5, end + 0.5))

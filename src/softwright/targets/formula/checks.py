@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 import keyword
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from softwright.targets.formula.definitions import DEFINED
-from softwright.targets.formula.enclosure import constant_intervals
+from softwright.targets.formula.enclosure import OUTSIDE, constant_intervals
 from softwright.targets.formula.formatting import format_node
 from softwright.targets.formula.functions import ROWS
 from softwright.targets.formula.nodes import CONSTANTS, Node, Operation
 from softwright.targets.formula.suggestions import function_meant, variable_meant
-from softwright.targets.formula.tape import Tape
+from softwright.targets.formula.tape import Step, Tape
 from softwright.targets.formula.tokens import FormulaFaults, Token
 from softwright.targets.formula.values import fold_constants
 
@@ -86,16 +86,18 @@ def check_constants(trees: tuple[Node, ...], places: dict[int, int], faults: For
     """
     tape = Tape(trees)
     folded, ranges = fold_constants(tape), constant_intervals(tape)
-    finite = {i: bool(np.isfinite(folded[i]) & np.isfinite(ranges[i]).all()) for i in folded}
+    undefined = {i for i in folded if _is_undefined(tape.steps[i], folded)}
+    finite = {i: bool(np.isfinite(folded[i]) & np.isfinite(ranges[i]).all()) and i not in undefined for i in folded}
     for index, value in folded.items():
         step = tape.steps[index]
         if finite[index] or not all(finite[a] for a in step.arguments):
             continue  # fine, or a consequence of a fault already listed
-        pole = isinstance(step.node, Operation) and _is_pole(step.node.name, [folded[a] for a in step.arguments])
-        what = "exceeds float64" if np.isinf(value) and not pole else "is undefined"
+        what = "exceeds float64" if np.isinf(value) and index not in undefined else "is undefined"
         part = format_node(step.node, 60)
         faults.at(places.get(id(step.node), 0), f"{part} {what}; every constant part must be a finite number")
 
 
-def _is_pole(name: str, arguments: list[float]) -> bool:
-    return (name in ("div", "log") and arguments[-1] == 0.0) or (name == "pow" and arguments[0] == 0.0)
+def _is_undefined(step: Step, folded: Mapping[int, float]) -> bool:
+    """Whether the arguments of a constant step lie outside the operation's domain."""
+    name = step.node.name if isinstance(step.node, Operation) else ""
+    return name in OUTSIDE and bool(OUTSIDE[name](*(np.float64(folded[a]) for a in step.arguments)))

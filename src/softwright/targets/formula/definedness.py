@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from softwright.domain import Box
-from softwright.targets.formula.enclosure import REASONS, Suspect, constant_intervals, enclose
+from softwright.targets.formula.enclosure import OUTSIDE, REASONS, Suspect, constant_intervals, enclose
 from softwright.targets.formula.formatting import format_node
 from softwright.targets.formula.functions import ELEMENTARY
 from softwright.targets.formula.intervals import Interval
@@ -36,12 +36,6 @@ _MOST_REPORTS = 50
 _NEAR = 1e-6  # of a side: how far from a pole a report may point
 _REMEDY = "shrink the box to stay away from there, or guard it with where(condition, a, b)"
 
-# Whether an operation is outside its domain, at points where all its arguments are numbers.
-_OUTSIDE: dict[str, Callable[..., np.ndarray]] = {
-    "div": lambda a, b: b == 0.0,
-    "pow": lambda a, b: ((a < 0.0) & (b != np.rint(b))) | ((a == 0.0) & (b < 0.0)),
-    **{name: row.outside for name, row in ELEMENTARY.items() if row.outside is not None},
-}
 # Operations whose values grow without bound where they are undefined.
 _POLES = frozenset({"div", "pow"} | {name for name, row in ELEMENTARY.items() if row.pole})
 # ... and what of their arguments changes its sign there.
@@ -151,7 +145,7 @@ class UndefinedSearch:
                 elif isinstance(node, Operation):
                     given = [values[a] for a in arguments]
                     values.append(NUMPY_RULES[node.name](*given))
-                    if node.name in _OUTSIDE and (mask := _OUTSIDE[node.name](*given)).any():
+                    if node.name in OUTSIDE and (mask := OUTSIDE[node.name](*given)).any():
                         local[index] = mask
         if local:
             needed = self._needed(values, count)

@@ -6,6 +6,7 @@ domain (log10 does; log1p does not) and holds each parameter once, so that neste
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from softwright.targets.formula.nodes import Node, Operation, Variable
@@ -17,29 +18,31 @@ class Defined:
     """One function: `text` is a formula in its parameters."""
 
     name: str
-    parameters: tuple[str, ...]
     text: str
-    example: tuple[tuple[float, float], ...]  # one interval per parameter, on which it is built and proved
-    jump: bool = False
+    example: Mapping[str, tuple[float, float]]  # its parameters, and where it is built and proved
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(self.example)
 
 
 DEFINED: dict[str, Defined] = {
     row.name: row
     for row in (
-        Defined("ln", ("x",), "log(x)", ((0.1, 10),)),
-        Defined("log2", ("x",), "log(x)/log(2)", ((0.1, 10),)),
-        Defined("log10", ("x",), "log(x)/log(10)", ((0.1, 10),)),
-        Defined("exp2", ("x",), "2**x", ((-3, 3),)),
-        Defined("pow", ("x", "y"), "x**y", ((0.5, 2), (-1, 1))),
-        Defined("sec", ("x",), "1/cos(x)", ((-1, 1),)),
-        Defined("csc", ("x",), "1/sin(x)", ((0.5, 2.5),)),
-        Defined("coth", ("x",), "1/tanh(x)", ((0.5, 3),)),
-        Defined("normpdf", ("x",), "exp(-x**2/2)/sqrt(2*pi)", ((-4, 4),)),
-        Defined("normcdf", ("x",), "0.5*erfc(-x/sqrt(2))", ((-4, 4),)),
-        Defined("relu", ("x",), "max(x, 0)", ((-1, 2),)),
-        Defined("clip", ("x", "low", "high"), "min(max(x, low), high)", ((-2, 2), (-1, -0.5), (0.5, 1))),
-        Defined("ceil", ("x",), "-floor(-x)", ((-1.5, 1.5),), jump=True),
-        Defined("step", ("x",), "where(0 <= x, 1, 0)", ((-1, 1),), jump=True),
+        Defined("ln", "log(x)", {"x": (0.1, 10)}),
+        Defined("log2", "log(x)/log(2)", {"x": (0.1, 10)}),
+        Defined("log10", "log(x)/log(10)", {"x": (0.1, 10)}),
+        Defined("exp2", "2**x", {"x": (-3, 3)}),
+        Defined("pow", "x**y", {"x": (0.5, 2), "y": (-1, 1)}),
+        Defined("sec", "1/cos(x)", {"x": (-1, 1)}),
+        Defined("csc", "1/sin(x)", {"x": (0.5, 2.5)}),
+        Defined("coth", "1/tanh(x)", {"x": (0.5, 3)}),
+        Defined("normpdf", "exp(-x**2/2)/sqrt(2*pi)", {"x": (-4, 4)}),
+        Defined("normcdf", "0.5*erfc(-x/sqrt(2))", {"x": (-4, 4)}),
+        Defined("relu", "max(x, 0)", {"x": (-1, 2)}),
+        Defined("clip", "min(max(x, low), high)", {"x": (-2, 2), "low": (-1, -0.5), "high": (0.5, 1)}),
+        Defined("ceil", "-floor(-x)", {"x": (-1.5, 1.5)}),
+        Defined("step", "where(0 <= x, 1, 0)", {"x": (-1, 1)}),
     )
 }
 

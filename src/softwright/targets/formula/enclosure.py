@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,14 @@ REASONS: dict[str, str] = {
     "div": "division by zero",
     "pow": "negative number to a power that is no integer, or zero to a negative power",
     **{name: row.reason for name, row in ELEMENTARY.items() if row.reason},
+}
+
+
+# Whether an operation is outside its domain, at points where all its arguments are numbers.
+OUTSIDE: dict[str, Callable[..., np.ndarray]] = {
+    "div": lambda a, b: b == 0.0,
+    "pow": lambda a, b: ((a < 0.0) & (b != np.rint(b))) | ((a == 0.0) & (b < 0.0)),
+    **{name: row.outside for name, row in ELEMENTARY.items() if row.outside is not None},
 }
 
 

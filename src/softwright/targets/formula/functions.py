@@ -9,8 +9,8 @@ exact rewriting of other functions that keeps the digits of floats is not here b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -63,7 +63,9 @@ class Elementary:
     vanishing: Slope | None = None  # arguments -> an expression that changes its sign at each pole
     kink: Slope | None = None  # arguments -> an expression whose zeros hold every break of smoothness
     jump: bool = False  # whether the value itself breaks there, and not only a slope
-    example: tuple[tuple[float, float], ...] = ()  # one interval per argument, on which it is built and proved
+    example: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict
+    )  # arguments, and where it is built and proved
 
 
 _UNIT, _POSITIVE = (-1.0, 1.0), (0.0, math.inf)
@@ -115,199 +117,200 @@ def _lgamma(x: Any) -> Any:
 ROWS = (
     Elementary(
         "sin", "sine", np.sin, torch.sin, (lambda u, f: of("cos", u),), wave(np.sin, math.pi / 2, -math.pi / 2),
-        lambda x: x.sin(), example=((-3, 3),),
+        lambda x: x.sin(), example={"x": (-3, 3)},
     ),
     Elementary(
         "cos", "cosine", np.cos, torch.cos, (lambda u, f: neg(of("sin", u)),), wave(np.cos, 0.0, math.pi),
-        lambda x: x.cos(), example=((-3, 3),),
+        lambda x: x.cos(), example={"x": (-3, 3)},
     ),
     Elementary(
         "tan", "tangent", np.tan, torch.tan, (lambda u, f: add(ONE, power(f, TWO)),), intervals.tan, lambda x: x.tan(),
-        reason="pole of the tangent", pole=True, vanishing=lambda u: of("cos", u), example=((-1, 1),),
+        reason="pole of the tangent", pole=True, vanishing=lambda u: of("cos", u), example={"x": (-1, 1)},
     ),
     Elementary(
         "cot", "cotangent", lambda x: 1.0 / np.tan(x), lambda x: 1.0 / torch.tan(x),
         (lambda u, f: neg(add(ONE, power(f, TWO))),), intervals.cot, lambda x: x.cot(),
         series=lambda x: x.cos() / x.sin(), outside=lambda a: a == 0.0, reason="pole of the cotangent", pole=True,
-        vanishing=lambda u: of("sin", u), example=((0.5, 2.5),),
+        vanishing=lambda u: of("sin", u), example={"x": (0.5, 2.5)},
     ),
     Elementary(
         "asin", "arcsine", np.arcsin, torch.asin, (_arc,), increasing(np.arcsin, -_HALF_PI, _HALF_PI, _UNIT),
         lambda x: x.asin(), monotone=True, domain=_UNIT, outside=lambda a: np.abs(a) > 1.0,
-        reason="arcsine of a number outside [-1, 1]", example=((-0.9, 0.9),),
+        reason="arcsine of a number outside [-1, 1]", example={"x": (-0.9, 0.9)},
     ),
     Elementary(
         "acos", "arccosine", np.arccos, torch.acos, (lambda u, f: neg(_arc(u, f)),),
         decreasing(increasing(lambda x: np.arccos(-x), 0.0, intervals.PI_UP, _UNIT)),
         lambda x: x.acos(), monotone=True, domain=_UNIT, outside=lambda a: np.abs(a) > 1.0,
-        reason="arccosine of a number outside [-1, 1]", example=((-0.9, 0.9),),
+        reason="arccosine of a number outside [-1, 1]", example={"x": (-0.9, 0.9)},
     ),
     Elementary(
         "atan", "arctangent", np.arctan, torch.atan, (lambda u, f: div(ONE, add(ONE, power(u, TWO))),),
-        increasing(np.arctan, -_HALF_PI, _HALF_PI), lambda x: x.atan(), monotone=True, example=((-3, 3),),
+        increasing(np.arctan, -_HALF_PI, _HALF_PI), lambda x: x.atan(), monotone=True, example={"x": (-3, 3)},
     ),
     Elementary(
         "sinh", "hyperbolic sine", np.sinh, torch.sinh, (lambda u, f: of("cosh", u),), increasing(np.sinh),
-        lambda x: x.sinh(), monotone=True, example=((-3, 3),),
+        lambda x: x.sinh(), monotone=True, example={"x": (-3, 3)},
     ),
     Elementary(
         "cosh", "hyperbolic cosine", np.cosh, torch.cosh, (lambda u, f: of("sinh", u),),
-        even(increasing(np.cosh, least=1.0)), lambda x: x.cosh(), example=((-3, 3),),
+        even(increasing(np.cosh, least=1.0)), lambda x: x.cosh(), example={"x": (-3, 3)},
     ),
     Elementary(
         "tanh", "hyperbolic tangent", np.tanh, torch.tanh, (lambda u, f: sub(ONE, power(f, TWO)),),
         increasing(np.tanh, -1.0, 1.0), lambda x: x.tanh(), series=lambda x: 1 - 2 / ((2 * x).exp() + 1), monotone=True,
-        example=((-3, 3),),
+        example={"x": (-3, 3)},
     ),
     Elementary(
         "asinh", "inverse hyperbolic sine", np.arcsinh, torch.asinh,
         (lambda u, f: div(ONE, of("sqrt", add(ONE, power(u, TWO)))),), increasing(np.arcsinh), lambda x: x.asinh(),
-        series=balls.integrated(lambda x: x.asinh(), lambda x: (1 + x * x).rsqrt()), monotone=True, example=((-3, 3),),
+        series=balls.integrated(lambda x: x.asinh(), lambda x: (1 + x * x).rsqrt()), monotone=True,
+        example={"x": (-3, 3)},
     ),
     Elementary(
         "acosh", "inverse hyperbolic cosine", np.arccosh, torch.acosh,
         (lambda u, f: div(ONE, mul(of("sqrt", sub(u, ONE)), of("sqrt", add(u, ONE)))),),
         increasing(np.arccosh, least=0.0, domain=(1.0, math.inf)), lambda x: x.acosh(),
         series=balls.integrated(lambda x: x.acosh(), lambda x: ((x - 1) * (x + 1)).rsqrt()), monotone=True,
-        domain=(1.0, math.inf), outside=lambda a: a < 1.0, reason="acosh of a number below 1", example=((1.1, 5),),
+        domain=(1.0, math.inf), outside=lambda a: a < 1.0, reason="acosh of a number below 1", example={"x": (1.1, 5)},
     ),
     Elementary(
         "atanh", "inverse hyperbolic tangent", np.arctanh, torch.atanh,
         (lambda u, f: div(ONE, mul(sub(ONE, u), add(ONE, u))),), increasing(np.arctanh, domain=_UNIT, reached=False),
         lambda x: x.atanh(), series=balls.integrated(lambda x: x.atanh(), lambda x: 1 / ((1 - x) * (1 + x))),
         monotone=True, domain=_UNIT, outside=lambda a: np.abs(a) >= 1.0, reason="atanh of a number outside (-1, 1)",
-        pole=True, example=((-0.9, 0.9),),
+        pole=True, example={"x": (-0.9, 0.9)},
     ),
     Elementary(
         "exp", "exponential", np.exp, torch.exp, (lambda u, f: f,), increasing(np.exp, least=0.0), lambda x: x.exp(),
-        monotone=True, example=((-3, 3),),
+        monotone=True, example={"x": (-3, 3)},
     ),
     Elementary(
         "expm1", "exp(x) - 1, exact near 0", np.expm1, torch.expm1, (lambda u, f: of("exp", u),),
         increasing(np.expm1, least=-1.0), lambda x: x.expm1(), series=lambda x: x.exp() - 1, monotone=True,
-        example=((-3, 3),),
+        example={"x": (-3, 3)},
     ),
     Elementary(
         "log", "natural logarithm", np.log, torch.log, (lambda u, f: div(ONE, u),),
         increasing(np.log, domain=_POSITIVE, reached=False), lambda x: x.log(), monotone=True,
         domain=_POSITIVE, outside=lambda a: a <= 0.0, reason="logarithm of a number that is not positive",
-        pole=True, example=((0.1, 10),),
+        pole=True, example={"x": (0.1, 10)},
     ),
     Elementary(
         "log1p", "log(1 + x), exact near 0", np.log1p, torch.log1p, (lambda u, f: div(ONE, add(ONE, u)),),
         increasing(np.log1p, domain=(-1.0, math.inf), reached=False), lambda x: x.log1p(),
         series=lambda x: (1 + x).log(), monotone=True, domain=(-1.0, math.inf), outside=lambda a: a <= -1.0,
-        reason="log1p of a number that is not above -1", pole=True, example=((-0.9, 5),),
+        reason="log1p of a number that is not above -1", pole=True, example={"x": (-0.9, 5)},
     ),
     Elementary(
         "sqrt", "square root", np.sqrt, torch.sqrt, (lambda u, f: div(ONE, mul(TWO, f)),), sqrt, lambda x: x.sqrt(),
         monotone=True, domain=_POSITIVE, outside=lambda a: a < 0.0, reason="square root of a negative number",
-        example=((0.1, 10),),
+        example={"x": (0.1, 10)},
     ),
     Elementary(
         "cbrt", "real cube root", np.cbrt, tensors.cbrt,
         (lambda u, f: div(ONE, mul(number_node(Fraction(3)), power(f, TWO))),), increasing(np.cbrt), balls.cbrt,
-        series=balls.cbrt_series, monotone=True, example=((0.1, 8),),
+        series=balls.cbrt_series, monotone=True, example={"x": (0.1, 8)},
     ),
     Elementary(
         "hypot", "sqrt(x**2 + y**2)", np.hypot, torch.hypot, (lambda a, b, f: div(a, f), lambda a, b, f: div(b, f)),
-        intervals.hypot, lambda a, b: (a * a + b * b).sqrt(), example=((0.5, 2), (0.5, 2)),
+        intervals.hypot, lambda a, b: (a * a + b * b).sqrt(), example={"x": (0.5, 2), "y": (0.5, 2)},
     ),
     Elementary(
-        "atan2", "angle of the point (y, x); atan2(y, x) is in (-pi, pi]", lambda y, x: np.arctan2(y + 0.0, x),
+        "atan2", "angle of the point (x, y), above -pi and at most pi", lambda y, x: np.arctan2(y + 0.0, x),
         lambda y, x: torch.atan2(y + 0.0, x),
         (lambda y, x, f: _over_square(x, y, x), lambda y, x, f: neg(_over_square(y, y, x))),
         intervals.atan2, arb.atan2, outside=lambda y, x: (y == 0.0) & (x == 0.0),
         reason="angle of the origin", kink=lambda y, x: of("where", of("less", ZERO, x), ONE, y), jump=True,
-        example=((-0.5, 0.5), (1, 2)),
+        example={"y": (-0.5, 0.5), "x": (1, 2)},
     ),
     Elementary(
         "xlogy", "x*log(y), 0 at x = 0", special.xlogy, torch.xlogy,
         (lambda x, y, f: of("log", y), lambda x, y, f: div(x, y)), intervals.xlogy, balls.xlogy,
         outside=lambda x, y: (y <= 0.0) & (x != 0.0), reason="logarithm of a number that is not positive", pole=True,
-        example=((0, 1), (0.5, 2)),
+        example={"x": (0, 1), "y": (0.5, 2)},
     ),
     Elementary(
         "sinc", "sin(x)/x, 1 at 0", _sinc, tensors.sinc, (lambda u, f: neg(of("spherical_j", ONE, u)),),
         intervals.bounded(_sinc, -0.2172336282112217, 1.0, 0.4362), lambda x: x.sinc(),
-        series=balls.spherical_series(0), example=((-6, 6),),
+        series=balls.spherical_series(0), example={"x": (-6, 6)},
     ),
     Elementary(
         "erf", "error function", special.erf, torch.erf, (_bell,), increasing(special.erf, -1.0, 1.0),
-        lambda x: x.erf(), monotone=True, example=((-3, 3),),
+        lambda x: x.erf(), monotone=True, example={"x": (-3, 3)},
     ),
     Elementary(
         "erfc", "1 - erf(x), exact for large x", special.erfc, torch.erfc, (lambda u, f: neg(_bell(u, f)),),
         decreasing(increasing(lambda x: special.erfc(-x), 0.0, 2.0, slack=_TAIL)), lambda x: x.erfc(), monotone=True,
-        example=((-3, 3),),
+        example={"x": (-3, 3)},
     ),
     Elementary(
         "gamma", "gamma function of positive numbers", _gamma, tensors.gamma,
         (lambda u, f: mul(f, of("polygamma", ZERO, u)),),
         valley(_gamma, 1.4616321449683622, 0.8856031944108886, _POSITIVE, _TAIL), balls.gamma,
         series=lambda x: balls.lgamma_series(x).exp(), domain=_POSITIVE, outside=lambda a: a <= 0.0,
-        reason="gamma of a number that is not positive", pole=True, example=((0.5, 4),),
+        reason="gamma of a number that is not positive", pole=True, example={"x": (0.5, 4)},
     ),
     Elementary(
         "lgamma", "log(gamma(x)) of positive numbers", _lgamma, tensors.lgamma,
         (lambda u, f: of("polygamma", ZERO, u),),
         valley(_lgamma, 1.4616321449683622, -0.1214862905358497, _POSITIVE, _NEAR_ZEROS), balls.lgamma,
         series=balls.lgamma_series, domain=_POSITIVE, outside=lambda a: a <= 0.0,
-        reason="gamma of a number that is not positive", pole=True, example=((0.5, 8),),
+        reason="gamma of a number that is not positive", pole=True, example={"x": (0.5, 8)},
     ),
     Elementary(
         "j0", "Bessel function of order 0", special.j0, lambda x: tensors.bessel(0, x),
         (lambda u, f: neg(of("j1", u)),), intervals.bounded(special.j0, -0.4027593957025530, 1.0, 0.5819),
-        balls.bessel(0), series=balls.bessel_series(0), example=((-6, 6),),
+        balls.bessel(0), series=balls.bessel_series(0), example={"x": (-6, 6)},
     ),
     Elementary(
         "j1", "Bessel function of order 1", special.j1, lambda x: tensors.bessel(1, x),
         (lambda u, f: mul(_HALF, sub(of("j0", u), of("bessel_j", TWO, u))),),
         intervals.bounded(special.j1, -0.5818652242815965, 0.5818652242815965, 0.5001),
-        balls.bessel(1), series=balls.bessel_series(1), example=((-6, 6),),
+        balls.bessel(1), series=balls.bessel_series(1), example={"x": (-6, 6)},
     ),
     Elementary(
         "sigmoid", "1/(1 + exp(-x))", special.expit, torch.sigmoid, (lambda u, f: mul(f, of("sigmoid", neg(u))),),
-        increasing(special.expit, 0.0, 1.0), lambda x: 1 / (1 + (-x).exp()), monotone=True, example=((-6, 6),),
+        increasing(special.expit, 0.0, 1.0), lambda x: 1 / (1 + (-x).exp()), monotone=True, example={"x": (-6, 6)},
     ),
     Elementary(
         "softplus", "log(1 + exp(x))", lambda x: np.logaddexp(0.0, x), tensors.softplus,
         (lambda u, f: of("sigmoid", u),), increasing(lambda x: np.logaddexp(0.0, x), least=0.0),
-        lambda x: x.exp().log1p(), series=lambda x: (1 + x.exp()).log(), monotone=True, example=((-6, 6),),
+        lambda x: x.exp().log1p(), series=lambda x: (1 + x.exp()).log(), monotone=True, example={"x": (-6, 6)},
     ),
     Elementary(
         "silu", "x*sigmoid(x)", lambda x: x * special.expit(x), torch.nn.functional.silu, (_silu_slope,),
         valley(lambda x: x * special.expit(x), -1.2784645427610738, -0.27846454276107385),
-        lambda x: x / (1 + (-x).exp()), example=((-6, 6),),
+        lambda x: x / (1 + (-x).exp()), example={"x": (-6, 6)},
     ),
     Elementary(
         "gelu", "x*normcdf(x)", lambda x: x * special.ndtr(x), tensors.gelu, (_gelu_slope,),
         valley(lambda x: x * special.ndtr(x), -0.7517915246935645, -0.16997120747990376, slack=_TAIL),
-        lambda x: x * (-x / arb(2).sqrt()).erfc() / 2, example=((-4, 4),),
+        lambda x: x * (-x / arb(2).sqrt()).erfc() / 2, example={"x": (-4, 4)},
     ),
     Elementary(
         "abs", "absolute value", np.abs, torch.abs, (lambda u, f: of("sign", u),), absolute, abs, kink=lambda u: u,
-        example=((-1, 2),),
+        example={"x": (-1, 2)},
     ),
     Elementary(
         "sign", "-1, 0 or 1", np.sign, torch.sign, (lambda u, f: ZERO,), stepped(np.sign), lambda x: x.sgn(),
-        monotone=True, kink=lambda u: u, jump=True, example=((-1, 1),),
+        monotone=True, kink=lambda u: u, jump=True, example={"x": (-1, 1)},
     ),
     Elementary(
         "floor", "largest integer not above x", np.floor, torch.floor, (lambda u, f: ZERO,), stepped(np.floor),
         balls.by_ends(lambda x: x.floor()), monotone=True, kink=lambda u: of("sin", mul(_PI, u)), jump=True,
-        example=((-1.5, 1.5),),
+        example={"x": (-1.5, 1.5)},
     ),
     Elementary(
         "round", "nearest integer, halves to the even one", np.rint, torch.round, (lambda u, f: ZERO,),
         stepped(np.rint), balls.nearest_even, monotone=True, kink=lambda u: of("cos", mul(_PI, u)), jump=True,
-        example=((-1, 1),),
+        example={"x": (-1, 1)},
     ),
     Elementary(
         "mod", "x - y*floor(x/y), with the sign of y", np.mod, torch.remainder,
         (lambda a, b, f: ONE, lambda a, b, f: neg(of("floor", div(a, b)))), intervals.remainder, balls.remainder,
         outside=lambda a, b: b == 0.0, reason="remainder of a division by zero",
-        kink=lambda a, b: of("sin", mul(_PI, div(a, b))), jump=True, example=((-1, 1), (0.4, 0.4)),
+        kink=lambda a, b: of("sin", mul(_PI, div(a, b))), jump=True, example={"x": (-1, 1), "y": (0.4, 0.4)},
     ),
 )  # fmt: skip
 
