@@ -18,18 +18,23 @@ ranges of s come from interval arithmetic on the box. For one hidden layer and R
 (`gated_heads.py`). Without a box only real arithmetic is bounded: e is then free of s, rounding is not.
 
 |W|_2 <= |(W W^T)^8|_F^{1/16}, its products charged with their rounding; for wide layers sqrt(|W|_1 |W|_inf).
-All numbers are float64 with sums of non-negative terms rounded up.
+All numbers are float64 with sums of non-negative terms rounded up. A bound demands that nothing overflows: where the
+terms of a sum, the scores, values or products of a head could pass an eighth of the largest number of the dtype, it is
+infinite, which is no bound. What is below the smallest normal number may be lost, and is charged with its factors.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from softwright.precision import PRECISIONS
 from softwright.proof.arithmetic.directed import TINY, gamma, up
 from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
+from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, DenseLayer, DenseNetwork, GatedNetwork
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
@@ -60,6 +65,12 @@ class Bound:
     exact: float
     rounding: float
     layers: list[float] = field(default_factory=list)
+
+    @property
+    def total(self) -> float:
+        """Both parts together, rounded up; infinite where there is no bound."""
+        known = math.isfinite(self.exact) and math.isfinite(self.rounding)
+        return sum_rounded_up(self.exact, self.rounding) if known else math.inf
 
 
 def spectral_norm(weight: np.ndarray) -> float:
@@ -137,27 +148,39 @@ class _Setting:
     everywhere: bool = False  # all inputs: ranges of s mean nothing
 
 
-def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, np.ndarray]:
-    """s = W a + b: its state, and the part of its error that rounding alone makes, (out,)."""
+@dataclass
+class _Sums:
+    """What running s = W a + b adds, (out,): the error of rounding alone, and the sum of the sizes of its terms."""
+
+    rounded: np.ndarray
+    size: np.ndarray
+
+
+def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, _Sums]:
+    """s = W a + b: its state, and what running it adds."""
     size, n = np.abs(layer.weight), layer.inputs
     low, high = _ranges(layer, state)
     rows = np.sqrt(up((layer.weight**2).sum(axis=1), n + 4)) * (1 + 1e-14)
     carried = np.minimum(up(size @ state.error, n + 4), rows * state.norm * (1 + 1e-14))
     own = np.zeros(layer.outputs)
-    rounded = np.zeros(layer.outputs)
+    sums = _Sums(own, own)
     if setting.arithmetic is not None:
         weight, bias = stored(layer, setting.dtype)
         changed = np.abs(weight - layer.weight) @ state.size + np.abs(bias - layer.bias)
         terms = n + (8 if setting.layout == "multihead" else 2)
-        rounded = setting.arithmetic.gamma(terms) * (np.abs(weight) @ state.size + np.abs(bias))
-        rounded = up(rounded + (n + 4) * setting.arithmetic.smallest, n + 8)
-        own = up(changed, n + 8) + rounded
+        total = np.abs(weight) @ state.size + np.abs(bias)
+        # Inputs, weights, products and sums below the smallest normal number may be lost.
+        lost = setting.arithmetic.smallest * (2 * n + 4 + np.abs(weight).sum(axis=1) + state.size.sum())
+        rounded = up(setting.arithmetic.gamma(terms) * total + lost, n + 8)
+        sums = _Sums(rounded, up(total + rounded, n + 8))
+        finite = sums.size <= PRECISIONS[setting.dtype].largest / 8
+        own = np.where(finite, up(changed, n + 8) + rounded, np.inf)
     error = up(carried + own, 4)
     moved = spectral_norm(layer.weight) * state.norm if state.norm > 0 else 0.0
-    return State(low, high, error, min(_norm(error), (moved + _norm(own)) * (1 + 1e-14))), rounded
+    return State(low, high, error, min(_norm(error), (moved + _norm(own)) * (1 + 1e-14))), sums
 
 
-def _activated(layer: DenseLayer, s: State, rounded: np.ndarray, unit: Unit, setting: _Setting) -> State:
+def _activated(layer: DenseLayer, s: State, sums: _Sums, unit: Unit, setting: _Setting) -> State:
     """a = phi(s) by heads."""
     m = np.maximum(np.abs(s.low), np.abs(s.high)) + s.error
     slope = layer.activation.local_slope(s.low - s.error, s.high + s.error)
@@ -168,15 +191,16 @@ def _activated(layer: DenseLayer, s: State, rounded: np.ndarray, unit: Unit, set
         off = unit.sink & (slope == 0.0)
         own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
         if setting.layout == "multihead":
-            own = own + 2 * unit.mixing * rounded + setting.arithmetic.gamma(layer.inputs + 8) * unit.offset
+            own = own + 2 * unit.mixing * sums.rounded + setting.arithmetic.gamma(layer.inputs + 8) * unit.offset
+        own = np.where(sums.size <= unit.reach, own, np.inf)
     error = up(slope * s.error + own, 8)
     low, high = layer.activation.span(s.low, s.high)
     return State(low, high, error, min(_norm(error), (layer.activation.slope * s.norm + _norm(own)) * (1 + 1e-14)))
 
 
 def _layer(layer: DenseLayer, unit: Unit | None, state: State, setting: _Setting) -> State:
-    s, rounded = _affine(layer, state, setting)
-    return s if unit is None else _activated(layer, s, rounded, unit, setting)
+    s, sums = _affine(layer, state, setting)
+    return s if unit is None else _activated(layer, s, sums, unit, setting)
 
 
 def _start(low: np.ndarray, high: np.ndarray) -> State:
@@ -190,6 +214,7 @@ def units_of(network: DenseNetwork, tables: Sequence[TokenTable | None], dtype: 
     ]
 
 
+@np.errstate(all="ignore")  # a bound that overflows is infinite, or none at all
 def bound_network(
     network: DenseNetwork,
     tables: Sequence[TokenTable | None],
@@ -228,6 +253,7 @@ def _parts(exact: list[np.ndarray], total: list[np.ndarray]) -> Bound:
     return Bound(real, max(most - real, 0.0) * (1 + 1e-14), [float(error.max()) for error in total])
 
 
+@np.errstate(all="ignore")
 def bound_gated(
     network: GatedNetwork,
     table: TokenTable | None,
@@ -265,6 +291,9 @@ def bound_gated(
             unit_roundoff = 2.0**-50 if arithmetic is None else max(8 * arithmetic.unit, 2.0**-50)
             stored_shares = unit_roundoff * np.abs(shares * steps).sum() * u.size  # c_k are rounded
             error = b.size * (truncation + head + stored_shares + u.error) + u.size * b.error
+            if arithmetic is not None:
+                lost = arithmetic.smallest * (4 + b.size + np.abs(shares).sum() * (2 + b.size))
+                error = np.where(_fits(steps, shares, u, b, dtype), error + lost, np.inf)
             low, high = -b.size * u.size, b.size * u.size
         error = up(error, 16)
         product = State(low, high, error, _norm(error))
@@ -272,6 +301,14 @@ def bound_gated(
         return [u.error, product.error, out.error]
 
     return _parts(run(None), run(ARITHMETIC[dtype]))
+
+
+def _fits(steps: np.ndarray, shares: np.ndarray, u: State, b: State, dtype: str) -> np.ndarray:
+    """Where the scores k delta u and the products c_k/delta b are numbers of the dtype, with their factors."""
+    precision = PRECISIONS[dtype]
+    largest = precision.largest / 8
+    normal = all(np.all((np.abs(x) >= precision.smallest) & (np.abs(x) <= largest)) for x in (steps, shares))
+    return normal & (np.abs(steps).max() * u.size <= largest) & (np.abs(shares).sum() * b.size <= largest)
 
 
 def largest_gate(network: GatedNetwork, box: tuple[np.ndarray, np.ndarray]) -> float:

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from softwright.result.certificate import sum_rounded_up
 from softwright.result.observed import Observed
 from softwright.targets.mlp import DenseNetwork, GatedNetwork, Sample
 from softwright.transpiler.bound import Bound, bound_gated, bound_network, largest_gate
@@ -37,7 +36,7 @@ class Fitted:
         """What is compared with the tolerance."""
         if self.bound is None:
             return observe(self.network, sample).error
-        return sum_rounded_up(self.bound.exact, self.bound.rounding)
+        return self.bound.total
 
 
 def points_for(network: DenseNetwork | GatedNetwork, layout: str) -> int:

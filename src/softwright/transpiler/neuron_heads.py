@@ -22,13 +22,14 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
 from softwright.errors import InvalidInput
+from softwright.precision import name_of
 from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
 _CHUNK = {"softmax": 1 << 19, "sdpa": 1 << 21, "multihead": 1 << 21, "sequence": 1 << 22}  # of the largest temporary
 _WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256
-_OMEGA = {torch.float64: 1e150, torch.float32: 1e30}
+OMEGA = {"float64": 1e150, "float32": 1e30}
 
 
 def widened(x: Tensor, weight: Tensor) -> Tensor:
@@ -126,7 +127,7 @@ class NeuronHeads(nn.Module):
         k_all, b_all, u_all = k[~affine], b[~affine], u[~affine]
         copies, sinks = len(k_own), len(k_all)
         eye = torch.eye(n, dtype=x.dtype, device=x.device)
-        omega = _OMEGA.get(x.dtype, 1e4)
+        omega = OMEGA.get(name_of(x.dtype), 1e4)
         query = torch.cat([torch.stack([s, torch.ones_like(s)], -1), (omega * (eye - 1)).expand(*s.shape, n)], -1)
         own = torch.cat(
             [

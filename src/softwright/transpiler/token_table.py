@@ -36,9 +36,9 @@ class TokenTable:
         return np.stack([self.keys, self.biases, self.slopes, self.offsets])
 
     def rounded(self, dtype: str) -> TokenTable:
-        """The table as a network of that dtype stores it."""
-        kind = np.float32 if dtype == "float32" else np.float64
-        return TokenTable(*(array.astype(kind).astype(np.float64) for array in self.stacked))
+        """The table as a network of that dtype stores it; what the dtype cannot hold becomes infinite."""
+        with np.errstate(over="ignore"):
+            return TokenTable(*self.stacked.astype(dtype).astype(np.float64))
 
     @property
     def sink_gate(self) -> float | None:

@@ -29,6 +29,9 @@ are w_j (1 + eta_j), eta_j <= e^{t_j + t_r} - 1, eta_r = 0, with t the errors of
                    + 2 gamma_{p+14} sum_j w_j (1 + eta_j) (|v_j s| + |u_j|)/(1 - tau),
 
 tau = sum w eta, |v_j(s) - g| <= sum_l w_l |v_l(s) - v_j(s)|, all of them bounded on the whole cell.
+
+*Underflow*: s, a token's number, a product or a weight below the smallest normal number may be lost; what that costs is
+charged with the sizes that multiply it. *Overflow*: `reach` is how far s may go before any number does.
 """
 
 from __future__ import annotations
@@ -39,8 +42,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from softwright.precision import PRECISIONS
 from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
 from softwright.targets.mlp import BETA, ELU_POWERS, ELU_SHIFT, Activation
+from softwright.transpiler.neuron_heads import OMEGA
 from softwright.transpiler.token_proof import proved_error
 from softwright.transpiler.token_table import TokenTable
 
@@ -60,6 +65,7 @@ class Unit:
     jump_at: float = np.inf
     offset: float = 0.0
     sink: bool = False  # relu: where s < 0 for certain, |s| times its weight is below 1/beta
+    reach: float = np.inf  # nothing overflows while the terms of s add up to this or less; negative: something does
 
     def exact_for(self, m: np.ndarray) -> np.ndarray:
         """`exact` for units with |s| <= m."""
@@ -68,19 +74,34 @@ class Unit:
 
 def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str = "softmax") -> Unit:
     """Bounds of a head with the tokens `table`, as stored, run in `dtype`; the analysis is that of its family."""
-    return FAMILIES[activation.row.family](activation, table, arithmetic_of(dtype, layout))
+    unit = FAMILIES[activation.row.family](activation, table, arithmetic_of(dtype, layout))
+    return replace(unit, reach=reach_of(table, dtype, layout))
+
+
+def reach_of(table: TokenTable, dtype: str, layout: str) -> float:
+    """The largest sum of |terms| of s for which no score, value or sum of a head overflows, with a factor 8 of room.
+
+    In one sequence the scores -Omega of other positions must also not be lost in the rounding of k_j s + b_j - Omega.
+    """
+    precision = PRECISIONS[dtype]
+    largest = precision.largest / 8
+    most = OMEGA[dtype] / (64 * precision.unit) if layout == "sequence" else largest
+    reach = np.inf
+    for slope, offset, limit in (
+        (table.keys, table.biases, most),
+        (table.slopes, table.offsets, largest / table.tokens),
+    ):
+        room = limit - np.abs(offset)
+        if not np.isfinite(slope).all() or not (room > 0).all():
+            return -1.0
+        reach = min(reach, float((room / np.maximum(np.abs(slope), 1.0)).min()))
+    return reach * (1 - 1e-9)
 
 
 def arithmetic_of(dtype: str, layout: str) -> Arithmetic:
     """In one long sequence the tokens of a head may fall into several blocks of the kernel, each with its own exp."""
     arithmetic = ARITHMETIC[dtype]
     return replace(arithmetic, exp_error=4 * arithmetic.exp_error) if layout == "sequence" else arithmetic
-
-
-def _representable(m: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
-    """0 where the score of a gate, at most 2 beta m and its bias, is a finite number of the dtype, else infinity."""
-    largest = 1e37 if arithmetic.name == "float32" else 1e300
-    return np.where(4.0 * BETA * m < largest, 0.0, np.inf)
 
 
 def _exact(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
@@ -117,8 +138,8 @@ def _gate(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> 
     def rounding(m: np.ndarray) -> np.ndarray:
         gate = 2 * C * arithmetic.gamma(8) * (key * m + shift) if moved else 0.0 * m
         size = np.minimum(slope * m, offset) if bounded else slope * m  # a clip is bounded by its ends
-        values = arithmetic.gamma(N + 14) * (size + 2 * offset) + 64 * arithmetic.smallest * (1 + m)
-        return (gate + values) * _SLIP + _representable(m + shift, arithmetic)
+        lost = 64 * N * arithmetic.smallest * (1 + m) * (1 + mixing + offset)
+        return (gate + arithmetic.gamma(N + 14) * (size + 2 * offset) + lost) * _SLIP
 
     mixing = float(np.abs(table.slopes).max())
     affine = float(np.abs(table.offsets[table.slopes != 0]).max(initial=0.0))
@@ -135,7 +156,7 @@ def _powers(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -
     def rounding(m: np.ndarray) -> np.ndarray:
         values = arithmetic.gamma(ELU_POWERS + 16) * (m + 4 * alpha)
         lost = 1e9 * (1 + alpha) * arithmetic.smallest * (1 + m)
-        return (3 * alpha * score + values + lost) * _SLIP + _representable(m, arithmetic)
+        return (3 * alpha * score + values + lost) * _SLIP
 
     return Unit(exact * _SLIP, rounding, 1.0)
 
@@ -156,8 +177,7 @@ class _Smooth:
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         place = np.minimum(np.searchsorted(self.edges, m), len(self.edges) - 1)
-        beyond = m > self.edges[-1]
-        return np.where(beyond, np.inf, self.most[place])
+        return np.where(m <= self.edges[-1], self.most[place], np.inf)
 
 
 @lru_cache(maxsize=64)
@@ -212,5 +232,5 @@ def _on_cells(
     good = tau < 0.5
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
     found = (moved * off).sum(axis=1) * share + how.gamma(len(k) + 14) * 2 * weighted * share
-    found += 64 * how.smallest * (1 + sizes.max(axis=1)) * len(k)
+    found += 64 * how.smallest * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
     return np.where(good, found, np.inf), weights

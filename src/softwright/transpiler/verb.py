@@ -24,7 +24,6 @@ from softwright.errors import Faults, InvalidInput, ToleranceNotReached
 from softwright.precision import PRECISIONS, Dtype, assumptions, precision_of
 from softwright.progress import Progress, Say, reporting
 from softwright.result.built import Built
-from softwright.result.certificate import sum_rounded_up
 from softwright.result.closed_form import EXACT_ARITHMETIC, ClosedForm
 from softwright.result.observed import Observed
 from softwright.result.outcome import Outcome
@@ -214,11 +213,16 @@ def _bound(job: Job, bounds: list[Bound], options: Options) -> tuple[Bound | Non
         return None, Outcome.NOT_ASKED.value
     if job.real and not all(is_stored_exactly(part.network, options.dtype) for part in job.parts):
         return None, f"{options.dtype} rounds the weights, which no bound on all inputs survives; give a box"
-    most = max(bounds, key=lambda one: one.exact + one.rounding)
-    if not all(math.isfinite(one.exact + one.rounding) for one in bounds):
+    most = max(bounds, key=lambda one: one.total)
+    if not math.isfinite(most.total):
         if job.real:
             return None, "a block has no range; give box=(low, high)"
-        return None, "the box is too wide for a bound in this dtype; give a smaller one"
+        layer = next((i for i, error in enumerate(most.layers, 1) if not math.isfinite(error)), len(most.layers))
+        wider = " or dtype='float64'" if options.dtype == "float32" else ""
+        return None, (
+            f"at layer {layer} numbers could overflow {options.dtype}, or be lost in its rounding, on this box; give a "
+            f"smaller one{wider}"
+        )
     if len(bounds) == 1 and job.target["kind"] != "module":
         return most, ""
     return Bound(most.exact, most.rounding, [one.exact + one.rounding for one in bounds]), ""
@@ -231,7 +235,7 @@ def _certificate(job: Job, bound: Bound, network: Result, options: Options, star
         _target(job),
         started,
         statement=f"{job.statement}, for {where}",
-        bound=sum_rounded_up(bound.exact, bound.rounding),
+        bound=bound.total,
         exact_part=float(bound.exact),
         rounding_part=float(bound.rounding),
         method=_METHOD,
