@@ -39,7 +39,7 @@ ALLOWED: dict[str, str] = {
     "cli": f"{SHARED} checker approximation memory transpiler methods theorems experiments export",
     "__main__": "cli",
 }
-FLOORS_OF_PROOF = ("arithmetic", "models", "search", "closed", "question", "prover")
+FLOORS_OF_PROOF = ("arithmetic", "models", "search", "closed", "question", "conclusion", "prover")
 PLOTTING = {"matplotlib", "plotly", "seaborn", "bokeh", "altair", "pyplot"}
 LONGEST = 450
 MOST_FILES = 25

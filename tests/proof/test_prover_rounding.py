@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from softwright.domain import Box
 from softwright.proof.arithmetic.balls import precision
 from softwright.proof.models.exact_heads import exact_heads, float_values
 from softwright.proof.prover import certify
+from softwright.result.outcome import Outcome
 from tests.proof.prover_support import network_value
 
 
@@ -88,3 +91,14 @@ def test_rounding_that_eats_the_bound_is_said() -> None:
     exact = certify(network.double(), "cos(x)*y", tightness=0.05).lower
     found = certify(grid_network(torch.float32, False, 300.0, 2), "cos(x)*y", bound=1.0000001 * exact)
     assert found.status == "undecided" and "float64" in found.reason
+
+
+@pytest.mark.parametrize("question", [{"bound": 3.0}, {"tightness": 0.1}, {"bound": 3.0, "norm": "L2"}], ids=str)
+@pytest.mark.parametrize(("steepness", "dtype"), [(1e30, torch.float32), (1e25, torch.float64)])
+def test_rounding_without_a_finite_bound_leaves_the_question_open(
+    steepness: float, dtype: torch.dtype, question: dict[str, Any]
+) -> None:
+    head = Head(np.array([[steepness], [-steepness]]), np.zeros(2), np.array([[1.0], [-1.0]]))
+    found = certify(AttentionNetwork([head], Box(x=(-1, 1)), dtype), "x", max_boxes=2000, **question)
+    assert found.outcome is Outcome.ROUNDING and found.certificate is None and found.proved_bound == np.inf
+    assert "no finite bound" in found.reason and ("float64" in found.reason)

@@ -23,14 +23,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flint import arb
 
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.progress import Progress, reporting
-from softwright.proof.arithmetic.balls import ball_below, precision
 from softwright.proof.closed.max_affine import MaxAffineProof, prove_max_affine
 from softwright.proof.closed.walls import take_walls
+from softwright.proof.conclusion import (
+    aimed_tightness,
+    boundless_rounding,
+    conclude,
+    dtype_advice,
+    refuted_by,
+    stated_factor,
+)
 from softwright.proof.models.exact_heads import dtype_name
 from softwright.proof.question import Certification, Question, as_point, pose, rest_below
 from softwright.proof.search.additive import Group, Term
@@ -42,14 +48,13 @@ from softwright.proof.search.sum_prover import prove_sum, split_sum
 from softwright.result.between import Between
 from softwright.result.certificate import Part, sum_rounded_up
 from softwright.result.outcome import Outcome
-from softwright.targets import Interpolant, Table, evaluate
+from softwright.targets import Interpolant, Table
 
 if TYPE_CHECKING:
     from softwright.attention import AttentionNetwork
 
 _BETWEEN_ORDERS = {1: 6, 2: 6, 3: 5}  # cells are small boxes already: low orders are enough, and quick
 _BETWEEN_SECONDS, _BETWEEN_BOXES, _BETWEEN_TIGHTNESS = 5.0, 200_000, 0.1
-_SLACK = 0.02  # share of the stated bound kept free, so that a checker with other enclosures agrees
 
 
 def exponent_of(norm: str | float) -> float | None:
@@ -182,7 +187,7 @@ def _points(question: Question, table: Table, bound: float | None, seconds: floa
     stated = total if bound is None else bound
     if total > stated:
         refuted = float(np.max(found.lower - found.rounding)) > stated
-        detail = "" if refuted else "rounding leaves it open" + _dtype_advice(question)
+        detail = "" if refuted else "rounding leaves it open" + dtype_advice(question)
         outcome = Outcome.REFUTED if refuted else Outcome.ROUNDING
         return Certification(outcome, stated, detail=detail, proved_bound=total, **common)
     between = _between(question, table, min(seconds, _BETWEEN_SECONDS)) if seconds > 0 else None
@@ -231,11 +236,13 @@ def _integral(question: Question, p: float, bound: float | None, tightness: floa
         share = max(0.01 * bound, 2.0 * float(np.max(sampled.rounding)) * root)
         goal = rest_below(bound, share) if share < bound else 0.0  # an infinite share has no difference
         if not goal > 0:
-            detail = f"rounding alone may reach {share / 2:.3g}; ask for more" + _dtype_advice(question)
+            detail = f"rounding alone may reach {share / 2:.3g}; ask for more" + dtype_advice(question)
+            if not math.isfinite(share):
+                detail = boundless_rounding(question)
             return Certification(Outcome.ROUNDING, bound, 0.0, detail=detail)
-    found = integrate(residual, box, p, goal, run, tightness=_inner(tightness))
+    found = integrate(residual, box, p, goal, run, tightness=aimed_tightness(tightness))
     if bound is None:
-        found.exact *= _outer(tightness)
+        found.exact *= stated_factor(tightness)
     rounding = 1.25 * found.rounding * root
     common = {"lower": found.lower, "boxes": found.leaves, "evaluations": found.evaluations}
     if bound is not None and found.lower > bound + rounding:
@@ -243,8 +250,10 @@ def _integral(question: Question, p: float, bound: float | None, tightness: floa
     total = sum_rounded_up(found.exact, rounding) if math.isfinite(found.exact + rounding) else math.inf
     stated = total if bound is None else bound
     if not found.finished or total > stated:
-        outcome = Outcome.INTERRUPTED if found.interrupted else Outcome.BUDGET
-        return Certification(outcome, stated, proved_bound=total, **common)
+        outcome, detail = (Outcome.INTERRUPTED if found.interrupted else Outcome.BUDGET), ""
+        if not found.interrupted and math.isfinite(found.exact) and not math.isfinite(rounding):
+            outcome, detail = Outcome.ROUNDING, boundless_rounding(question)
+        return Certification(outcome, stated, detail=detail, proved_bound=total, **common)
     result = SearchResult(
         True, False, found.tree, found.leaves, found.evaluations, found.exact, rounding, 0.0, None, np.empty(0)
     )
@@ -253,17 +262,6 @@ def _integral(question: Question, p: float, bound: float | None, tightness: floa
         question.certificate(stated, exact, rounding, result), norm="Lp", p=p, lower=min(found.lower, stated)
     )
     return Certification(Outcome.PROVED, stated, certificate=certificate, proved_bound=stated, **common)
-
-
-def _inner(tightness: float | None) -> float:
-    """What the search aims at, so that the stated bound with its slack is as tight as asked."""
-    asked = 0.05 if tightness is None else tightness
-    return (1.0 + asked) / (1.0 + _SLACK * min(1.0, asked / 0.05)) - 1.0
-
-
-def _outer(tightness: float | None) -> float:
-    """By how much the stated bound exceeds what was proved: room for a checker with other enclosures."""
-    return 1.0 + 0.5 * _SLACK * min(1.0, (0.05 if tightness is None else tightness) / 0.05)
 
 
 def _walls(question: Question, bound: float | None, tightness: float | None, run: Run) -> Certification | None:
@@ -308,7 +306,7 @@ def _sum(
         "evaluations": found.evaluations,
     }
     if bound is not None and found.lower > bound:
-        refuted = _refute(question, found.witness, found.lower, bound)
+        refuted = refuted_by(question, found.witness, found.lower, bound)
         if refuted is not None:
             return Certification(Outcome.REFUTED, bound, **{**common, "lower": refuted})
     if not found.parts:
@@ -331,11 +329,11 @@ def _sup(question: Question, bound: float | None, tightness: float | None, run: 
     _, _, sampled = lower_at(question.residual, question.domain.sample(32), accuracy)
     rounding = float(np.max(sampled.rounding))
     if bound is None:
-        goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, _inner(tightness))
+        goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, aimed_tightness(tightness))
         result = search(question.residual, box, goal, run, lower=lower, witness=witness, tree=question.tree())
-        return _conclude(question, bound, tightness, result)
+        return conclude(question, bound, tightness, result)
     if lower > bound:
-        refuted = _refute(question, witness, lower, bound)
+        refuted = refuted_by(question, witness, lower, bound)
         if refuted is not None:
             return Certification(Outcome.REFUTED, bound, refuted, as_point(witness))
     # The bound is shared between the exact part and the rounding part. How much rounding the worst leaf needs is only
@@ -358,71 +356,9 @@ def _sup(question: Question, bound: float | None, tightness: float | None, run: 
         most = max(rounding, share / 1.05)
         detail = (
             f"the rounding of {dtype_name(question.network)} alone may reach {most:.3g} beside an exact error of "
-            f"{lower:.3g}; ask for more than {lower + 1.1 * most:.3g}" + _dtype_advice(question)
+            f"{lower:.3g}; ask for more than {lower + 1.1 * most:.3g}" + dtype_advice(question)
         )
+        if not math.isfinite(most):
+            detail = boundless_rounding(question)
         return Certification(Outcome.ROUNDING, bound, lower, as_point(witness), detail=detail)
-    return _conclude(question, bound, tightness, result, share)
-
-
-def _dtype_advice(question: Question) -> str:
-    return ", or use float64" if dtype_name(question.network) == "float32" else ""
-
-
-def _refute(question: Question, witness: np.ndarray | None, lower: float, bound: float) -> float | None:
-    """The error that the network really makes near the witness, if it certainly exceeds the bound.
-
-    The exact error at the witness exceeds the bound; what runs is the rounded network. So it is run, at the witness in
-    its own dtype, and compared with the formula in ball arithmetic. Without a formula the rounding bound decides.
-    """
-    if witness is None:
-        return None
-    if question.formula is not None:
-        point = np.asarray(witness, dtype=np.float32 if dtype_name(question.network) == "float32" else np.float64)
-        inside = np.clip(point.astype(float), question.domain.lower, question.domain.upper)
-        if np.array_equal(inside, point.astype(float)):
-            output = question.network.evaluate(point.astype(float)[None], engine=question.engine)[0]
-            worst = 0.0
-            with precision(200):
-                named = {name: arb(float(x)) for name, x in zip(question.domain.names, point, strict=True)}
-                for node, value in zip(question.formula, output, strict=True):
-                    gap = abs(evaluate(node, named) - arb(float(value)))
-                    worst = max(worst, ball_below(gap) if gap.is_finite() else 0.0)
-            if worst > bound:
-                return worst
-    _, _, found = lower_at(question.residual, witness[None], bound)
-    certain = lower - float(found.rounding[0])
-    return certain if certain > bound else None
-
-
-def _conclude(
-    question: Question, bound: float | None, tightness: float | None, result: SearchResult, share: float = 0.0
-) -> Certification:
-    common = {
-        "lower": result.lower,
-        "witness": as_point(result.witness),
-        "boxes": result.leaves,
-        "evaluations": result.evaluations,
-        "leaf_upper": result.leaf_upper,
-    }
-    if bound is not None and result.refuted:
-        found = _refute(question, result.witness, result.lower, bound)
-        if found is not None:
-            return Certification(Outcome.REFUTED, bound, **{**common, "lower": found})
-    if bound is not None and result.finished:
-        stated = min(share, 1.25 * result.rounding)
-        certificate = question.certificate(bound, rest_below(bound, stated), stated, result)
-        return Certification(Outcome.PROVED, bound, certificate=certificate, proved_bound=bound, **common)
-    weaker, proved = None, math.inf
-    if math.isfinite(result.exact) and math.isfinite(result.rounding):
-        slack = _outer(tightness)
-        exact, rounding = max(result.exact * slack, result.lower), result.rounding * slack
-        proved = sum_rounded_up(exact, rounding)
-        weaker = question.certificate(proved, exact, rounding, result)
-    if bound is None and result.finished and weaker is not None:
-        return Certification(Outcome.PROVED, proved, certificate=weaker, proved_bound=proved, **common)
-    outcome, detail = (Outcome.INTERRUPTED if result.interrupted else Outcome.BUDGET), ""
-    if result.refuted and not result.interrupted:
-        outcome = Outcome.ROUNDING
-        detail = "the exact error exceeds what the rounding leaves of the bound" + _dtype_advice(question)
-    asked = proved if bound is None else bound
-    return Certification(outcome, asked, detail=detail, proved_bound=proved, weaker=weaker, **common)
+    return conclude(question, bound, tightness, result, share)

@@ -218,7 +218,9 @@ def _check_domain(domain: Box, box: Box, faults: Faults) -> bool:
 
 
 def rest_below(bound: float, part: float) -> float:
-    """The largest float whose exact sum with `part` does not exceed `bound`."""
+    """The largest float whose exact sum with `part` does not exceed `bound`; -inf beside an infinite part."""
+    if not math.isfinite(part):
+        return -math.inf
     rest = bound - part
     while Fraction(rest) + Fraction(part) > Fraction(bound):
         rest = math.nextafter(rest, -math.inf)
