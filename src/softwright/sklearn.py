@@ -39,11 +39,19 @@ def _stack(method: str, features: int, options: tuple[tuple[str, Any], ...]) -> 
 class _InContext(BaseEstimator):
     """What the two estimators share: the observations, and the stack that reads them."""
 
-    penalty: float
-    intercept: bool
-    condition: float | None
-    check: bool
-    options: dict[str, Any] | None
+    def __init__(
+        self,
+        penalty: float = 1e-2,
+        intercept: bool = True,
+        condition: float | None = None,
+        check: bool = True,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.intercept = intercept
+        self.condition = condition
+        self.check = check
+        self.options = options
 
     def _remember(self, x: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None) -> None:
         if len(y) < 2:
@@ -108,12 +116,8 @@ class InContextRegressor(RegressorMixin, _InContext):
         check: bool = True,
         options: dict[str, Any] | None = None,
     ) -> None:
+        super().__init__(penalty, intercept, condition, check, options)
         self.method = method
-        self.penalty = penalty
-        self.intercept = intercept
-        self.condition = condition
-        self.check = check
-        self.options = options
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InContextRegressor:
         rows, values = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
@@ -127,20 +131,6 @@ class InContextRegressor(RegressorMixin, _InContext):
 
 class InContextClassifier(ClassifierMixin, _InContext):
     """Logistic regression by an attention stack, two classes."""
-
-    def __init__(
-        self,
-        penalty: float = 1e-2,
-        intercept: bool = True,
-        condition: float | None = None,
-        check: bool = True,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        self.penalty = penalty
-        self.intercept = intercept
-        self.condition = condition
-        self.check = check
-        self.options = options
 
     def _row(self) -> Method:
         return METHODS["logistic"]

@@ -1,5 +1,4 @@
-"""Guards: cheap looks at the stream, outside the attention, that tell when a prompt leaves the range a stack was made
-for.
+"""Guards: cheap looks at the stream, outside the attention, that tell when a prompt leaves its range.
 
     scores     max |q.k| over the rows and keys of a head group: beyond `limit` the group is no longer bilinear
     inverse    the trace of M A is the number of coordinates once Newton and Schulz have inverted A; what is missing
@@ -88,6 +87,8 @@ class Guard:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guard:
+        if data["kind"] not in KINDS:
+            raise InvalidInput("guard", [f"unknown kind {data['kind']!r}; this version knows {', '.join(KINDS)}"])
         return cls(**{**data, "rows": tuple(data["rows"]), "keys": tuple(data["keys"])})
 
 
