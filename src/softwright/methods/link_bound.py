@@ -64,6 +64,7 @@ from softwright.methods.step_bound import (
     PRECISION,
     Bound,
     Group,
+    Numbers,
     ball,
     bilinear_bound,
     heads_rounding,
@@ -146,7 +147,16 @@ def off(stored: dict[str, float], ideal: dict[str, Fraction], sizes: dict[str, a
 
 @precision(PRECISION)
 def mean_bound(
-    group: Group, wanted: float, sink: float, *, reach: float, value: float, keys: int, dtype: str, slot: float
+    group: Group,
+    wanted: Fraction,
+    sink: float,
+    *,
+    reach: float,
+    value: float,
+    keys: int,
+    dtype: str,
+    slot: float,
+    numbers: Numbers | None = None,
 ) -> Bound:
     """|group - wanted * mean(t v)| for |t| <= reach, |v| <= value, at most `keys` keys, half of them counting."""
     largest = max(abs(s) for s in group.scales) * reach
@@ -156,7 +166,7 @@ def mean_bound(
         )
     if not sink >= 4:
         raise InvalidInput("link_bound", [f"counting tokens have the score {sink:g}; build the stack with in_context"])
-    rho, B, C = ball(reach), ball(value), abs(ball(wanted))
+    rho, B, C = ball(reach), ball(value), abs(rational(wanted))
     eps = (-ball(sink)).exp()
     scales = [Fraction(s) for s in group.scales]
     outputs = [Fraction(o) for o in group.outputs]
@@ -171,7 +181,7 @@ def mean_bound(
         if k == 0:
             error += abs(rational(E)) * eps * B
         elif k == 1:
-            error += abs(rational(E) * eps - ball(wanted)) * (1 + 2 * eps) * rho * B
+            error += abs(rational(E) * eps - rational(wanted)) * (1 + 2 * eps) * rho * B
         elif E:
             R, growth = cauchy(k)
             error += abs(rational(E)) * eps * B * (rho / R) ** k * growth
@@ -180,7 +190,8 @@ def mean_bound(
         ratio = abs(rational(s)) * rho / R
         error += abs(rational(o)) * eps * B * growth * ratio ** (MOST + 1) / (1 - ratio)
     size = ball(slot) + error  # of what the residual stream adds up, besides C rho B
-    return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, size, C, sink)))
+    numbers = numbers or Numbers(reach + value + sink, value)
+    return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, size, C, numbers, sink)))
 
 
 def read_step(stack: InContextStack, family: Family) -> Step:
@@ -336,29 +347,31 @@ def link_certificate(stack: InContextStack, target: dict[str, Any], family: Fami
     value = factor * most + abs(ball(step.slope.get("y", 0.0))) * ball(Y)
     stored = off(step.slope, ideal, {"G": largest_link, "y": ball(Y)})
     keys = 2 * c.max_rows + 2 * (c.features + constant)
+    root = arb(0) if step.penalty is None else max((abs(ball(r)).abs_upper() for r in step.roots), key=float)
     bounds = {}
     for name in ("coefficient", "prediction"):
         size = arb(1) if name == "coefficient" else ball(X)  # |x| of the token that asks, without the constant
         reach = ball(X) if name == "coefficient" else ball(X) ** 2 + constant
         slot = W if name == "coefficient" else score
+        values = upward(value + ball(score) * (1 + root))
+        numbers = Numbers(upward(ball(X) + ball(Y) + 2 * root + 2 * ball(values) + abs(ball(step.sink)) + 2), values)
         part = mean_bound(
-            step.mean, -eta, step.sink, reach=upward(reach), value=upward(value), keys=keys, dtype=c.dtype, slot=slot
-        )
+            step.mean, -Fraction(eta), step.sink, reach=upward(reach), value=upward(value), keys=keys, dtype=c.dtype,
+            slot=slot, numbers=numbers,
+        )  # fmt: skip
         exact, rounding = arb(part.exact), arb(part.rounding)
         exact += ball(eta) * reach * (factor * exact_link + stored)
         rounding += ball(eta) * reach * factor * rounding_link
         if name == "prediction":
             rounding += unit * ball(score)  # what the query carries
         if step.penalty is not None:
-            root = max(abs(ball(r)).abs_upper() for r in step.roots)
             carried = root * ball(W) * unit + smallest  # the one rounding of what unit tokens carry
             other = bilinear_bound(
-                step.penalty, -eta * c.features, reach=upward(root * size), value=upward(root * ball(W) + carried),
-                keys=keys, dtype=c.dtype, slot=slot,
+                step.penalty, -Fraction(eta) * c.features, reach=upward(root * size),
+                value=upward(root * ball(W) + carried), keys=keys, dtype=c.dtype, slot=slot, numbers=numbers,
             )  # fmt: skip
             squares = max(abs(Fraction(r) ** 2 - Fraction(c.penalty)) for r in step.roots)
-            moved = abs(rational(Fraction(-eta * c.features) + Fraction(eta) * c.features))
-            exact += arb(other.exact) + (ball(eta) * rational(squares) + moved * root**2) * size * ball(W)
+            exact += arb(other.exact) + ball(eta) * rational(squares) * size * ball(W)
             rounding += arb(other.rounding) + ball(eta) * c.features * root * size * carried
         bounds[name] = Bound(upward(exact), upward(rounding))
     best = bounds["coefficient"]

@@ -21,6 +21,9 @@ because scales come in pairs; beyond MOST, sum |o_h| |s_h|^m is a geometric seri
 so with psi = (1+theta)(1+gamma_{n+blocks+8}) - 1 and phi = (1+psi)(1+gamma_{D+2}) - 1 every head errs by at most
 B (phi + psi)/(1 - psi) + 4 u B (1 + phi), times |o_h|; the output sum by gamma_{heads * v + 4} sum_h |o_h| B (1 + phi),
 and the sum with the residual stream by u (size of the slot + size of the group).
+  underflow   loses at most the smallest normal number tau each time: 4 D tau (1 + A) in a score, A the largest number
+            that is read, and 16 (n + 8) tau (1 + V) in a head, V the largest value of any key, excluded ones too
+  overflow  is ruled out: nothing that is computed on the way exceeds a quarter of the largest number
 
 Everything below is evaluated in ball arithmetic and rounded up.
 """
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 MOST = 61  # powers up to here are summed exactly
 _BLOCK = 128
 PRECISION = 200
+SIZES = 2.0**64  # of what a Newton-Schulz layer reads; the largest coordinate of z is at least the inverse
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,16 @@ class Group:
     outputs: tuple[float, ...]
     width: int
     columns: int  # columns of the joint output projection
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How large the numbers are that a layer reads, and the values of its keys, those included that a group excludes.
+    A bound per unit of a coordinate holds where that is between 1/unit and unit."""
+
+    largest: float
+    values: float
+    unit: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,15 @@ def group_of(layer: StackLayer, query: tuple[int, int], key: tuple[int, int], ou
 
 @precision(PRECISION)
 def bilinear_bound(
-    group: Group, wanted: float, *, reach: float, value: float, keys: int, dtype: str, slot: float
+    group: Group,
+    wanted: Fraction,
+    *,
+    reach: float,
+    value: float,
+    keys: int,
+    dtype: str,
+    slot: float,
+    numbers: Numbers | None = None,
 ) -> Bound:
     """|group - wanted * cov(t, v)| for |t| <= reach, |v| <= value, at most `keys` keys, added to a slot that large."""
     rho, B = ball(reach), ball(value)
@@ -101,7 +123,7 @@ def bilinear_bound(
     for m in range(MOST + 1):
         E = sum((o * s**m for o, s in zip(outputs, scales, strict=True)), start=Fraction(0))
         if m == 1:
-            error += abs(rational(E - Fraction(wanted))) * rho * B
+            error += abs(rational(E - wanted)) * rho * B
         elif E:
             error += abs(rational(E)) * B * rho**m * _cauchy(m)
     radius = arb(1.5)
@@ -109,11 +131,13 @@ def bilinear_bound(
         ratio = abs(rational(s)) * rho / radius
         error += abs(rational(o)) * B / radius.cos() * ratio ** (MOST + 1) / (1 - ratio)
     beside = ball(slot) + error  # what the last sum rounds, besides wanted * cov and the rounding before it
-    return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, beside, ball(abs(wanted)))))
+    numbers = numbers or Numbers(reach + value, value)
+    rounding = heads_rounding(group, rho, B, keys, dtype, beside, abs(rational(wanted)), numbers)
+    return Bound(upward(error), upward(rounding))
 
 
 def heads_rounding(
-    group: Group, rho: arb, B: arb, keys: int, dtype: str, slot: arb, wanted: arb, sink: float = 0.0
+    group: Group, rho: arb, B: arb, keys: int, dtype: str, slot: arb, wanted: arb, numbers: Numbers, sink: float = 0.0
 ) -> arb:
     """`sink` > 0: half of the keys are counting tokens with that score and the value 0 (`link_bound`)."""
     arithmetic = precision_of(dtype)
@@ -132,6 +156,7 @@ def heads_rounding(
     for o, s in zip(group.outputs, group.scales, strict=True):
         score = abs(ball(s)) * rho
         log_error = gamma(3 * group.width + 8) * score + 3 * u * score + 2 * blocks * (exp_error + 2 * u)
+        log_error += 4 * group.width * arb(arithmetic.smallest) * (1 + ball(numbers.largest))
         if sink > 0:
             log_error += 4 * u * (ball(sink) + score)
         if not log_error < 0.5:
@@ -145,7 +170,13 @@ def heads_rounding(
         total += weight * B * ((phi + psi) / (1 - psi) + 4 * u * (1 + phi))
         size += weight * B * (1 + phi)
     total += gamma(group.columns + 4) * size
-    underflow = arb(arithmetic.smallest) * 8 * (keys + 8) * sum(abs(o) for o in group.outputs)
+    outputs, unit, values = sum((abs(ball(o)) for o in group.outputs), arb(1)), ball(numbers.unit), ball(numbers.values)
+    underflow = arb(arithmetic.smallest) * unit * 16 * (keys + 8) * (1 + values) * outputs
+    room = arb(arithmetic.largest) / 4
+    scale = max((abs(ball(s)) for s in group.scales), key=float) * ball(numbers.largest)
+    sums = 4 * keys * (1 + values * unit) + 2 * (size + slot + wanted * rho * B + total) * unit
+    if not (scale < room and sums + ball(numbers.largest) + 2.0**24 < room):
+        raise InvalidInput("step_bound", [f"numbers may overflow {dtype}; lower x_bound, y_bound or w_bound"])
     return total + 2 * u * (slot + wanted * rho * B + total) + underflow
 
 
@@ -202,10 +233,10 @@ def stated(
     )
 
 
-def added(parts: list[Bound], rounding: arb) -> Bound:
-    """The bound of a sum, with further rounding."""
+def added(parts: list[Bound], exact: arb, rounding: arb) -> Bound:
+    """The bound of a sum, with further errors."""
     return Bound(
-        upward(sum((arb(part.exact) for part in parts), arb(0))),
+        upward(sum((arb(part.exact) for part in parts), exact)),
         upward(sum((arb(part.rounding) for part in parts), rounding)),
     )
 
@@ -221,26 +252,31 @@ def gradient_certificate(stack: InContextStack, target: dict[str, Any]) -> Close
     slots, f = stack.slots, stack.slots["f"][0]
     heads = 2 * c.order
     keys = rows * (1 if c.intercept else 2) + 2 * c.features
-    u = precision_of(c.dtype).unit
+    u, smallest = precision_of(c.dtype).unit, precision_of(c.dtype).smallest
     value = float(np.nextafter(X * W + Y, np.inf) * (1 + 2 * u + 2**-50))
-    groups = [(group_of(layer, slots["x"], slots["x"], f, slice(0, heads)), X, value)]
+    groups, off, largest = [(group_of(layer, slots["x"], slots["x"], f, slice(0, heads)), X, value)], arb(0), X + Y + 2
     if c.penalty > 0:
         root = math.sqrt(c.penalty) * (1 + 2 * u + 2**-50)
         worth = root * W * (1 + 2 * u + 2**-50)
         groups.append((group_of(layer, slots["x"], slots["g"], f, slice(heads, 2 * heads)), root, worth))
         # The penalty's group sums over 2d unit tokens whose directions are sqrt(penalty) e_p: mean times d.
+        stored = Fraction(float(stack.get_buffer("base_unit")[0, slots["g"][0]]))
+        off, largest = abs(rational(stored**2 - Fraction(c.penalty))), largest + root
     bounds = {}
     for name, size in (("coefficient", 1.0), ("prediction", X)):
+        values = sum(most for _, _, most in groups)
+        numbers = Numbers(largest + values + W * size, values)
         parts = [
             bilinear_bound(
-                group, -eta * (1.0 if place == 0 else float(c.features)), reach=reach * size * (1 + 2**-50),
-                value=largest, keys=keys, dtype=c.dtype, slot=W * size,
+                group, -Fraction(eta) * (1 if place == 0 else c.features), reach=reach * size * (1 + 2**-50),
+                value=most, keys=keys, dtype=c.dtype, slot=W * size, numbers=numbers,
             )
-            for place, (group, reach, largest) in enumerate(groups)
+            for place, (group, reach, most) in enumerate(groups)
         ]  # fmt: skip
         # Tokens carry f = w.x rounded once, unit tokens also sqrt(penalty), whose square counts, as it is stored.
         held = ball(u) * ball(eta) * ball(W) * ball(size) * (ball(X) ** 2 + 8 * ball(c.penalty))
-        bounds[name] = added(parts, held)
+        held += 4 * arb(smallest) * ball(eta) * ball(size) * (ball(X) + c.features * (1 + ball(c.penalty)))
+        bounds[name] = added(parts, ball(eta) * off * ball(W) * ball(size), held)
     best, step = bounds["coefficient"], eta * X * value
     return stated(
         stack,
@@ -270,17 +306,23 @@ def group_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedFo
     keys = rows * (1 if c.intercept else 2) + 2 * c.features
     heads, parts = 2 * c.order, []
     # A penalty has heads of its own, over the 2d unit tokens: d times their covariance.
-    for place, (key, wanted) in enumerate((("x", -1.0), ("g", -float(c.features)))[: 1 + (c.penalty > 0)]):
+    numbers = Numbers(SIZES, 1.0, SIZES)
+    for place, (key, wanted) in enumerate((("x", -1), ("g", -c.features))[: 1 + (c.penalty > 0)]):
         group = group_of(layer, z, stack.slots[key], z[0], slice(place * heads, (place + 1) * heads))
-        parts.append(bilinear_bound(group, wanted, reach=reach, value=1.0, keys=keys, dtype=c.dtype, slot=2.0))
-    bound = added(parts, arb(0))
+        parts.append(
+            bilinear_bound(
+                group, Fraction(wanted), reach=reach, value=1.0, keys=keys, dtype=c.dtype, slot=2.0, numbers=numbers
+            )
+        )
+    bound = added(parts, arb(0), arb(0))
     return stated(
         stack,
         target,
         started,
         statement="one Newton-Schulz layer against the exact covariance, per unit of the largest coordinate, for all "
         f"prompts of up to {rows} rows of weight 1 with |x||z| <= {reach:g}"
-        + (f" and |g||z| <= {reach:g} for the penalty's tokens g" if c.penalty > 0 else ""),
+        + (f" and |g||z| <= {reach:g} for the penalty's tokens g" if c.penalty > 0 else "")
+        + ", numbers between 2^-64 and 2^64 in size",
         bound=bound,
         method="Richardson weights, Cauchy's estimate and a rounding analysis of the heads",
         quantities={"score_bound": reach, "order": float(c.order), "relative_to_score_bound": bound.total / reach},

@@ -1,0 +1,88 @@
+"""What the steps of all solvers share: the claim, columns, programs, and the heads of a penalty.
+
+A penalty lambda is made of unit tokens +-g_p, g_p = sqrt(lambda) e_p as stored, which carry +-w.g_p rounded once. Their
+covariance is a mean, because they come in pairs; d times it is sum_p (x.g_p)(w.g_p), which is lambda w.x but for
+|g_p^2 - lambda| and for the rounding of what they carry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from flint import arb, fmpq
+
+from softwright.checker.in_context.bilinear import Group
+from softwright.checker.in_context.preparation import rational
+from softwright.checker.in_context.stack import Layer, Stack
+from softwright.checker.refusal import require
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What was proved of a step: a sentence, the two parts of its bound, further bounds and sizes by name."""
+
+    statement: str
+    exact: arb
+    rounding: arb
+    bounds: dict[str, arb] = field(default_factory=dict)
+    sizes: dict[str, arb] = field(default_factory=dict)
+    relative: str = "relative_to_largest_step"
+    old: str = ""  # the sentence of files that did not yet say all that it presupposes
+
+
+def columns(stack: Stack, extra: dict[str, int], coordinates: int) -> None:
+    """The names and sizes of the columns."""
+    single = ("y", "log_weight", "offset", "one", "data", "unit", "pen", "null", "count", "pos", "neg", "tau1", "tau")
+    several = ("x", "e", "own", "other", "range", "scale1", "spread", "scale2", "g")
+    wanted = dict.fromkeys(single, 1) | dict.fromkeys(several, coordinates) | extra
+    found = {name: stop - start for name, (start, stop) in stack.slots.items()}
+    require(found == wanted, "the columns of the tokens are not those of this solver")
+
+
+def repeated(stack: Stack, count: int, what: int) -> list[Layer]:
+    """The layers of one step: `what` of them, run `count` times, and nothing else between head and tail."""
+    steps = stack.program[stack.head : len(stack.program) - stack.tail]
+    require(len(steps) == count * what, f"there are {len(steps)} layers where {count} steps should be")
+    require(all(layer is steps[i % what] for i, layer in enumerate(steps)), "the steps are not all the same")
+    return steps[:what]
+
+
+def check_angle(stack: Stack, scales: tuple[fmpq, ...]) -> None:
+    """The heads are those of the order, the angle and the score bound that the file states."""
+    s = stack.settings
+    largest = float(arb(max(scales))) * s["score_bound"]
+    good = abs(largest - s["order"] * s["angle"]) <= 1e-5 * s["order"] * s["angle"]
+    require(good, "angle, order or score_bound are not those stated")
+
+
+def read_out(stack: Stack, slot: str, **read: float) -> None:
+    require(stack.coefficients == "basis", "the coefficients are not those of the basis tokens")
+    stack.same(stack.tensors["read_coefficient"], stack.vector(**{slot: 1.0}), "read_coefficient")
+    stack.same(stack.tensors["read"], stack.vector(**read), "read")
+
+
+def penalty_group(
+    stack: Stack, scales: tuple[fmpq, ...], outputs: tuple[fmpq, ...], size: arb
+) -> tuple[Group, arb, arb]:
+    """The group over the unit tokens, for a row with |x| <= size, and what |g_p^2 - lambda| and the rounding cost."""
+    s, precision, d, g = stack.settings, stack.precision, stack.settings["features"], stack.at("g")
+    u, tau, W, eta = arb(precision.unit), arb(precision.smallest), arb(s["w_bound"]), rational(s["step_size"])
+    units = stack.tensors["base_unit"][: 2 * d]
+    require(bool((units[::2, g : g + d] == -units[1::2, g : g + d]).all()), "unit tokens do not come in pairs")
+    roots = [rational(float(units[2 * p, g + p])) for p in range(d)]
+    largest = arb(max(roots))
+    rounded = u * largest * W + tau
+    group = Group(scales, outputs, -eta * d, largest * size, largest * W + rounded, arb(0), d, largest)
+    off = max(abs(root * root - rational(s["penalty"])) for root in roots)
+    return group, arb(eta) * arb(off) * size * W, arb(eta) * d * largest * size * rounded
+
+
+def largest_number(settings: dict[str, Any]) -> arb:
+    """Above the features, responses and fixed numbers that a step reads."""
+    return 2 + arb(settings["x_bound"]) + arb(settings["y_bound"]) + 2 * arb(settings["penalty"]).sqrt()
+
+
+def as_float(x: fmpq) -> float:
+    """A rational number that was read from a float, as that float."""
+    return int(x.p) / int(x.q)
