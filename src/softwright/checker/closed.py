@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from flint import fmpq
 
+from softwright.checker.in_context.statement import prove_step
 from softwright.checker.memory import prove_recall
 from softwright.checker.parser import require
 from softwright.checker.verdict import CONSISTENT, VERIFIED, Verdict
@@ -32,6 +33,12 @@ def reprove_recall(file: ModelFile, _: Callable[[int], None]) -> Verdict:
     """A memory recalls its labels: proved again from the tensors."""
     check_sums(file)
     return Verdict(VERIFIED, prove_recall(file))
+
+
+def reprove_step(file: ModelFile, _: Callable[[int], None]) -> Verdict:
+    """One step of a solver in context: proved again from the tensors and the settings."""
+    check_sums(file)
+    return Verdict("VERIFIED", prove_step(file))
 
 
 def reprove_sums(file: ModelFile, _: Callable[[int], None]) -> Verdict:

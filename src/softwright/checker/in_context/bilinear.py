@@ -134,7 +134,6 @@ def power_sums(x: arb, most: int) -> list[arb]:
 
 
 def mean_error(group: Group) -> arb:
-    largest_score(group)
     require(group.sink is not None and group.sink >= 4, "counting tokens have no score to count with")
     rho, B, c = group.reach, group.value, abs(arb(group.wanted))
     eps = (-arb(group.sink)).exp()
@@ -144,12 +143,10 @@ def mean_error(group: Group) -> arb:
     for k in range(2, MOST + 1):
         factorial *= k
         error += abs(E[k]) * B * rho**k / factorial * S[k]
-    factorial *= MOST + 1
-    for o, s in zip(group.outputs, group.scales, strict=True):
-        x = abs(arb(s)) * rho  # sum_{k > MOST} y^k/k! <= y^(MOST+1) e^y/(MOST+1)! at y = (i + 1) x
-        tail = x ** (MOST + 1) / factorial * x.exp() * power_sums(eps * x.exp(), MOST + 1)[-1]
-        error += abs(arb(o)) * eps * B * tail
-    return error
+    # sum_{k > MOST} y^k/k! <= y^(MOST+1) e^y/(MOST+1)! at y = (i + 1) x, and both grow with x
+    x, factorial = largest_score(group), factorial * (MOST + 1)
+    tail = x ** (MOST + 1) / factorial * x.exp() * power_sums(eps * x.exp(), MOST + 1)[-1]
+    return error + sum((abs(arb(o)) for o in group.outputs), arb(0)) * eps * B * tail
 
 
 def gamma(count: int, precision: Precision) -> arb:
@@ -165,18 +162,25 @@ def weight_error(delta: arb, apart: arb, keys: int, precision: Precision) -> arb
 
 
 def run_error(
-    groups: Sequence[Group], precision: Precision, *, keys: int, heads: int, slot: arb, values: arb, largest: arb
+    groups: Sequence[Group],
+    precision: Precision,
+    *,
+    exact: arb,
+    keys: int,
+    heads: int,
+    slot: arb,
+    values: arb,
+    largest: arb,
 ) -> arb:
-    """What running the groups of one layer adds to their error, for a token whose slot is at most `slot`.
+    """What running the groups of one layer adds to their `exact` error, for a token whose slot is at most `slot`.
 
     `values` bounds the values of all keys, those that a group excludes too, `largest` every number that the layer reads
     from any token; `heads` counts all heads that write the slot.
     """
     u, tau = arb(precision.unit), arb(precision.smallest)
     room = arb(precision.largest) / 4
-    total, size, exact = arb(0), arb(0), arb(0)
+    total, size = arb(0), arb(0)
     for group in groups:
-        exact += group.largest_change + group.exact()
         for o, s in zip(group.outputs, group.scales, strict=True):
             score = abs(arb(s)) * group.reach
             delta = (u + gamma(group.products, precision) * (1 + u)) * score
@@ -196,4 +200,5 @@ def run_error(
     total += gamma(heads, precision) * size + 2 * heads * tau
     require(2 * keys * (1 + values) + 4 * arb(OMEGA) < room, "a sum over the keys may overflow")
     require(size + slot + total + largest < room, "the sum of the heads may overflow")
-    return total + u * (slot + exact + total) + tau
+    change = sum((group.largest_change for group in groups), exact)
+    return total + u * (slot + change + total) + tau

@@ -15,21 +15,20 @@ from flint import arb, fmpq
 from softwright.checker.in_context.bilinear import Group, gamma, run_error
 from softwright.checker.in_context.links import LOSSES, link_error, moved
 from softwright.checker.in_context.preparation import (
-    cell_edges,
-    cell_rows,
     check_centre,
-    check_soft_cells,
     check_tokens,
     only,
     rational,
     read_group,
     weighted,
 )
+from softwright.checker.in_context.scaling import cell_edges, cell_rows, check_soft_cells
 from softwright.checker.in_context.stack import ExpectedHead, Layer, Stack
 from softwright.checker.in_context.steps import (
     Claim,
     as_float,
     check_angle,
+    check_guards,
     columns,
     largest_number,
     penalty_group,
@@ -49,6 +48,7 @@ def generalised(stack: Stack) -> Claim:
     curvature = {"sigmoid": 0.25, "tanh": 1.0, "exp": 1.0}[loss.link]
     check_tokens(stack, constant=constant, counting=True, start=0.0, log_a=math.log(curvature))
     link, step = _prepared(stack, loss.link)
+    check_guards(stack, ("data", "query"), ("data",), stack.head, "x")
     tokens = _check_link_tokens(stack, loss.link)
     argument = {slot: rational(float(link.tensors["Wq"][0, stack.at(slot), 1])) for slot in loss.argument}
     fresh = stack.residual(("G", "G", 0.0))
@@ -89,11 +89,13 @@ def generalised(stack: Stack) -> Claim:
             group, off, carried = penalty_group(stack, *penalty, size)
             groups.append(group)
             exact, rounding = exact + off, rounding + carried
-        exact += sum((group.exact() for group in groups), arb(0))
+        alone = sum((group.exact() for group in groups), arb(0))
         every = value + score + sum((group.value for group in groups), arb(0))
         largest = largest_number(s) + every + slot + error.most + abs(arb(sink))
-        rounding += run_error(groups, precision, keys=keys, heads=step.heads, slot=slot, values=every, largest=largest)
-        found.append((exact, rounding))
+        rounding += run_error(
+            groups, precision, exact=alone, keys=keys, heads=step.heads, slot=slot, values=every, largest=largest
+        )
+        found.append((exact + alone, rounding))
     (exact, rounding), prediction = found
     rates = f", rates e^s <= {s['rate_bound']:g}" if loss.link == "exp" else ""
     return Claim(
@@ -104,6 +106,7 @@ def generalised(stack: Stack) -> Claim:
         rounding,
         bounds={"prediction_bound": sum(prediction, arb(0)), "link_error": error.exact + error.rounding},
         sizes={"largest_step": eta * X * value},
+        method=f"exact two-token links, {Claim.method}",
     )
 
 

@@ -13,16 +13,16 @@ from flint import arb, fmpq
 from softwright.checker.in_context.bilinear import Group, run_error
 from softwright.checker.in_context.preparation import (
     check_centre,
-    check_scaling,
+    check_product,
     check_tokens,
-    is_product,
     only,
     people,
     read_group,
     weighted,
 )
+from softwright.checker.in_context.scaling import check_scaling
 from softwright.checker.in_context.stack import Stack
-from softwright.checker.in_context.steps import Claim, check_angle, columns, read_out, repeated
+from softwright.checker.in_context.steps import Claim, check_angle, check_guards, columns, read_out, repeated
 from softwright.checker.refusal import require
 
 
@@ -39,10 +39,11 @@ def newton_schulz(stack: Stack) -> Claim:
     if s["scaling"]:
         check_scaling(stack, stack.program[1:6], start)
     read_out(stack, "f", f=1.0, offset=1.0)
+    check_guards(stack, (*data, "query"), data, len(stack.program) - 1, "z")
     also, x, z = [only(stack, "data"), weighted(stack)], stack.block("x"), stack.block("z")
     last = stack.program[-1]
     heads, scales, outputs = read_group(last, range(last.heads), also, z, x, stack.vector(y=1.0), stack.vector(f=1.0))
-    is_product(scales, outputs, 1.0, s["score_bound"])
+    check_product(stack, scales, outputs, 1.0, s["score_bound"], s["order"], s["angle"])
     stack.same_layer(last, "read", ("query", "basis"), data, heads)
 
     wanted = math.log(1.0 / s["tolerance"]) * largest * s["condition"] / 1.9
@@ -63,7 +64,16 @@ def newton_schulz(stack: Stack) -> Claim:
     rounding = arb(0)
     for most in (1 / LARGEST, LARGEST):
         groups = [Group(*part, reach, most, arb(0), d, LARGEST) for part in parts]
-        error = run_error(groups, precision, keys=keys, heads=layer.heads, slot=2 * most, values=most, largest=LARGEST)
+        error = run_error(
+            groups,
+            precision,
+            exact=exact * most,
+            keys=keys,
+            heads=layer.heads,
+            slot=2 * most,
+            values=most,
+            largest=LARGEST,
+        )
         rounding = arb.max(rounding, error / most)
     old = (
         "one Newton-Schulz layer against the exact covariance, per unit of the largest coordinate, for all prompts of "

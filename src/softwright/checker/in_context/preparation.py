@@ -10,27 +10,21 @@ Tokens, one per observation unless said otherwise, D columns by name:
     unit      +e_p and -e_p for every coordinate: e = +-e_p, own = e_p, other = 1 - e_p, and g = +-sqrt(penalty) e_p
     null      one = null = 1, for heads that have nothing to say
 
-The layer `centre` takes the mean of x (and y) off; with scaling five more layers pick, from fixed cells, scales that
-bring every feature to a variance between 1 and sqrt 2. The claims about steps hold whatever these layers do; that they
-do it is compared here entry by entry, so that nothing in a verified file is unaccounted for. Heads that multiply
-numbers are groups (`bilinear`), of which it is enough that they stand for products on the range they are built for.
+The layer `centre` takes the mean of x (and y) off; more layers follow with scaling (`scaling`). The claims about steps
+hold whatever these layers do; that they do it is compared entry by entry, so that nothing in a verified file is
+unaccounted for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from flint import arb, fmpq
 
-from softwright.checker.in_context.bilinear import Group, covariance_error
 from softwright.checker.in_context.stack import OMEGA, ExpectedHead, Layer, Pair, Stack
 from softwright.checker.refusal import require
-
-OFFSET = 0.7390851332151607  # where the edges of cells begin; no number that data like to have
-SHARPNESS = 64.0
-PRODUCTS_OFF = 1e-2  # how far a group of the preparation may be from the product it stands for
 
 
 def rational(x: float) -> fmpq:
@@ -85,27 +79,30 @@ def _place(matrix: np.ndarray) -> tuple[int, int]:
     return int(found[0][0]), int(found[0][1])
 
 
-def is_product(scales: tuple[fmpq, ...], outputs: tuple[fmpq, ...], wanted: float, reach: float) -> None:
-    """On half of the range that they are built for, the heads stand for `wanted` times a product."""
-    group = Group(scales, outputs, rational(wanted), arb(reach) / 2, arb(1), arb(0), 1, arb(1))
-    require(covariance_error(group) < PRODUCTS_OFF * abs(wanted) * reach, "heads that should multiply do not")
+def richardson(order: int) -> list[fmpq]:
+    """c_1, .., c_H with sum c_h h = 1 and sum c_h h^3 = .. = sum c_h h^(2H-1) = 0."""
+    found = []
+    for h in range(1, order + 1):
+        c = fmpq(1, h)
+        for other in range(1, order + 1):
+            if other != h:
+                c *= fmpq(other * other, other * other - h * h)
+        found.append(c)
+    return found
 
 
-def product_heads(
-    stack: Stack,
-    layer: Layer,
-    heads: range,
-    also: Sequence[Pair],
-    Q: np.ndarray,
-    K: np.ndarray,
-    V: np.ndarray,
-    O: np.ndarray,  # noqa: E741
-    factor: float,
-    reach: float,
-) -> list[ExpectedHead]:
-    expected, scales, outputs = read_group(layer, heads, also, Q, K, V, O)
-    is_product(scales, outputs, factor, reach)
-    return expected
+def check_product(
+    stack: Stack, scales: Sequence[fmpq], outputs: Sequence[fmpq], factor: float, reach: float, order: int, angle: float
+) -> None:
+    """Heads at +-h delta, h = 1..order, delta = angle/reach, with outputs +-factor c_h/(2 delta): they stand for
+    `factor` times a product that is `reach` at most."""
+    require(len(scales) == 2 * order, "there are more or fewer heads than a product takes")
+    delta, room = angle / reach, close(stack)
+    for h, c in enumerate(richardson(order), 1):
+        for k, sign in ((2 * h - 2, 1.0), (2 * h - 1, -1.0)):
+            wanted = sign * h * delta, sign * factor * float(arb(c)) / (2 * delta)
+            for found, wish in zip((scales[k], outputs[k]), wanted, strict=True):
+                require(abs(float(arb(found)) - wish) <= room * abs(wish), "heads that should multiply do not")
 
 
 def check_tokens(stack: Stack, constant: bool, counting: bool, start: float, log_a: float) -> None:
@@ -197,84 +194,3 @@ def check_centre(stack: Stack, layer: Layer, centre_y: bool, targets: Sequence[s
         rows = (*rows, "unit")
     R = stack.residual(("x", "z", start)) if start and not scaling else None
     stack.same_layer(layer, "centre", rows, (*people(stack), "null"), heads, R, close(stack))
-
-
-def cell_edges(lowest: int, highest: int, per_octave: int) -> np.ndarray:
-    return OFFSET * 2.0 ** (np.arange(lowest * per_octave, highest * per_octave + 1) / per_octave)
-
-
-def cell_rows(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes and offsets of scores sum_{i > e} SHARPNESS (1 - v/B_i), largest for the cell e that holds v."""
-    slopes = [-SHARPNESS * math.fsum(1.0 / edges[e + 1 :]) for e in range(len(edges) - 1)]
-    return np.array(slopes), SHARPNESS * np.arange(len(edges) - 1, 0, -1.0)
-
-
-def _check_cells(stack: Stack, layer: Layer, name: str, source: str, target: str, edges: np.ndarray) -> None:
-    d, (slopes, offsets) = stack.settings["features"], cell_rows(edges)
-    values = 1.0 / edges[1:] if target == "scale1" else 1.0 / np.sqrt(edges[:-1])
-    blocks = []
-    for p in range(d):
-        for sign in (1.0, -1.0):
-            block = np.tile(stack.vector(one=1.0, other=1.0, **{"pos" if sign > 0 else "neg": 1.0}), (len(slopes), 1))
-            block[:, stack.at("other") + p] = 0.0
-            block[:, stack.at(source) + p] = sign * slopes
-            block[:, stack.at("tau")] = offsets
-            block[:, stack.at(target) + p] = block[:, stack.at("tau1")] = sign * values
-            blocks.append(block)
-    stack.same_tokens(f"base_{name}", np.concatenate(blocks), 1e3 * stack.precision.unit)
-    one, null, pos, neg = (stack.vector(**{slot: 1.0}) for slot in ("one", "null", "pos", "neg"))
-    pairs = [
-        (-1e25 * stack.block("own"), stack.block("other")),
-        (-1e25 * pos, neg),
-        (-1e25 * neg, pos),
-        (one, -1e20 * null),
-        (stack.block(source), stack.block(source)),
-        (one, stack.vector(tau=1.0)),
-    ]
-    V = stack.block(target)
-    if target == "scale1":
-        V = np.concatenate([V, stack.vector(tau1=1.0)[:, None]], axis=1)
-    stack.same_layer(layer, "cells", ("unit",), (name, "null"), [ExpectedHead(pairs, V, V.T)])
-
-
-def check_scaling(stack: Stack, layers: Sequence[Layer], start: float) -> None:
-    """The five layers after the first: ranges to scales, scale, spreads to scales, scale."""
-    require(len(layers) == 5, "scaling takes five layers after the first")
-    settings, d = stack.settings, stack.settings["features"]
-    root, also = math.sqrt(settings["penalty"]), [only(stack, "data"), weighted(stack)]
-    x, e, z, g = (stack.block(slot) for slot in ("x", "e", "z", "g"))
-    first, second, total = stack.block("scale1"), stack.block("scale2"), stack.vector(tau=1.0)
-    fresh, everybody = stack.residual(("x", "x", 0.0)), (*people(stack), "query")
-    _check_cells(stack, layers[0], "ranges", "range", "scale1", cell_edges(-30, 30, 1))
-    many = layers[1].heads
-    heads = product_heads(stack, layers[1], range(many), [], x, first, e, x.T, d, settings["range_bound"])
-    stack.same_layer(layers[1], "scale", everybody, ("unit",), heads, fresh, close(stack))
-    many = layers[2].heads - (2 if root else 0)
-    heads = product_heads(stack, layers[2], range(many), also, e, x, x, stack.block("spread").T, 1.0, 1.0)
-    if root:
-        own = root * first
-        some, pen = range(many, many + 2), [only(stack, "pen")]
-        heads += product_heads(stack, layers[2], some, pen, own, e, own, stack.block("spread").T, float(d), 1e3)
-    stack.same_layer(layers[2], "spread", ("unit",), (*people(stack), "unit"), heads, None, close(stack))
-    _check_cells(stack, layers[3], "spreads", "spread", "scale2", cell_edges(-24, 20, 2))
-    many, reach = layers[4].heads // 2, settings["feature_bound"]
-    heads = product_heads(stack, layers[4], range(many), [], x, second, e, (x + start * z).T, d, reach)
-    both = np.concatenate([first, stack.vector(tau1=1.0)[:, None]], axis=1)
-    writes = np.concatenate([root * (g + start * z).T, total[None]])
-    heads += product_heads(stack, layers[4], range(many, 2 * many), [], e, second, both, writes, d, reach)
-    stack.same_layer(layers[4], "scale", (*everybody, "unit"), ("unit",), heads, fresh, close(stack))
-
-
-def check_soft_cells(stack: Stack, function: Callable[[np.ndarray], np.ndarray]) -> None:
-    """The tokens `weights`, which gradient steps do not read, stand for the logarithm of a weight."""
-    tokens = stack.tensors["base_weights"]
-    slope, bias, value = (tokens[:, stack.at(name)] for name in ("slope", "bias", "value"))
-    rest = tokens.copy()
-    for name in ("slope", "bias", "value"):
-        rest[:, stack.at(name)] = 0.0
-    stack.same(rest, np.tile(stack.vector(one=1.0, weights=1.0), (len(tokens), 1)), "base_weights")
-    s = np.linspace(-40, 40, 401)
-    scores = s[:, None] * slope + bias
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    off = np.abs(weights @ value / weights.sum(axis=1) - function(s)).max()
-    require(off < 0.05, "the tokens of the weights are not those of this loss")

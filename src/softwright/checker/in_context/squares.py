@@ -22,6 +22,7 @@ from softwright.checker.in_context.stack import Stack
 from softwright.checker.in_context.steps import (
     Claim,
     check_angle,
+    check_guards,
     columns,
     largest_number,
     penalty_group,
@@ -41,6 +42,7 @@ def squares(stack: Stack) -> Claim:
     require(stack.head == 1 and stack.tail == 0, "other layers prepare the prompt or read out")
     check_centre(stack, stack.program[0], True, ("offset",) if s["intercept"] else (), 0.0)
     read_out(stack, "f", f=1.0, offset=1.0)
+    check_guards(stack, (*data, "query"), data, stack.head, "x")
 
     (layer,) = repeated(stack, s["steps"] or 100, 1)
     own, f, many = stack.block("x") + stack.block("g"), stack.vector(f=1.0), 2 * s["order"]
@@ -67,13 +69,13 @@ def squares(stack: Stack) -> Claim:
             group, off, rounded = penalty_group(stack, *penalty, size)
             groups.append(group)
             exact, rounding = exact + off, rounding + rounded
-        exact += sum((group.exact() for group in groups), arb(0))
+        alone = sum((group.exact() for group in groups), arb(0))
         values = value + sum((group.value for group in groups), arb(0))
         largest = largest_number(s) + values + slot
         rounding += run_error(
-            groups, precision, keys=keys, heads=layer.heads, slot=slot, values=values, largest=largest
+            groups, precision, exact=alone, keys=keys, heads=layer.heads, slot=slot, values=values, largest=largest
         )
-        found.append((exact, rounding))
+        found.append((exact + alone, rounding))
     (exact, rounding), prediction = found
     return Claim(
         "each coefficient after one gradient layer against the exact step, for all prompts of up to "

@@ -73,6 +73,7 @@ class Stack:
     head: int
     tail: int
     coefficients: str  # the segment at which they are read
+    guards: list[dict[str, Any]]
     tensors: dict[str, np.ndarray]
 
     @property
@@ -145,10 +146,12 @@ def read_stack(file: ModelFile) -> Stack:
     model = file.sections["model"]
     require(set(model) == MODEL, "the model's description has other entries than that of a stack")
     precision = precision_of(model["dtype"])
-    slots = {str(name): (int(a), int(b)) for name, (a, b) in model["slots"].items()}
+    slots: dict[str, tuple[int, int]] = {str(name): (a, b) for name, (a, b) in model["slots"].items()}
     end = 0
     for start, stop in slots.values():
-        require(start == end < stop, "the columns of the tokens are not laid out one after the other")
+        require(
+            type(stop) is int and start == end < stop, "the columns of the tokens are not laid out one after the other"
+        )
         end = stop
     expected: dict[str, tuple[int, ...]] = {name: tuple(shape) for name, shape in model["shapes"].items()}
     named = {f"base_{name}" for name in model["sources"]} | {"read", "read_coefficient"}
@@ -176,10 +179,11 @@ def read_stack(file: ModelFile) -> Stack:
         shapes["R"] = (end, end)
         require(all(tensor.shape == shapes[name] for name, tensor in own.items()), f"layer {i} has odd shapes")
         layers.append(Layer(str(layer["label"]), tuple(layer["rows"]), tuple(layer["keys"]), own))
+    places = [*model["program"], model["head"], model["tail"]]
+    require(all(type(place) is int and place >= 0 for place in places), "the program is damaged")
     program = [layers[place] for place in model["program"]]
-    require(all(isinstance(place, int) and place >= 0 for place in model["program"]), "the program is damaged")
     require(len(set(map(id, program))) == len(layers), "a layer of the file is never run")
     return Stack(
-        dict(model["settings"]), precision, slots, dict(model["sources"]), program, int(model["head"]),
-        int(model["tail"]), str(model["coefficient_segment"]), tensors,
+        dict(model["settings"]), precision, slots, dict(model["sources"]), program, model["head"],
+        model["tail"], str(model["coefficient_segment"]), list(model["guards"]), tensors,
     )  # fmt: skip

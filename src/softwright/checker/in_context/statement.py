@@ -90,7 +90,8 @@ def prove_step(file: ModelFile) -> str:
     require(file.sections["target"] == target, "the target is not what the settings say")
     claim = STEPS[method, solver](stack)
     require(said["statement"] in (claim.statement, claim.old), f"the statement should read: {claim.statement}")
-    require(said["norm"] == "sup" and said["engine"] == "any", "norm or engine are not those of such a statement")
+    for name, wanted in {"norm": "sup", "engine": "any", "method": claim.method}.items():
+        require(said[name] == wanted, f"the {name} of such a statement is {wanted!r}")
     _check_numbers(said, claim, settings)
     return f"{claim.statement}: within {said['bound']:.6g} in {stack.precision.name}, rounding included"
 

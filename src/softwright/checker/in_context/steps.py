@@ -28,6 +28,7 @@ class Claim:
     bounds: dict[str, arb] = field(default_factory=dict)
     sizes: dict[str, arb] = field(default_factory=dict)
     relative: str = "relative_to_largest_step"
+    method: str = "Richardson weights, Cauchy's estimate and a rounding analysis of the heads"
     old: str = ""  # the sentence of files that did not yet say all that it presupposes
 
 
@@ -54,6 +55,32 @@ def check_angle(stack: Stack, scales: tuple[fmpq, ...]) -> None:
     largest = float(arb(max(scales))) * s["score_bound"]
     good = abs(largest - s["order"] * s["angle"]) <= 1e-5 * s["order"] * s["angle"]
     require(good, "angle, order or score_bound are not those stated")
+
+
+def check_guards(stack: Stack, rows: tuple[str, ...], keys: tuple[str, ...], position: int, slot: str) -> None:
+    """The checks of prompts at run time, with the limits that the settings say; the last looks at products of x with
+    `slot`, the inverse, where there is one, at M A."""
+    s, units = stack.settings, ("unit",)
+    wanted = []
+    if s["scaling"]:
+        wanted.append(_guard("scores", 2, s["range_bound"], "x", "scale1", ("query",), units))
+        wanted.append(_guard("scores", 5, s["feature_bound"], "x", "scale2", ("data", "query"), units))
+    if slot == "z":
+        limit = max(1e3 * s["tolerance"], 1e-6 if stack.precision.name == "float64" else 1e-2)
+        more = {"weight_slot": "log_weight", "penalty_slot": "g", "wanted": float(s["features"])}
+        penalised = units if s["penalty"] > 0 else ()
+        wanted.append(_guard("inverse", position, limit, "x", "z", keys, penalised) | more)
+    wanted.append(_guard("scores", position, 2.0 * s["score_bound"], slot, "x", rows, keys))
+    found = [{name: value for name, value in guard.items() if name != "remedy"} for guard in stack.guards]
+    require(found == wanted, "the checks of prompts at run time are not those of this stack")
+
+
+def _guard(
+    kind: str, position: int, limit: float, row_slot: str, key_slot: str, rows: tuple[str, ...], keys: tuple[str, ...]
+) -> dict[str, Any]:
+    where = {"row_slot": row_slot, "key_slot": key_slot, "rows": list(rows), "keys": list(keys)}
+    none = {"reach": 0, "weight_slot": "", "penalty_slot": "", "wanted": 0.0}
+    return {"kind": kind, "position": position, "limit": limit, **where, **none}
 
 
 def read_out(stack: Stack, slot: str, **read: float) -> None:
