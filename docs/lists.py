@@ -13,6 +13,8 @@ from softwright.approximation.catalogue import STRATEGIES, names_in_words
 from softwright.targets.formula.definitions import DEFINED
 from softwright.targets.formula.functions import ROWS
 from softwright.targets.formula.parser import FUNCTIONS
+from softwright.targets.mlp import ACTIVATIONS
+from softwright.targets.mlp.activation_row import Spelling
 
 LIST = re.compile(r"<!-- list (.+?) -->.*?<!-- end -->", re.DOTALL)
 
@@ -37,7 +39,25 @@ def function_names() -> str:
     return " ".join(FUNCTIONS)
 
 
+def activations() -> str:
+    """One line per activation: how torch and ONNX write it, and how many tokens its head has."""
+    lines = ["| activation | torch | ONNX | tokens |", "|---|---|---|---|"]
+    for row in ACTIVATIONS.values():
+        torch, onnx = (", ".join(dict.fromkeys(map(_spelt, spellings))) for spellings in (row.torch, row.onnx))
+        exact = () if row.tokens is None else row.tokens("float64", *row.parameters.values())
+        tokens = str(len(exact)) if exact else ", ".join(map(str, sorted(row.shapes)))
+        name = f"{row.name}({', '.join(row.parameters)})" if row.parameters else row.name
+        lines.append(f"| {name} | {torch or 'not there'} | {onnx or 'spelt out'} | {tokens} |")
+    return "\n".join(lines)
+
+
+def _spelt(spelling: Spelling) -> str:
+    option = "" if spelling.only is None or spelling.only[1] == spelling.only[2] else f"({spelling.only[1]!r})"
+    return f"`{getattr(spelling.call, '__name__', spelling.call)}{option}`"
+
+
 LISTS: dict[str, Callable[[], str]] = {
+    "activations": activations,
     "strategies": strategies,
     "strategy names": names_in_words,
     "functions": functions,

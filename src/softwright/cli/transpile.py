@@ -22,6 +22,9 @@ def transpile_command(
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float64 or float32; the file's own unless given.")] = None,
     layout: Annotated[str, typer.Option(help="softmax, sdpa, multihead or sequence.")] = "softmax",
+    certify: Annotated[
+        bool, typer.Option("--certify/--no-certify", help="Prove a bound; otherwise the deviation is sampled.")
+    ] = True,
     output: Output = None,
     plot: Plot = None,
     explain: Explain = False,
@@ -32,7 +35,7 @@ def transpile_command(
         sides = None if box is None else _sides(box)
         from softwright.transpiler.verb import transpile
 
-        deliver(transpile(file, sides, tol=tol, dtype=dtype, layout=layout, progress=deliver.say))
+        deliver(transpile(file, sides, tol=tol, dtype=dtype, layout=layout, certify=certify, progress=deliver.say))
 
 
 def _sides(text: str) -> tuple[float, float]:
