@@ -48,7 +48,8 @@ from softwright.fileformat import read_model
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 10  # that a verdict may take
 MUTATIONS: dict[str, Mutation] = {function.__name__: function for function in (*TENSORS, *STATEMENTS)}
-VERDICTS = ("NOT VERIFIED", "CONSISTENT", "VERIFIED", "FALSE", "odd", "word", "unjudged", "raised", "slow")
+PROVED = ("VERIFIED", "VERIFIED ON A PART")
+VERDICTS = ("NOT VERIFIED", "CONSISTENT", *PROVED, "FALSE", "odd", "word", "unjudged", "raised", "slow")
 
 
 class TooSlow(Exception):
@@ -171,10 +172,11 @@ def verdict_of(path: Path, tally: Tally) -> tuple[str, Falsehood]:
 def judged(path: Path, base: Base, tally: Tally) -> tuple[str, Falsehood]:
     """The verdict, and of a VERIFIED file whether it is false and why."""
     status, nothing = verdict_of(path, tally)
-    if status != "VERIFIED":
+    if status not in PROVED:
         return status, nothing
     file = read_model(path)
-    claim = Claim(path, file.tensors, file.sections, base.asked, base.answers, base.bound)
+    part = status == "VERIFIED ON A PART"
+    claim = Claim(path, file.tensors, file.sections, base.asked, base.answers, base.bound, part)
     try:
         why = falsehood(claim)
         if why is None and file.sections["model"]["kind"] == "memory":
@@ -189,7 +191,7 @@ def judged(path: Path, base: Base, tally: Tally) -> tuple[str, Falsehood]:
     if why is not None:
         return "FALSE", why
     odd = oddity(path)
-    return ("VERIFIED", nothing) if odd is None else ("odd", odd)
+    return (status, nothing) if odd is None else ("odd", odd)
 
 
 def apply(
@@ -307,7 +309,7 @@ def named(bases: list[Base], place: Path, tally: Tally) -> None:
         environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         status = done.stdout.strip()
-        false = status == "VERIFIED"
+        false = status in PROVED
         why = Falsehood("a shadow tensor" if false else "")
         tally.add("by name: shadow", "FALSE" if false else status, why, f"seed {seed}")
 
@@ -338,7 +340,7 @@ def unchecked_leaves(bases: list[Base], place: Path, tally: Tally) -> None:
             if leaf[0] == "target":  # which the certificate repeats
                 forgery.said["target"] = copy.deepcopy(forgery.sections["target"])
             forgery.write(path)
-            if verdict_of(path, tally)[0] == "VERIFIED":
+            if verdict_of(path, tally)[0] in PROVED:
                 kind = base.file.sections["model"]["kind"]
                 tally.unchecked[f"{kind} {dotted(tuple('*' if isinstance(k, int) else k for k in leaf))}"] += 1
 

@@ -5,7 +5,8 @@ are evaluated from the tensors, by the names that the documentation gives them. 
 model; balls of 200 bits decide, at the worst points found. What was found false is false; what was not may be true.
 
     approximation, formula     |network - formula| <= bound at every point of the model's box, in real arithmetic and as
-                               the loaded module runs; of an Lp norm, the integral over the box
+                               the loaded module runs; of an Lp norm, the integral over the box. VERIFIED ON A PART is
+                               held to that part
     memory                     the readout gives every key's own label within the bound, rounding of the key included
     anything else that is      as the loaded module runs, it is within the bound of what the unforged file's module
     VERIFIED                   answered, whose own bound is added
@@ -213,6 +214,12 @@ class Claim:
     asked: Callable[[sw.Built], list[Any]]  # the answers of a network to the questions stored with the file
     answers: list[Any]
     bound: float  # of the unforged file
+    part: bool = False  # whether the verdict speaks of the certificate's domain alone
+
+    @property
+    def box(self) -> dict[str, list[float]]:
+        """Where the verdict says that the bound holds."""
+        return self.said["domain"] if self.part else self.sections["model"]["box"]
 
     @property
     def said(self) -> dict[str, Any]:
@@ -255,7 +262,7 @@ def _approximation(claim: Claim, built: sw.Built) -> Falsehood | None:
     if said["target"]["kind"] != "expression":
         return Falsehood("there is no formula in the file")
     names = list(model["box"])
-    low, high = (np.array([side[k] for side in model["box"].values()], dtype=float) for k in (0, 1))
+    low, high = (np.array([claim.box[name][k] for name in names], dtype=float) for k in (0, 1))
     formula, layer = Formula(said["target"]["text"], names), Layer(claim.tensors, len(model["heads"]))
 
     def errors(points: np.ndarray) -> np.ndarray:
@@ -281,7 +288,7 @@ def _approximation(claim: Claim, built: sw.Built) -> Falsehood | None:
 
 def _run(built: sw.Built, formula: Formula, points: np.ndarray, claim: Claim) -> Falsehood | None:
     """The module as it was loaded, at numbers of its own type."""
-    said, box = claim.said, np.array(list(claim.sections["model"]["box"].values()), dtype=float)
+    said, box = claim.said, np.array([claim.box[name] for name in claim.sections["model"]["box"]], dtype=float)
     cast = points.astype(said["dtype"]).astype(float)
     cast = cast[((box[:, 0] <= cast) & (cast <= box[:, 1])).all(axis=1)]
     rough = formula.at_points(cast)
