@@ -62,8 +62,13 @@ def test_no_theorem_lacks_anything(label: str) -> None:
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     stated = find_theorem("A1")
-    for name, empty in (("title", ""), ("statement", ""), ("paper", ""), ("conditions", ()), ("options", ())):
+    for name, empty in (("title", ""), ("paper", ""), ("conditions", ()), ("options", ())):
         assert name in lacks("A1", replace(stated, **{name: empty}))
+
+    def silent(**sizes: Any) -> Construction:
+        return stated.construct(**sizes)
+
+    assert "statement" in lacks("A1", replace(stated, construct=silent))
     assert any("sweep" in fault for fault in lacks("A1", replace(stated, sweep=None)))
     assert any("label A2" in fault for fault in lacks("A2", stated))
     (tmp_path / "theorems").mkdir()

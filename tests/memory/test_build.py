@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from softwright.memory.codes import Alphabet, alphabet_of, draw_head
-from softwright.memory.conflicts import Reading
 from softwright.memory.gap import closest
 from softwright.memory.rounding import id_errors
-from softwright.memory.sequences import Packed
+from softwright.memory.sequences import Packed, Reading
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 6])

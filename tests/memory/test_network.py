@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from softwright.memory.codes import Alphabet, draw_head
-from softwright.memory.conflicts import Reading
 from softwright.memory.context_head import ContextHead
 from softwright.memory.nearest_keys import NearestKeys
 from softwright.memory.readouts import ReluReadout, SoftmaxLookup
-from softwright.memory.sequences import Packed
+from softwright.memory.sequences import Packed, Reading
 
 READINGS = [
     Reading(p, m, c) for p in (True, False) for m, c in (("sequence", False), ("token", False), ("token", True))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwright.errors import Faults, InvalidInput
-from softwright.memory.conflicts import Reading, first_equals, items_of, list_conflicts
+from softwright.memory.conflicts import first_equals, items_of, list_conflicts
 from softwright.memory.labels import Labels, classes_as_bytes, read_as, read_labels
-from softwright.memory.sequences import Packed, pack
+from softwright.memory.sequences import Packed, Reading, pack
 from softwright.memory.tokenizer import Bytes, HuggingFace, Whitespace, read_tokenizer, tokenizer_from
 
 

@@ -8,8 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from softwright.errors import Faults, InvalidInput
+from softwright.memory.network import paper_parameters
 from softwright.theorems import find_theorem
-from softwright.theorems.memorisation import exact_recall, random_labels, theorem_parameters
+from softwright.theorems.memorisation import exact_recall, random_labels
 from softwright.theorems.permutation_equivariant import equivariant, grid_contexts, lattice_head
 from softwright.theorems.tools.ball_network import exact_forward
 from softwright.theorems.tools.network import Attention, FeedForward, Linear, TheoremNetwork
@@ -55,8 +56,8 @@ def test_memory_over_a_grid_of_sizes(theorem, count: int, length: int, words: in
     check(made)
     assert made.bound == 0.0
     N, d, n = made.sequences.shape
-    assert theorem_parameters(size, d, n, N) == 4 * (size + d) + d * (2 * n * N + d)
-    assert made.parameters == free_parameters(made.network) == theorem_parameters(size, d, n, N)
+    assert paper_parameters(size, d, n, N) == 4 * (size + d) + d * (2 * n * N + d)
+    assert made.parameters == free_parameters(made.network) == paper_parameters(size, d, n, N)
     attention = made.network.stages[0]
     for W in (attention.W_K, attention.W_Q, attention.W_V):
         assert np.linalg.matrix_rank(W[0].numpy()) == 1

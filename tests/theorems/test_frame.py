@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,10 @@ from softwright.theorems.tools.network import Attention, FeedForward, Linear, So
 from softwright.theorems.tools.theorem import Option, Theorem
 from softwright.theorems.verb import row, sweep_rows
 
-SMALL = {"A1": {"points": 9, "tokens": 4, "dim": 2}, "A2": {"tokens": 5, "heads": 2, "dim": 2}}
+SMALL: dict[str, dict[str, Any]] = {
+    "A1": {"points": 9, "tokens": 4, "dim": 2},
+    "A2": {"tokens": 5, "heads": 2, "dim": 2},
+}
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -70,8 +74,7 @@ def test_option_types() -> None:
 
 @pytest.mark.parametrize("label", ["A1", "A2", "A3", "A4", "A5", "A6"])
 def test_built_keeps_everything_in_a_file(label: str, tmp_path: Path) -> None:
-    sizes = {"A4": {"cells": 4}, "A5": {"points": 20}, "A6": {"points": 20}}.get(label, SMALL.get(label, {}))
-    built = sw.theorem(label).build(**sizes)
+    built = sw.theorem(label).build(**SMALL.get(label, {}))
     assert isinstance(built.network, Constructed)
     certificate = built.certificate
     assert certificate.method == f"theorem {label}"

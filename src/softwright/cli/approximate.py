@@ -10,7 +10,7 @@ import typer
 
 from softwright.approximation.catalogue import names_in_words
 from softwright.cli.assignments import read_bounds, split_assignments
-from softwright.cli.delivery import AsJson, Dtype, Explain, Output, Plot, argument, delivery, option
+from softwright.cli.delivery import AsJson, Certify, Dtype, Explain, Output, Plot, argument, delivery, option
 from softwright.cli.screen import Say
 from softwright.errors import Faults, FileFormatError, InvalidInput
 
@@ -34,9 +34,7 @@ def approximate_command(
     strategy: Annotated[str, typer.Option(help=f"{names_in_words()}.")] = "auto",
     max_tokens: Annotated[int, typer.Option(help="Most tokens the network may have.")] = 100_000,
     max_seconds: Annotated[float, typer.Option(help="Most seconds the search may take.")] = 60.0,
-    certify: Annotated[
-        bool, typer.Option("--certify/--no-certify", help="Prove the tolerance over the whole box, where possible.")
-    ] = True,
+    certify: Certify = True,
     table: Annotated[Path | None, option("Approximate a table (.csv, .npz, .parquet) instead of a formula.")] = None,
     inputs: Annotated[str | None, option("Columns of the table that are variables: x,y")] = None,
     outputs: Annotated[str | None, option("Columns of the table that are values: z")] = None,

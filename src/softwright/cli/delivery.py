@@ -42,6 +42,7 @@ def argument(help: str, **more: Any) -> Any:
 ModelFile = Annotated[Path, argument("A file written by softwright.")]
 Output = Annotated[Path | None, option("Write the network to this file.", "-o", "--output")]
 Plot = Annotated[Path | None, option("Write a figure to this file (.png, .svg, .pdf).")]
+Certify = Annotated[bool, typer.Option("--certify/--no-certify", help="Prove the result, where possible.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Say why this construction was chosen.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Dtype = Annotated[str, typer.Option(help="What the network runs in: float64 or float32.", autocompletion=_dtypes)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from softwright.cli.delivery import AsJson, Dtype, Output, Plot, argument, delivery, option
+from softwright.cli.delivery import AsJson, Certify, Dtype, Output, Plot, argument, delivery, option
 from softwright.errors import Faults, FileFormatError, InvalidInput
 from softwright.result.kinds import loaded
 
@@ -36,6 +36,7 @@ def in_context_command(
     steps: Annotated[int | None, option("Steps of the solver.")] = None,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")] = True,
     dtype: Dtype = "float64",
+    certify: Certify = True,
     output: Output = None,
     predictions: Annotated[Path | None, option("Write the predictions to this .csv file.")] = None,
     plot: Plot = None,
@@ -51,7 +52,7 @@ def in_context_command(
         deliver.say("building the stack")
         built = in_context(
             method, len(names), solver=solver, penalty=penalty, condition=condition, steps=steps,
-            intercept=intercept, dtype=dtype,
+            intercept=intercept, dtype=dtype, certify=certify,
         )  # fmt: skip
         deliver.say(f"{built.network.depth} layers of attention")
         with one_thread():

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from softwright.cli.delivery import AsJson, Dtype, Explain, Output, Plot, argument, delivery, option
+from softwright.cli.delivery import AsJson, Certify, Dtype, Explain, Output, Plot, argument, delivery, option
 from softwright.errors import Faults, InvalidInput
 
 
@@ -24,6 +24,7 @@ def memorize_command(
     readout: Annotated[str, typer.Option(help="attention or feedforward.")] = "attention",
     rank: Annotated[int | None, option("Rank of W_V; the smallest that works.")] = None,
     dtype: Dtype = "float64",
+    certify: Certify = True,
     output: Output = None,
     shards: Annotated[int | None, option("Make OUTPUT a folder of files with this many rows each.")] = None,
     plot: Plot = None,
@@ -37,7 +38,6 @@ def memorize_command(
         faults.check(shards is None or shards >= 1, f"--shards {shards}: give at least 1")
         faults.raise_if_any()
         from softwright.cli.text_rows import read_rows
-        from softwright.memory.shards import save_shards
         from softwright.memory.verb import memorize
 
         texts, labels = read_rows(data, [text, label], lambda share: deliver.say(f"reading, {share:.0%}"))
@@ -50,9 +50,10 @@ def memorize_command(
             readout=readout,
             rank=rank,
             dtype=dtype,
+            certify=certify,
             progress=deliver.say,
         )
-        deliver(built, save=None if shards is None else lambda folder: save_shards(built, folder, rows=shards))
+        deliver(built, save=lambda path: built.save(path, rows=shards))
 
 
 def _numbers(labels: list[Any], name: str) -> list[float]:

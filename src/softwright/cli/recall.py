@@ -73,10 +73,6 @@ def _asked(texts: list[str]) -> list[str]:
 def _memory(file: Path) -> Any:
     from softwright.result.built import load
 
-    if file.is_dir():
-        from softwright.memory.shards import load_shards
-
-        return load_shards(file).network
     built = load(file)
     if built.kind != "memory":
         raise InvalidInput("recall", [f"{file} holds a network of kind {built.kind!r}, not a memory; use evaluate"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softwright.cli.delivery import AsJson, Output, Plot, argument, delivery
+from softwright.cli.delivery import AsJson, Certify, Dtype, Output, Plot, argument, delivery
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import print_facts
 from softwright.errors import Faults
@@ -37,6 +37,8 @@ def theorem_command(
     proofs: Annotated[
         bool, typer.Option("--proofs/--no-proofs", help="Ask softwright's own prover for its bound as well.")
     ] = True,
+    dtype: Dtype = "float64",
+    certify: Certify = True,
     sizes_help: Annotated[bool, typer.Option("--sizes", help="What the label says and the sizes it takes.")] = False,
     output: Output = None,
     plot: Plot = None,
@@ -52,8 +54,7 @@ def theorem_command(
 
         builder = theorem(label)
         given = read_sizes(context.args, builder.options, builder.label)
-        deliver.say(f"building {builder.label}")
-        built = builder.build(**given)
+        built = builder.build(**given, dtype=dtype, certify=certify, progress=deliver.say)
         deliver.say("comparing")
         rows = [row(built.source, size="as asked", proofs=proofs)]
         if sweep:
@@ -65,11 +66,11 @@ def theorem_command(
         deliver(built, more={"table": table}, rows=because, lines=["", *table_lines(rows)])
 
 
-def read_sizes(arguments: list[str], options: Any, label: str) -> dict[str, str]:
+def read_sizes(arguments: list[str], options: Any, label: str) -> dict[str, Any]:
     """The pairs --name value (or --name=value) that a label declares; everything else is a fault."""
     faults = Faults(f"theorem {label}")
     known = {option.name: option for option in options if option.type is not object}
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     rest = [argument.removeprefix(" ") if argument.startswith(" -") else argument for argument in arguments]
     while rest:
         text = rest.pop(0)

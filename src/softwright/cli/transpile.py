@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from softwright.cli.delivery import AsJson, Explain, Output, Plot, argument, delivery, option
+from softwright.cli.delivery import AsJson, Certify, Explain, Output, Plot, argument, delivery, option
 from softwright.errors import InvalidInput
 
 
@@ -21,10 +21,8 @@ def transpile_command(
         float | None, typer.Option(help="Largest deviation the proof may leave; the finest tokens unless given.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float64 or float32; the file's own unless given.")] = None,
+    certify: Certify = True,
     layout: Annotated[str, typer.Option(help="softmax, sdpa, multihead or sequence.")] = "softmax",
-    certify: Annotated[
-        bool, typer.Option("--certify/--no-certify", help="Prove a bound; otherwise the deviation is sampled.")
-    ] = True,
     output: Output = None,
     plot: Plot = None,
     explain: Explain = False,

@@ -228,8 +228,8 @@ def _sequence(clock: _Clock) -> tuple[Rows, dict[str, str]]:
 
 
 def _memory(clock: _Clock) -> tuple[Rows, dict[str, str]]:
+    from softwright.memory.network import paper_parameters
     from softwright.memory.verb import memorize
-    from softwright.theorems.memorisation import theorem_parameters
 
     sequences, labels = library_sequences(max(_STORED), length=8)
     rows: Rows = []
@@ -244,7 +244,7 @@ def _memory(clock: _Clock) -> tuple[Rows, dict[str, str]]:
                 "rank": 1,
                 "accuracy": float(recalled.mean()),
                 "parameters": built.plan.parameters,
-                "theorem_C4_parameters": theorem_parameters(1, 1, 8, count),
+                "theorem_C4_parameters": paper_parameters(1, 1, 8, count),
                 "seconds": round(time.monotonic() - started, 3),
             }
         )

@@ -23,14 +23,13 @@ import torch
 
 from softwright.errors import ToleranceNotReached
 from softwright.memory.codes import alphabet_of, draw_head
-from softwright.memory.conflicts import Reading
 from softwright.memory.context_head import ContextHead
 from softwright.memory.gap import Closest, closest
 from softwright.memory.labels import Labels
 from softwright.memory.network import MemoryNetwork
 from softwright.memory.readouts import Readout, ReluReadout, SoftmaxLookup
 from softwright.memory.rounding import SLACK, IdErrors, id_errors, score_error
-from softwright.memory.sequences import Packed
+from softwright.memory.sequences import Packed, Reading
 from softwright.memory.tokenizer import Tokenizer
 from softwright.precision import name_of, precision_of
 
@@ -110,7 +109,7 @@ def store(request: Request) -> Stored:
             if found.gap >= floor and len(keys) > _SAMPLE:
                 found = closest(keys.astype(np.float64), floor)
             if found.gap >= floor:
-                network = assemble(head, keys, request.labels, request.readout, found.gap, request.tokenizer)
+                network = assemble(head, keys, request.labels, request.readout, found.gap, request.tokenizer, errors)
                 return Stored(
                     network, found, _reasons(request, rank, places, draw, found.gap, floor, max(errors.radii))
                 )
@@ -120,11 +119,15 @@ def store(request: Request) -> Stored:
 
 
 def assemble(
-    head: ContextHead, keys: np.ndarray, labels: Labels, readout: str, gap: float, tokenizer: Tokenizer | None
+    head: ContextHead,
+    keys: np.ndarray,
+    labels: Labels,
+    readout: str,
+    gap: float,
+    tokenizer: Tokenizer | None,
+    errors: IdErrors,
 ) -> MemoryNetwork:
-    """Both layers, from keys (N, r) in the network's dtype that are at least `gap` apart."""
-    largest = largest_norm(keys)
-    errors = id_errors(head, largest)
+    """Both layers, from keys (N, r) in the network's dtype that are at least `gap` apart; `errors` are the head's."""
     # The search computes distances in float64: a millionth of the radius pays for that many times over.
     radii = (errors.radii[0] * (1.0 + 1e-6), errors.radii[1] * (1.0 + 1e-6))
     values = labels.values
@@ -133,7 +136,7 @@ def assemble(
         keys, values = keys[order], values[order]
         layer: Readout = _ramps(keys, values, head.dtype)
     else:
-        layer = _lookup(keys, values, gap, max(radii), largest, head.dtype)
+        layer = _lookup(keys, values, gap, max(radii), largest_norm(keys), head.dtype)
     return MemoryNetwork(head, layer, classes=labels.classes, tokenizer=tokenizer, radii=radii, gap=gap)
 
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from softwright.memory.conflicts import Reading
 from softwright.memory.context_head import ContextHead
-from softwright.memory.sequences import Packed
+from softwright.memory.sequences import Packed, Reading
 
 _SET_SCORE = 0.3
 _DENSE_VOCABULARY = 4  # a table may have this many rows a token before ids are searched for instead

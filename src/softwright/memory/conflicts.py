@@ -14,21 +14,12 @@ import numpy as np
 
 from softwright.errors import Faults, SoftwrightError
 from softwright.memory.labels import Labels
-from softwright.memory.sequences import Packed
+from softwright.memory.sequences import Packed, Reading
 
 _CELLS = 1 << 22  # tokens compared at a time
 _LISTED = 10
 _ROUNDS = 8
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How sequences are read: with order or as multisets, one item a row or a token, looking back only or not."""
-
-    positional: bool = True
-    mode: str = "sequence"
-    causal: bool = False
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from softwright.memory.conflicts import Reading
-from softwright.memory.sequences import Packed
+from softwright.memory.sequences import Packed, Reading
 
 _ROWS = 1 << 16
 _CELLS = 1 << 23  # scores, or numbers of an embedding, held at a time

@@ -53,11 +53,6 @@ from softwright.result.closed_form import ClosedForm
 METHOD = "margin of context ids against proved rounding"
 
 
-def paper_parameters(rank: int, width: int, longest: int, count: int) -> int:
-    """4(s + d) + d(2nN + d), what corollary 1 of paper C spends on N sequences of length n."""
-    return 4 * (rank + width) + width * (2 * longest * count + width)
-
-
 def certify_memory(
     network: MemoryNetwork, target: dict[str, Any], label_rounding: float
 ) -> tuple[ClosedForm | None, str]:
@@ -97,7 +92,7 @@ def certify_memory(
         **facts,
         "label_rounding": label_rounding,
         "parameters": float(network.parameter_count),
-        "paper_parameters": float(paper_parameters(network.rank, head.W_Q.shape[1], head.longest, count)),
+        "paper_parameters": float(network.paper_parameters),
     }
     certificate = ClosedForm.of(
         network,

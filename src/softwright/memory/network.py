@@ -21,12 +21,11 @@ from torch import Tensor, nn
 
 from softwright.attention.view import AttentionView, HeadView, numbers
 from softwright.errors import Faults, InvalidInput
-from softwright.memory.conflicts import Reading
 from softwright.memory.context_head import TENSORS, ContextHead
 from softwright.memory.labels import classes_as_bytes, is_plain
 from softwright.memory.nearest_keys import NearestKeys
 from softwright.memory.readouts import READOUTS, Readout, SoftmaxLookup
-from softwright.memory.sequences import Packed, pack
+from softwright.memory.sequences import Packed, Reading, pack
 from softwright.memory.tokenizer import Tokenizer, tokenizer_from
 from softwright.precision import name_of
 
@@ -35,6 +34,11 @@ UNKNOWN = ("nearest", "abstain")
 _ROWS = 4096  # sequences, and tokens, that the dense engine embeds at a time
 _TOKENS = 1 << 20
 _SCALARS = frozenset({"gap", "head.sentinel", "readout.beta"})
+
+
+def paper_parameters(rank: int, width: int, longest: int, count: int) -> int:
+    """4(s + d) + d(2nN + d), what corollary 1 of paper C spends on N sequences of length n."""
+    return 4 * (rank + width) + width * (2 * longest * count + width)
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,11 @@ class MemoryNetwork(nn.Module):
         """All numbers of both layers and of the embedding."""
         names = [name for name in TENSORS if name != "vocabulary"]
         return sum(getattr(self.head, name).numel() for name in names) + self.readout.parameter_count
+
+    @property
+    def paper_parameters(self) -> int:
+        """What paper C would spend on as many sequences of this length."""
+        return paper_parameters(self.rank, self.head.W_Q.shape[1], self.head.longest, self.stored)
 
     @cached_property
     def index(self) -> NearestKeys:

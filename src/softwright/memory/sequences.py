@@ -24,6 +24,15 @@ _MOST_BYTES = 6 * 2**30
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How sequences are read: with order or as multisets, one item per row or per token, looking back only or not."""
+
+    positional: bool = True
+    mode: str = "sequence"
+    causal: bool = False
+
+
+@dataclass(frozen=True)
 class Packed:
     """N rows padded to the longest: tokens (N, n), or vectors (N, n, d), of which `lengths` (N,) are real."""
 

@@ -73,7 +73,7 @@ def _again(
             f"with the new sequences the smallest gap is {found.gap:.3g}, below the {floor:.3g} that exact recall "
             "needs; build the memory again with memorize, with reserve=N for N items that will be added later"
         )
-    return assemble(head, keys, labels, network.readout.name, found.gap, tokenizer)
+    return assemble(head, keys, labels, network.readout.name, found.gap, tokenizer, errors)
 
 
 def _extended(head: ContextHead, packed: Packed) -> ContextHead:

@@ -1,29 +1,29 @@
 """`memorize`: labelled sequences in, an attention network that recalls every one of them out, with the proved margin.
 
-check the input -> find equal items and conflicts -> codes, rank and scale (build.memory) -> prove the margin
-(certify.memory_margin) -> ask for everything that was stored
+check the input -> find equal items and conflicts -> codes, rank and scale (`build`) -> prove the margin (`margin`)
+-> ask for everything that was stored
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from softwright.attention import DTYPES
 from softwright.errors import Faults, InvalidInput
-from softwright.memory.build import MOST_RANK, Request, Stored, store
-from softwright.memory.conflicts import Reading, first_equals, list_conflicts
+from softwright.memory.build import MOST_RANK, Request, store
+from softwright.memory.conflicts import first_equals, list_conflicts
 from softwright.memory.labels import KINDS, Labels, read_labels
-from softwright.memory.margin import certify_memory, paper_parameters
+from softwright.memory.margin import certify_memory
 from softwright.memory.network import MemoryNetwork
-from softwright.memory.sequences import Packed, pack
+from softwright.memory.sequences import Packed, Reading, pack
 from softwright.memory.tokenizer import Tokenizer, read_tokenizer
-from softwright.precision import precision_of
+from softwright.precision import FLOAT64, Dtype, Precision, precision_of
+from softwright.progress import Progress, reporting
 from softwright.result.built import Built
 from softwright.result.observed import Observed
+from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
 
 MODES = ("sequence", "token")
@@ -40,17 +40,18 @@ def memorize(
     causal: bool = False,
     readout: str = "attention",
     rank: int | None = None,
-    dtype: str = "float64",
+    dtype: Dtype = "float64",
     label_kind: str | None = None,
     tokenizer: Any = None,
     reserve: int = 0,
     seed: int = 0,
-    progress: Callable[[str], None] | None = None,
-) -> Built:
+    certify: bool = True,
+    progress: Progress = None,
+) -> Built[MemoryNetwork]:
     """Store labelled sequences in one softmax attention layer and a readout; nothing is trained.
 
     sequences    rows of integer tokens of any lengths, an integer array (N, n), vectors (N, n, d), or texts
-    labels       one a sequence (mode "sequence") or one a token, row by row (mode "token"): classes (any hashable
+    labels       one per sequence (mode "sequence") or one per token, row by row (mode "token"): classes (any hashable
                  things), or real numbers or vectors; "next" for the token that follows
     positional   False reads sequences as multisets
     causal       a token's context is what stands before it (mode "token")
@@ -59,58 +60,55 @@ def memorize(
     label_kind   "classes" or "values" where the labels do not make it plain
     reserve      how many items will be added later: ids are kept so far apart that this is likely to work
     tokenizer    for texts: "whitespace" (default), "bytes", or a file of the package tokenizers
+    dtype        "float64" or "float32", or the torch.dtype: what the network runs in
+    certify      prove that every stored item recalls its own label, rounding included
+    progress     a function that is given short messages; None reports by itself, False not at all
     """
-    say = progress or (lambda message: None)
     started = time.monotonic()
-    say("checking the input")
-    reading = Reading(positional=positional, mode=mode, causal=causal)
-    if not isinstance(reserve, int) or reserve < 0:
-        raise InvalidInput("memorize", [f"reserve = {reserve!r}; give the number of items that will be added"])
-    packed, found, encoder = _checked(sequences, labels, reading, readout, rank, dtype, label_kind, tokenizer)
-    say("looking for conflicts")
-    first = first_equals(packed, reading)
-    faults = Faults("memorize")
-    list_conflicts(packed, found, reading, first, faults)
-    faults.raise_if_any()
-    keep = np.flatnonzero(first == np.arange(len(first)))
-    request = Request(
-        packed=packed.rows(keep) if mode == "sequence" and len(keep) < len(packed) else packed,
-        labels=found.rows(keep) if len(keep) < len(first) else found,
-        reading=reading,
-        readout=readout,
-        dtype=DTYPES[dtype],
-        rank=rank,
-        reserve=reserve,
-        keep=keep if mode == "token" else None,
-        tokenizer=encoder,
-        seed=seed,
-        say=say,
-    )
-    stored = store(request)
-    repeated = [f"{len(first) - len(keep)} repeated item(s) are stored once"] if len(keep) < len(first) else []
-    say("proving the margin")
-    return finish(stored, request, len(packed), started, say, repeated)
-
-
-def finish(
-    stored: Stored,
-    request: Request,
-    rows: int,
-    started: float,
-    say: Callable[[str], None],
-    more_reasons: list[str],
-) -> Built:
-    """Certificate, plan and a question to the network about everything that was stored."""
-    network, labels = stored.network, request.labels
-    rounding = label_rounding(labels, network)
-    target = describe_target(network, rows)
-    certificate, unproved = certify_memory(network, target, rounding)
-    say("asking for what was stored")
-    observed = _observe(network, request)
-    plan = plan_of(network, [*stored.reasons, *more_reasons], started)
-    return Built(
-        network=network, plan=plan, target=target, observed=observed, certificate=certificate, unproved=unproved
-    )
+    with reporting(progress, "memorizing") as say:
+        say("checking the input")
+        reading = Reading(positional=positional, mode=mode, causal=causal)
+        if not isinstance(reserve, int) or reserve < 0:
+            raise InvalidInput("memorize", [f"reserve = {reserve!r}; give the number of items that will be added"])
+        packed, found, encoder, precision = _checked(
+            sequences, labels, reading, readout, rank, dtype, label_kind, tokenizer
+        )
+        say("looking for conflicts")
+        first = first_equals(packed, reading)
+        faults = Faults("memorize")
+        list_conflicts(packed, found, reading, first, faults)
+        faults.raise_if_any()
+        keep = np.flatnonzero(first == np.arange(len(first)))
+        request = Request(
+            packed=packed.rows(keep) if mode == "sequence" and len(keep) < len(packed) else packed,
+            labels=found.rows(keep) if len(keep) < len(first) else found,
+            reading=reading,
+            readout=readout,
+            dtype=precision.torch_dtype,
+            rank=rank,
+            reserve=reserve,
+            keep=keep if mode == "token" else None,
+            tokenizer=encoder,
+            seed=seed,
+            say=say,
+        )
+        stored = store(request)
+        repeated = [f"{len(first) - len(keep)} repeated item(s) are stored once"] if len(keep) < len(first) else []
+        network = stored.network
+        target = describe_target(network, len(packed))
+        certificate, unproved = None, Outcome.NOT_ASKED.value
+        if certify:
+            say("proving the margin")
+            certificate, unproved = certify_memory(network, target, label_rounding(request.labels, network))
+        say("asking for what was stored")
+        return Built(
+            network=network,
+            observed=_observe(network, request),
+            plan=plan_of(network, [*stored.reasons, *repeated], started),
+            target=target,
+            certificate=certificate,
+            unproved=unproved,
+        )
 
 
 def label_rounding(labels: Labels, network: MemoryNetwork) -> float:
@@ -136,11 +134,9 @@ def describe_target(network: MemoryNetwork, rows: int) -> dict[str, Any]:
 
 
 def plan_of(network: MemoryNetwork, reasons: list[str], started: float) -> Plan:
-    head, count = network.head, network.stored
-    width = head.W_Q.shape[1]
-    first = {"layer": 1, "rank": network.rank, "width": width, "places": head.longest}
+    head, count, spent = network.head, network.stored, network.paper_parameters
+    first = {"layer": 1, "rank": network.rank, "width": head.W_Q.shape[1], "places": head.longest}
     second = {"layer": 2, "readout": network.readout.name, "keys": count, "outputs": network.outputs}
-    spent = paper_parameters(network.rank, width, head.longest, count)
     return Plan.of(
         network,
         started,
@@ -183,15 +179,15 @@ def _checked(
     reading: Reading,
     readout: str,
     rank: int | None,
-    dtype: str,
+    dtype: Dtype,
     label_kind: str | None,
     tokenizer: Any,
-) -> tuple[Packed, Labels, Tokenizer | None]:
+) -> tuple[Packed, Labels, Tokenizer | None, Precision]:
     """Everything that can be wrong with the input but conflicts, found before any work and reported together."""
     faults = Faults("memorize")
     faults.check(reading.mode in MODES, f"mode = {reading.mode!r}; choose from {', '.join(MODES)}")
     faults.check(readout in READOUTS, f"readout = {readout!r}; choose from {', '.join(READOUTS)}")
-    faults.check(dtype in DTYPES, f"dtype = {dtype!r}; choose from {', '.join(DTYPES)}")
+    precision = faults.take(precision_of, dtype)
     faults.check(label_kind in (None, *KINDS), f"label_kind = {label_kind!r}; choose from {', '.join(KINDS)}")
     faults.check(
         not reading.causal or reading.mode == "token",
@@ -209,19 +205,12 @@ def _checked(
             found = read_labels(labels, packed, reading.mode, label_kind, faults)
         if found is not None:
             faults.check(len(found.values) > 0, "no tokens to label; give at least one sequence that is not empty")
-        if found is not None and found.classes is not None and dtype in DTYPES:
-            most = 2 ** precision_of(dtype).digits
-            faults.check(len(found.classes) <= most, f"{len(found.classes)} classes; {dtype} counts to {most}")
-        if packed.is_vectors and dtype == "float32":
-            packed = _as_float32(packed, faults)
-        if found is not None and found.classes is None and dtype == "float32":
-            faults.check(
-                float(np.abs(found.values).max(initial=0)) < 1e38, "labels exceed float32; use dtype='float64'"
-            )
+        if found is not None and precision is not None:
+            packed = _fitted(packed, found, precision, faults)
     faults.raise_if_any()
-    if packed is None or found is None:
+    if packed is None or found is None or precision is None:
         raise RuntimeError("unreachable: missing sequences or labels are a fault")
-    return packed, found, encoder
+    return packed, found, encoder, precision
 
 
 def encoded(sequences: Any, tokenizer: Any, faults: Faults) -> tuple[Tokenizer | None, Any]:
@@ -230,16 +219,25 @@ def encoded(sequences: Any, tokenizer: Any, faults: Faults) -> tuple[Tokenizer |
     if not texts:
         faults.check(tokenizer is None, "a tokenizer is for texts; give a list of texts or leave it out")
         return None, sequences
-    try:
-        encoder = read_tokenizer(tokenizer or "whitespace").learn(sequences)
-    except InvalidInput as error:
-        faults.found += error.faults
+    encoder = faults.take(read_tokenizer, tokenizer or "whitespace")
+    if encoder is None:
         return None, None
+    encoder = encoder.learn(sequences)
     return encoder, encoder.encode(sequences)
 
 
-def _as_float32(packed: Packed, faults: Faults) -> Packed:
+def _fitted(packed: Packed, labels: Labels, precision: Precision, faults: Faults) -> Packed:
+    """The sequences as numbers of the dtype, which must hold them and their labels."""
+    name, largest = precision.name, precision.largest / 4  # room for the sums of a readout
+    if labels.classes is not None:
+        most = 2**precision.digits
+        faults.check(len(labels.classes) <= most, f"{len(labels.classes)} classes; {name} counts to {most}")
+    else:
+        size = float(np.abs(labels.values).max(initial=0))
+        faults.check(size <= largest, f"labels of size {size:.3g}; {name} holds sums of labels up to {largest:.3g}")
+    if not packed.is_vectors or precision is FLOAT64:
+        return packed
     with np.errstate(over="ignore"):
-        cast = packed.content.astype(np.float32).astype(np.float64)
-    faults.check(bool(np.isfinite(cast).all()), "vectors exceed float32; use dtype='float64'")
+        cast = packed.content.astype(name).astype(np.float64)
+    faults.check(bool(np.isfinite(cast).all()), f"vectors exceed {name}; use dtype='float64'")
     return Packed(cast, packed.lengths)

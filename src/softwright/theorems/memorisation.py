@@ -31,6 +31,7 @@ import torch
 from flint import arb
 
 from softwright.errors import Faults
+from softwright.memory.network import paper_parameters
 from softwright.precision import FLOAT64
 from softwright.proof.arithmetic.balls import Ball, ball_above, precision
 from softwright.theorems.contextual_mapping import Context, contexts, exact_ids
@@ -54,11 +55,6 @@ class MemoryConstruction(Construction):
 
     head: RankOne
     sequences: np.ndarray
-
-
-def theorem_parameters(head_size: int, dim: int, length: int, sequences: int) -> int:
-    """4 (s + d) + d (2 n N + d)"""
-    return 4 * (head_size + dim) + dim * (2 * length * sequences + dim)
 
 
 def slopes_through(z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +158,7 @@ def memory_construction(
     network = TheoremNetwork(label, [attention, FeedForward(W_1, b_1, W_2, np.zeros(d), residual=True)], (d, n))
     rounding = 2.0 * steepest * eta + _U * (units + d + 8) * 4.0 * (slack + steepest * eta)
     rounding += 8.0 * _U * (float(np.abs(wanted).max()) + head.vocabulary.r_max + 1.0)
-    parameters = theorem_parameters(head.head_size, d, n, N)
+    parameters = paper_parameters(head.head_size, d, n, N)
     ideal = labels.copy()
     return MemoryConstruction(
         head=head,

@@ -17,17 +17,22 @@ from operator import attrgetter
 from typing import Any
 
 from softwright.errors import InvalidInput
+from softwright.precision import FLOAT64, Dtype, precision_of
+from softwright.progress import Progress, reporting
 from softwright.result.built import Built
 from softwright.result.closed_form import EXACT_ARITHMETIC, ClosedForm
 from softwright.result.observed import Observed
+from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
 from softwright.theorems import find_theorem
 from softwright.theorems.tools.construction import Construction, float_above
+from softwright.theorems.tools.network import TheoremNetwork
 from softwright.theorems.tools.rivals import Rivals
 from softwright.theorems.tools.theorem import Theorem
 
 _INPUTS = 200  # at how many inputs the error is sampled
 _PROOF_SECONDS = 20.0
+_ROUNDED = "the theorem speaks of weights in float64, and these are rounded to float32; build it in float64"
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,26 @@ class TheoremBuilder:
         """The construction alone: nothing measured, nothing certified."""
         return self.theorem.build(**sizes)
 
-    def build(self, **sizes: Any) -> Built:
-        """The network at these sizes, with the theorem's bound as its certificate and a sampled error."""
+    def build(
+        self, *, dtype: Dtype = "float64", certify: bool = True, progress: Progress = None, **sizes: Any
+    ) -> Built[TheoremNetwork]:
+        """The network at these sizes, with the theorem's bound as its certificate and a sampled error.
+
+        dtype      what the network runs in. Theorems speak of the numbers that were computed, in float64: rounded to
+                   float32 the network is another, of which nothing is claimed
+        certify    state the theorem's bound
+        progress   a function that is given short messages; None reports by itself, False not at all
+        sizes      see `options`
+        """
         started = time.monotonic()
-        return finish(self.theorem, self.theorem.build(**sizes), started)
+        precision = precision_of(dtype)
+        with reporting(progress, f"theorem {self.label}") as say:
+            say("constructing")
+            made = self.theorem.build(**sizes)
+            if precision is not FLOAT64:
+                made.network.to(precision.torch_dtype)
+            say("measuring")
+            return finish(self.theorem, made, started, certify=certify)
 
     def __repr__(self) -> str:
         sizes = "\n".join(f"  {o.name} = {o.default!r:<10} {o.help}" for o in self.options)
@@ -62,7 +83,9 @@ def theorem(label: str) -> TheoremBuilder:
     return TheoremBuilder(find_theorem(label))
 
 
-def finish(stated: Theorem, made: Construction, started: float | None = None) -> Built:
+def finish(
+    stated: Theorem[Any], made: Construction, started: float | None = None, *, certify: bool = True
+) -> Built[TheoremNetwork]:
     """A construction measured, with the theorem's bound as its certificate."""
     started = time.monotonic() if started is None else started
     error, count = made.observe(n=_INPUTS)
@@ -72,8 +95,30 @@ def finish(stated: Theorem, made: Construction, started: float | None = None) ->
         "text": f"theorem {made.label}: {stated.title}",
         "sizes": made.sizes,
     }
+    exact = precision_of(made.network.dtype) is FLOAT64
+    return Built(
+        network=made.network,
+        plan=Plan.of(
+            made.network,
+            started,
+            strategy=f"theorem {made.label}",
+            heads=[{"layers": made.layers, "heads": made.heads, "tokens": made.tokens}],
+            tokens=made.tokens,
+            parameters=made.parameters,
+            reasons=made.reasons,
+        ),
+        target=target,
+        observed=Observed(error, (), count),
+        certificate=_certificate(made, target, started) if certify and exact else None,
+        unproved="" if certify and exact else _ROUNDED if certify else Outcome.NOT_ASKED.value,
+        source=made,
+    )
+
+
+def _certificate(made: Construction, target: dict[str, Any], started: float) -> ClosedForm:
+    """The theorem's own formula, evaluated for these sizes and rounded up."""
     rounding = 0.0 if made.rounding is None else float(made.rounding)
-    certificate = ClosedForm.of(
+    return ClosedForm.of(
         made.network,
         target,
         started,
@@ -85,23 +130,6 @@ def finish(stated: Theorem, made: Construction, started: float | None = None) ->
         quantities={name: float(value) for name, value in made.quantities.items()},
         assumptions=((EXACT_ARITHMETIC,) if made.rounding is None else ()) + tuple(made.assumptions),
         norm=made.norm,
-    )
-    plan = Plan.of(
-        made.network,
-        started,
-        strategy=f"theorem {made.label}",
-        heads=[{"layers": made.layers, "heads": made.heads, "tokens": made.tokens}],
-        tokens=made.tokens,
-        parameters=made.parameters,
-        reasons=made.reasons,
-    )
-    return Built(
-        network=made.network,
-        plan=plan,
-        target=target,
-        observed=Observed(error, (), count),
-        certificate=certificate,
-        source=made,
     )
 
 
