@@ -108,3 +108,17 @@ def test_constant_tokens_are_read_only() -> None:
         fixed = {name for name, source in stack.sources.items() if source == "fixed"}
         assert moved & fixed <= {"unit", "basis"}
         assert "null" not in moved and "count" not in moved
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_autocast_changes_nothing(dtype: str) -> None:
+    for method, solver in (("ridge", "newton_schulz"), ("logistic", "gradient"), ("lasso", "fista")):
+        built = _built(method, solver, dtype=dtype)
+        x, y = random_design(method, 3, 46, 13)
+        given = [torch.tensor(part, dtype=built.network.dtype) for part in (x[:40], y[:40], x[40:])]
+        plain, fitted = built.network(*given, check=False), built.network.coefficients(*given[:2], check=False)
+        stock = built.network.multihead()(*given)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(built.network(*given, check=False), plain)
+            assert torch.equal(built.network.coefficients(*given[:2], check=False)[0], fitted[0])
+            assert torch.equal(built.network.multihead()(*given), stock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,8 @@ def test_bad_prompts_are_refused_with_their_remedy() -> None:
     assert "nan or infinite" in _say(built, x=holes)
     assert "linearly dependent" in _say(built, x=twin)
     assert "range_bound" in _say(built, queries=far)
+    for size in (1e30, 1e-30):
+        assert "in other units" in _say(built, x=x * [1.0, size, 1.0])
     assert "built for 3 feature" in _say(built, x=x[:, :2])
     assert "y has shape" in _say(built, y=y[:-1])
     assert "weights are 0 or more" in _say(built, sample_weight=-np.ones(50))
@@ -201,3 +204,25 @@ def test_scikit_learn_estimators() -> None:
     assert np.allclose(model.predict_proba(x).sum(axis=1), 1)
     assert model.score(x, np.where(y > 0, "yes", "no")) > 0.6
     assert np.allclose(model.decision_function(x), x @ model.coef_ + model.intercept_, atol=1e-8)
+
+
+def test_a_weight_that_overflows_its_type_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="beyond float32"):
+        sw.in_context("logistic", 2, solver="gradient", dtype="float32", x_bound=1e18)
+    large = sw.in_context("least_squares", 2, solver="gradient", x_bound=1e18, sample=False)
+    assert large.certificate is not None
+
+
+def test_a_diverged_iteration_is_called_so() -> None:
+    built = sw.in_context("poisson", 3, penalty=0.0, sample=False)
+    y = np.zeros(50)
+    y[0] = 1e6
+    assert "the iteration diverged" in _say(built, y=y)
+
+
+def test_columns_that_cannot_be_written_to_are_read_without_a_warning() -> None:
+    x, y = random_design("ridge", 3, 60, 1)
+    x.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sw.in_context("ridge", 3, sample=False)(x=x[:50], y=y[:50], queries=x[50:])

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from softwright.errors import Faults
-from softwright.precision import name_of
+from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
 
 FIXED = "fixed"
@@ -194,12 +194,18 @@ class StackLayer(nn.Module):
         return {"rows": list(self.rows), "keys": list(self.keys), "label": self.label, "shapes": shapes}
 
 
+def no_autocast(tensor: Tensor) -> torch.autocast:
+    """What runs inside is what was proved, whatever autocast says outside."""
+    return torch.autocast(tensor.device.type, enabled=False)
+
+
 def apply_layer(layer: StackLayer, stream: Stream, attend: Callable[[Tensor, Tensor], Tensor] | None = None) -> Stream:
-    """The stream after one layer; `attend` runs the heads in another way (see `attention.multihead`)."""
-    rows = torch.cat([stream[name] for name in layer.rows], dim=1)
-    keys = torch.cat([stream[name] for name in layer.keys], dim=1)
-    kept = rows if layer.R is None else rows @ layer.R
-    changed = kept + (layer.attend if attend is None else attend)(rows, keys)
+    """The stream after one layer; `attend` runs the heads in another way."""
+    with no_autocast(layer.Wq):
+        rows = torch.cat([stream[name] for name in layer.rows], dim=1)
+        keys = torch.cat([stream[name] for name in layer.keys], dim=1)
+        kept = rows if layer.R is None else rows @ layer.R
+        changed = kept + (layer.attend if attend is None else attend)(rows, keys)
     lengths = [stream[name].shape[1] for name in layer.rows]
     return {**stream, **dict(zip(layer.rows, changed.split(lengths, dim=1), strict=True))}
 
@@ -257,7 +263,8 @@ class AttentionStack(nn.Module):
             base = self.get_buffer(f"base_{name}")
             if source == FIXED:
                 stream[name] = base.expand(batch, -1, -1)
-            else:
+                continue
+            with no_autocast(base):
                 stream[name] = inputs[source] @ self.get_buffer(f"embed_{name}") + base
         return stream
 
@@ -300,8 +307,9 @@ class AttentionStack(nn.Module):
         return network
 
 
-def check_blueprint(blueprint: Blueprint) -> None:
-    """Raise if a builder made something that cannot run: unknown segments, matrices of the wrong width."""
+def check_blueprint(blueprint: Blueprint, dtype: str = "float64") -> None:
+    """Raise if a builder made what cannot run: unknown segments, widths that differ, weights that overflow."""
+    largest = precision_of(dtype).largest
     faults = Faults("AttentionStack")
     names = {segment.name for segment in blueprint.segments}
     width = max(stop for _, stop in blueprint.slots.values())
@@ -310,4 +318,9 @@ def check_blueprint(blueprint: Blueprint) -> None:
         faults.check(not unknown, f"layer {i} names segments {sorted(unknown)} that do not exist")
         for head in layer.heads:
             faults.check(head.Wq.shape[0] == head.Wk.shape[0] == width, f"layer {i} has a head of another width")
+        weights = [getattr(head, name) for head in layer.heads for name in ("Wq", "Wk", "Wv", "Wo")]
+        most = max(float(np.abs(matrix).max()) for matrix in weights)
+        remedy = f"has a weight of {most:.3g}, beyond {dtype}; use float64 or less extreme bounds"
+        if not faults.check(most <= largest, f"layer {i} ({layer.label}) {remedy}"):
+            break
     faults.raise_if_any()

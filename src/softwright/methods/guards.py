@@ -20,6 +20,7 @@ from torch import Tensor
 from softwright.errors import InvalidInput
 
 KINDS = ("scores", "inverse", "settled")
+_WILD = 1e9  # times a limit: so far off is no prompt that is only a little out of range
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Guard:
     def look(self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]) -> None:
         """Raise if the stream is outside the range; `seen` ends with the stream at `position`."""
         value, scale = getattr(self, f"_{self.kind}")(seen, slots)
-        if not value <= self.limit * scale:  # nan counts as outside
-            raise InvalidInput(
-                "in_context", [f"{self.remedy} (found {value:.3g}, the limit is {self.limit * scale:.3g})"]
-            )
+        limit = self.limit * scale
+        if not value <= limit:  # nan counts as outside
+            wild = "" if value <= _WILD * limit else "; the iteration diverged: raise the penalty, or remove outliers"
+            raise InvalidInput("in_context", [f"{self.remedy}{wild} (found {value:.3g}, the limit is {limit:.3g})"])
 
     def _part(
         self, stream: Mapping[str, Tensor], names: Sequence[str], slot: str, slots: Mapping[str, tuple[int, int]]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from softwright.attention.stack import StackLayer
+from softwright.attention.stack import StackLayer, no_autocast
 from softwright.methods.network import InContextStack
 from softwright.methods.prompts import read_prompt
 
@@ -30,8 +30,9 @@ class MultiheadStack(nn.Module):
     def forward(self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         prompt = read_prompt(x, y, queries, sample_weight, self.stack.constants, self.stack.dtype, True)
         runs = [_runner(block) for block in self.blocks if isinstance(block, nn.MultiheadAttention)]
-        final = deque(self.stack.states(self.stack.embed(prompt), attend=runs), maxlen=1).pop()
-        return prompt.unbatched(final["query"] @ self.stack.read)
+        with no_autocast(self.stack.read):
+            final = deque(self.stack.states(self.stack.embed(prompt), attend=runs), maxlen=1).pop()
+            return prompt.unbatched(final["query"] @ self.stack.read)
 
 
 def _multihead(layer: StackLayer) -> nn.MultiheadAttention:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softwright.attention.stack import AttentionStack, Stream, apply_layer
+from softwright.attention.stack import AttentionStack, Stream, apply_layer, no_autocast
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
@@ -71,7 +71,8 @@ class InContextStack(AttentionStack):
     ) -> Tensor:
         """x (..., n, d), y (..., n), queries (..., m, d) -> predictions (..., m)."""
         prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, check)
-        return prompt.unbatched(self.run(prompt, check)["query"] @ self.read)
+        with no_autocast(self.read):
+            return prompt.unbatched(self.run(prompt, check)["query"] @ self.read)
 
     def coefficients(
         self, x: Tensor, y: Tensor, sample_weight: Tensor | None = None, check: bool = True
@@ -82,17 +83,20 @@ class InContextStack(AttentionStack):
         attention, as is the intercept: the prediction at the mean of x minus what the coefficients make of that mean.
         """
         whole = read_prompt(x, y, None, sample_weight, self.constants, self.dtype, check)
-        mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
-        prompt = replace(whole, queries=mean)
-        final = self.run(prompt, check)
-        at = final[self.coefficient_segment] @ self.read_coefficient
-        # Unit tokens come in pairs of both signs; half their difference is free of what rounding adds to both alike.
-        scaled = (at if self.coefficient_segment == "basis" else 0.5 * (at[:, ::2] - at[:, 1::2]))[:, : self.features]
-        coefficients = scaled * self._scales(final["unit"])  # (B, d)
-        intercept = (final["query"] @ self.read)[:, 0] - (coefficients * mean[:, 0]).sum(dim=-1)
-        if not self.constants.intercept:
-            intercept = torch.zeros_like(intercept)
-        return prompt.unbatched(coefficients), prompt.unbatched(intercept)
+        with no_autocast(self.read):
+            mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
+            prompt = replace(whole, queries=mean)
+            final = self.run(prompt, check)
+            at = final[self.coefficient_segment] @ self.read_coefficient
+            if self.coefficient_segment == "unit":
+                # Unit tokens come in pairs of both signs; half their difference is free of what is added to both alike.
+                at = 0.5 * (at[:, ::2] - at[:, 1::2])
+            scaled = at[:, : self.features]
+            coefficients = scaled * self._scales(final["unit"])  # (B, d)
+            intercept = (final["query"] @ self.read)[:, 0] - (coefficients * mean[:, 0]).sum(dim=-1)
+            if not self.constants.intercept:
+                intercept = torch.zeros_like(intercept)
+            return prompt.unbatched(coefficients), prompt.unbatched(intercept)
 
     def _scales(self, units: Tensor) -> Tensor:
         """(B, d): what the features were multiplied with. The slot `tau` holds the same, but rounded in the size of the
@@ -107,12 +111,13 @@ class InContextStack(AttentionStack):
         """Predictions (..., m) after every layer that follows the preparation, as the last layers would read them."""
         prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, True)
         found = []
-        for position, stream in enumerate(self.states(self.embed(prompt))):
-            if self.head <= position <= self.depth - self.tail:
-                shown = stream
-                for place in range(self.depth - self.tail, self.depth):
-                    shown = apply_layer(self.layer_at(place), shown)
-                found.append(prompt.unbatched(shown["query"] @ self.read))
+        with no_autocast(self.read):
+            for position, stream in enumerate(self.states(self.embed(prompt))):
+                if self.head <= position <= self.depth - self.tail:
+                    shown = stream
+                    for place in range(self.depth - self.tail, self.depth):
+                        shown = apply_layer(self.layer_at(place), shown)
+                    found.append(prompt.unbatched(shown["query"] @ self.read))
         return found
 
     def evaluate(

@@ -13,6 +13,7 @@ from softwright.errors import Faults
 from softwright.methods.constants import Constants
 from softwright.methods.methods import METHODS
 
+UNITS = (1e-13, 4e9)  # ranges of features that the scaling in context can bring to size 1
 NO_WEIGHT = -1e30  # the log weight of an observation that does not count: its softmax weight is exactly 0
 
 
@@ -77,7 +78,10 @@ def read_prompt(
 
 def _tensor(values: Any, name: str, dtype: torch.dtype, faults: Faults) -> Tensor:
     try:
-        return torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values), dtype=dtype)
+        array = values if isinstance(values, Tensor) else np.asarray(values)
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            array = array.copy()  # torch warns of memory that it may not write to, as of columns of pandas
+        return torch.as_tensor(array, dtype=dtype)
     except (TypeError, ValueError, RuntimeError):
         faults.add(f"{name} is not an array of numbers; give real numbers")
         return torch.zeros(0, dtype=dtype)
@@ -106,12 +110,13 @@ def _check_values(
     )
     faults.check(least >= 2, f"{least} row(s): a fit needs at least 2")
     if least >= 2:
-        _check_columns(x, weights, constants.intercept, faults)
+        _check_columns(x, weights, constants, faults)
     method.check(y, faults)
 
 
-def _check_columns(x: Tensor, weights: Tensor | None, intercept: bool, faults: Faults) -> None:
-    """Columns that do not vary (or, without an intercept, vanish) have no coefficient of their own."""
+def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faults: Faults) -> None:
+    """Columns that do not vary (or, without an intercept, vanish) have no coefficient of their own; others must have a
+    range that the cells of the scaling hold."""
     if weights is not None:
         inside = (weights > 0)[..., None]
         top = torch.where(inside, x, x.new_tensor(-torch.inf)).amax(dim=-2)
@@ -119,10 +124,12 @@ def _check_columns(x: Tensor, weights: Tensor | None, intercept: bool, faults: F
     else:
         top, bottom = x.amax(dim=-2), x.amin(dim=-2)
     size = torch.maximum(top.abs(), bottom.abs())
-    spread = top - bottom if intercept else size
+    spread = top - bottom if constants.intercept else size
     flat = (spread <= 64 * torch.finfo(x.dtype).eps * size) | (spread <= 0)
-    columns = flat.reshape(-1, flat.shape[-1]).any(dim=0).nonzero()[:, 0].tolist()
-    faults.check(
-        not columns,
-        f"column(s) {', '.join(map(str, columns[:8]))} of x do not vary; remove them, an intercept stands for them",
-    )
+    wild = (spread > UNITS[1]) | (spread < UNITS[0]) if constants.scaling else torch.zeros_like(flat)
+    for which, what in (
+        (flat, "do not vary; remove them, an intercept stands for them"),
+        (wild & ~flat, f"span less than {UNITS[0]:g} or more than {UNITS[1]:g}; give them in other units"),
+    ):
+        columns = which.reshape(-1, which.shape[-1]).any(dim=0).nonzero()[:, 0].tolist()
+        faults.check(not columns, f"column(s) {', '.join(map(str, columns[:8]))} of x {what}")

@@ -106,7 +106,7 @@ def in_context(
         )
     with reporting(progress, "building the stack") as say:
         blueprint = chosen.build(constants)
-        check_blueprint(blueprint)
+        check_blueprint(blueprint, constants.dtype)
         stack = InContextStack(blueprint, constants, precision_of(constants.dtype).torch_dtype)
         target = {"kind": stack.kind, "text": f"minimise {METHODS[method].objective}", **constants.stored()}
         certificate, unproved = None, "not asked for"
