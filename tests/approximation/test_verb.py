@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ import pytest
 import torch
 
 import softwright as sw
+from softwright.attention import SoftmaxHead
 from softwright.fileformat import read_model, write_model
+from softwright.proof import question
 from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
+from softwright.targets.formula import Tape
+from softwright.targets.formula.definedness import UndefinedSearch
 
 LINE = sw.Box(x=(-1, 1))
 
@@ -218,6 +223,28 @@ def test_without_a_proof_the_result_says_why() -> None:
     callable_target = sw.approximate(np.sin, LINE, tol=1e-4)
     assert callable_target.certificate is None
     assert "second_derivative" in callable_target.unproved
+
+
+def test_the_way_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: Counter[str] = Counter()
+
+    def counted(owner: Any, name: str, label: Callable[..., str]) -> None:
+        original = getattr(owner, name)
+
+        def count(*given: Any, **named: Any) -> Any:
+            walked[label(*given, **named)] += 1
+            return original(*given, **named)
+
+        monkeypatch.setattr(owner, name, count)
+
+    counted(UndefinedSearch, "run", lambda search: "domain searched")
+    counted(Tape, "__init__", lambda tape, nodes: "tape of both outputs" if len(nodes) == 2 else "tape of a part")
+    counted(question, "digest_of", lambda network: "weights hashed")
+    counted(SoftmaxHead, "to_head", lambda head: "head converted")
+    built = sw.approximate("sin(3*x), exp(-x)", LINE, tol=1e-5)
+    assert built.certificate is not None and len(built.network.heads()) == 1
+    assert walked["domain searched"] == walked["tape of both outputs"] == walked["weights hashed"] == 1
+    assert walked["head converted"] == 2  # once on the way, once in the line above
 
 
 def test_too_many_variables_are_a_reason_and_no_error() -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import mpmath
 import numpy as np
@@ -38,6 +38,7 @@ UNIT = 2.0**-53
 SMALLEST = 2.0**-1022
 BITS = 160
 NAMES = ("x", "y", "z")
+Real: TypeAlias = Any  # a number of mpmath, which has no types
 EXAMPLES = {row.name: tuple(row.example.values()) for row in (*ROWS, *DEFINED.values())}
 one_argument = pytest.mark.parametrize("name", ONE_ARGUMENT)
 several_arguments = pytest.mark.parametrize("name", SEVERAL_ARGUMENTS)
@@ -84,7 +85,7 @@ def inside_of(reference: Reference, generator: np.random.Generator, count: int) 
     return np.array([*middle, *(x for x in special if low <= x <= high), *ends])
 
 
-def tolerated(name: str, x: float, value: mpf, unit: float = UNIT) -> mpf:
+def tolerated(name: str, x: float, value: Real, unit: float = UNIT) -> Real:
     """Eight units in the last place of the value, and what a last digit of the argument makes."""
     if name in JUMPS:
         return mpf(0)
@@ -192,9 +193,9 @@ def test_values_of_several_arguments(name: str) -> None:
 # Derivatives --------------------------------------------------------------------------------------------------------
 
 
-def _derivatives(name: str, count: int) -> Iterator[tuple[list[float], list[Expression], list[mpf]]]:
+def _derivatives(name: str, count: int) -> Iterator[tuple[list[float], list[Expression], list[Real]]]:
     """Points with the derivatives of a function there: ours by tree, and mpmath's by differences."""
-    reference = ONE_ARGUMENT[name].value if name in ONE_ARGUMENT else SEVERAL_ARGUMENTS[name]
+    reference: Callable[..., Any] = ONE_ARGUMENT[name].value if name in ONE_ARGUMENT else SEVERAL_ARGUMENTS[name]
     first = call(name, count)
     partials = [first.derivative(variable) for variable in NAMES[:count]]
     generator = generator_of(name)
@@ -240,9 +241,7 @@ def test_higher_derivatives_have_all_meanings(name: str) -> None:
         assert below[0, 0] - 1e-6 <= theirs <= above[0, 0] + 1e-6
         ball = evaluate(second.nodes[0], {"x": arb(float(x))})
         assert abs(float(ball.mid()) - float(theirs)) < 1e-6 * (1 + abs(theirs))
-    model = ExpressionModels(second.nodes, ["x"])(
-        variables(basis(1, 6), np.array([[0.5 * (low + high)]]), np.array([[1e-3]]))
-    )
+    model = ExpressionModels(second)(variables(basis(1, 6), np.array([[0.5 * (low + high)]]), np.array([[1e-3]])))
     assert np.isfinite(model[0].remainder).all()
 
 
@@ -305,7 +304,7 @@ def test_balls_hold_all_values(name: str) -> None:
     assert finite > 20
 
 
-def _as_ball(value: mpf) -> arb:
+def _as_ball(value: Real) -> arb:
     return arb(mpmath.nstr(value, 60)) + arb(0, float(abs(value)) * 1e-40 + 1e-300)
 
 
@@ -323,7 +322,7 @@ def test_rows_state_domain_and_monotony(row: Any) -> None:
 # Taylor models --------------------------------------------------------------------------------------------------------
 
 
-def _distance(model: TaylorModel, box: int, s: list[float], value: mpf) -> mpf:
+def _distance(model: TaylorModel, box: int, s: list[float], value: Real) -> Real:
     total = mpf(0)
     for alpha, coefficient in zip(model.shape.exponents.tolist(), model.coefficients[:, box].tolist(), strict=True):
         term = mpf(coefficient)
@@ -338,7 +337,7 @@ def test_taylor_models_hold_all_values(name: str) -> None:
     reference, generator = ONE_ARGUMENT[name], generator_of(name)
     centers = np.repeat(inside_of(reference, generator, 12), 3)
     radii = np.exp(generator.uniform(math.log(1e-6), math.log(5.0), len(centers)))
-    models = ExpressionModels(call(name).nodes, ["x"])
+    models = ExpressionModels(call(name))
     for order in (2, 7):
         (model,) = models(variables(basis(1, order), centers[:, None], radii[:, None]))
         for box, (center, radius) in enumerate(zip(centers.tolist(), radii.tolist(), strict=True)):
@@ -361,7 +360,7 @@ def test_taylor_models_are_of_use(name: str) -> None:
     centers = np.stack([generator.uniform(low, high, 20) for low, high in example], axis=1)
     kinks = [k.expression for k in call(name, len(example)).kinks()]
     smooth = np.all([np.abs(k(centers)[:, 0]) > 0.05 for k in kinks], axis=0) if kinks else np.ones(20, dtype=bool)
-    (model,) = ExpressionModels(call(name, len(example)).nodes, NAMES[: len(example)])(
+    (model,) = ExpressionModels(call(name, len(example)))(
         variables(basis(len(example), 6), centers, np.full_like(centers, 1e-3))
     )
     assert smooth.any()
@@ -373,7 +372,7 @@ def test_taylor_models_are_of_use(name: str) -> None:
 )
 def test_taylor_models_may_touch_the_ends_of_the_domain(name: str) -> None:
     end = next(end for end in ONE_ARGUMENT[name].domain if math.isfinite(end))
-    (model,) = ExpressionModels(call(name).nodes, ["x"])(variables(basis(1, 6), np.array([[end]]), np.array([[1e-3]])))
+    (model,) = ExpressionModels(call(name))(variables(basis(1, 6), np.array([[end]]), np.array([[1e-3]])))
     assert np.isfinite(model.remainder).all()
 
 
@@ -385,7 +384,7 @@ def test_intervals_balls_and_taylor_models_of_several_arguments(name: str) -> No
     expression = call(name, count)
     low, high = np.nextafter(centers - radii, -np.inf), np.nextafter(centers + radii, np.inf)
     below, above, defined = expression.enclose(low, high)
-    (model,) = ExpressionModels(expression.nodes, NAMES[:count])(variables(basis(count, 4), centers, radii))
+    (model,) = ExpressionModels(expression)(variables(basis(count, 4), centers, radii))
     finite = 0
     for box in range(60):
         sides = {

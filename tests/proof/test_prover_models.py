@@ -104,7 +104,7 @@ FORMULAS = [
 def test_formula_models_contain_the_formula(text: str, side: tuple[float, float]) -> None:
     rng = np.random.default_rng(len(text))
     expression = Expression(text, ["x"])
-    models = FormulaModels(expression.nodes, ("x",))
+    models = FormulaModels(expression)
     finite = 0
     for order in (1, 4, 12):
         shape = basis(1, order)
@@ -129,7 +129,7 @@ def test_formula_models_contain_the_formula(text: str, side: tuple[float, float]
 def test_formula_models_in_several_variables() -> None:
     rng = np.random.default_rng(5)
     expression = Expression("exp(-x*y)*sin(x + 2*y - z) + sqrt(2 + x*z), max(x, y)*z", ["x", "y", "z"])
-    models = FormulaModels(expression.nodes, expression.names)
+    models = FormulaModels(expression)
     shape = basis(3, 6)
     centers, radii = rng.uniform(-1, 1, (20, 3)), 10.0 ** rng.uniform(-4, -0.5, (20, 3))
     with np.errstate(all="ignore"):

@@ -117,4 +117,4 @@ def _proof(residual: Residual, terms: list[Term], group: Group, domain: Box) -> 
     pair = part_residual(residual, group, terms, domain.names)
     if not isinstance(pair.target, FormulaModels):
         return None
-    return prove_max_affine(pair.heads, pair.target.nodes, part_box(domain, group), len(residual.heads))
+    return prove_max_affine(pair.heads, pair.target.expression.nodes, part_box(domain, group), len(residual.heads))

@@ -24,7 +24,16 @@ from softwright.proof.arithmetic import elementary
 from softwright.proof.arithmetic.balls import float_enclosure, precision
 from softwright.proof.arithmetic.directed import up
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part
-from softwright.targets.formula import FAMILIES, Constant, Node, Tape, Variable, constant_balls, integer_at, literals_of
+from softwright.targets.formula import (
+    FAMILIES,
+    Constant,
+    Expression,
+    Node,
+    Variable,
+    constant_balls,
+    integer_at,
+    literals_of,
+)
 
 
 class _Number(NamedTuple):
@@ -44,9 +53,8 @@ class _Decision(NamedTuple):
 class ExpressionModels:
     """The Taylor models of the outputs of an expression, given those of its variables."""
 
-    def __init__(self, nodes: Sequence[Node], names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        self.tape = Tape(nodes)
+    def __init__(self, expression: Expression) -> None:
+        self.names, self.tape = expression.names, expression.tape
         self._literals = literals_of(self.tape)
         with precision(120):
             self._constants = {

@@ -27,7 +27,7 @@ Rule = Callable[[TaylorModel], TaylorModel]
 @lru_cache(maxsize=64)
 def activation_rule(activation: Activation) -> Rule:
     """The Taylor rule of an activation."""
-    walk = ExpressionModels(Expression(activation.formula, ("x",)).nodes, ("x",))
+    walk = ExpressionModels(Expression(activation.formula, ("x",)))
     return lambda x: walk([x])[0]
 
 

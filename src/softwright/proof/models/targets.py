@@ -30,7 +30,7 @@ from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, vari
 from softwright.proof.models.cells import CellModels, narrowest_cell
 from softwright.proof.models.formula import ExpressionModels
 from softwright.proof.models.mlp import MlpTarget
-from softwright.targets import Expression, Function, Interpolant, Node, Table, Target
+from softwright.targets import Expression, Function, Interpolant, Table, Target
 
 # (shape, centers (B, d), radii (B, d)) -> one model per output
 TargetModels = Callable[[Basis, np.ndarray, np.ndarray], list[TaylorModel]]
@@ -41,14 +41,13 @@ _LOST_CELL = 1e-13  # of a cell's side against the size of its ends: smaller box
 
 @dataclass
 class FormulaModels:
-    """Models of a formula; `names` are the proof's variables, of which the formula may use some."""
+    """Models of a formula as a function of the proof's variables, of which it may use some."""
 
-    nodes: tuple[Node, ...]
-    names: tuple[str, ...]
+    expression: Expression
     _walk: ExpressionModels = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._walk = ExpressionModels(self.nodes, self.names)
+        self._walk = ExpressionModels(self.expression)
 
     def __call__(self, shape: Basis, centers: np.ndarray, radii: np.ndarray) -> list[TaylorModel]:
         return self._walk(variables(shape, centers, radii))
@@ -102,7 +101,7 @@ def models_of(target: Target, names: Sequence[str], domain: Box) -> tuple[Target
 
 @models_of.register
 def _(target: Expression, names: Sequence[str], domain: Box) -> tuple[TargetModels, tuple[str, ...]]:
-    return FormulaModels(target.nodes, tuple(names)), ()
+    return FormulaModels(target), ()
 
 
 @models_of.register

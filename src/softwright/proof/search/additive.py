@@ -21,7 +21,7 @@ from softwright.domain import Box
 from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.models.targets import FormulaModels
 from softwright.proof.search.residual import ORDERS, Residual
-from softwright.targets.formula import Node, Number, Operation, additive_terms, variables_of
+from softwright.targets.formula import Expression, Node, Number, Operation, additive_terms, variables_of
 
 _ZERO = Number(0.0, "0")
 
@@ -107,7 +107,7 @@ def part_residual(whole: Residual, group: Group, terms: list[Term], names: tuple
     return replace(
         whole,
         heads=heads,
-        target=FormulaModels(tuple(nodes), tuple(names[i] for i in columns)),
+        target=FormulaModels(Expression.from_nodes(nodes, [names[i] for i in columns])),
         dim=len(columns),
         order=ORDERS[len(columns)],
         summed_heads=len(whole.heads),

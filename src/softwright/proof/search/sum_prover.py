@@ -23,7 +23,7 @@ from softwright.proof.search.residual import Residual
 from softwright.proof.search.search import Goal, Run, SearchResult, lower_at, search
 from softwright.result.certificate import Part, sum_rounded_up
 from softwright.result.outcome import Outcome
-from softwright.targets import Expression, Node
+from softwright.targets import Node
 
 _ATTEMPTS = 4
 
@@ -102,7 +102,7 @@ def _signed(part: Residual) -> Callable[[np.ndarray], np.ndarray]:
     """The residual of a part in plain float64, for sampling."""
     if not isinstance(part.target, FormulaModels):
         raise TypeError("only formulas can be taken apart")
-    formula = Expression.from_nodes(part.target.nodes, part.target.names)
+    formula = part.target.expression
 
     def value(points: np.ndarray) -> np.ndarray:
         network = float_values(part.heads, points) if part.heads else np.zeros((len(points), part.outputs))

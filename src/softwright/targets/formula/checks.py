@@ -12,7 +12,7 @@ from softwright.targets.formula.definitions import DEFINED
 from softwright.targets.formula.enclosure import OUTSIDE, constant_intervals
 from softwright.targets.formula.formatting import format_node
 from softwright.targets.formula.functions import ROWS
-from softwright.targets.formula.nodes import CONSTANTS, Node, Operation
+from softwright.targets.formula.nodes import CONSTANTS, Operation
 from softwright.targets.formula.suggestions import function_meant, variable_meant
 from softwright.targets.formula.tape import Step, Tape
 from softwright.targets.formula.tokens import FormulaFaults, Token
@@ -69,9 +69,9 @@ def check_names(tokens: list[Token], names: Sequence[str] | None, faults: Formul
             )
 
 
-def check_depth(trees: tuple[Node, ...], faults: FormulaFaults) -> None:
+def check_depth(tape: Tape, faults: FormulaFaults) -> None:
     depth: list[int] = []
-    for _, arguments in Tape(trees).steps:
+    for _, arguments in tape.steps:
         depth.append(1 + max((depth[a] for a in arguments), default=0))
     if max(depth) > DEEPEST:
         faults.add(
@@ -79,12 +79,11 @@ def check_depth(trees: tuple[Node, ...], faults: FormulaFaults) -> None:
         )
 
 
-def check_constants(trees: tuple[Node, ...], places: dict[int, int], faults: FormulaFaults) -> None:
+def check_constants(tape: Tape, places: dict[int, int], faults: FormulaFaults) -> None:
     """Sub-expressions without variables must have a finite value: 1/0, log(-1) and 9**9**9**9 have none.
 
     float64 finds a finite tan(pi/2) and 1/sin(pi), since its pi is not pi; their enclosures are unbounded.
     """
-    tape = Tape(trees)
     folded, ranges = fold_constants(tape), constant_intervals(tape)
     undefined = {i for i in folded if _is_undefined(tape.steps[i], folded)}
     finite = {i: bool(np.isfinite(folded[i]) & np.isfinite(ranges[i]).all()) and i not in undefined for i in folded}

@@ -80,12 +80,12 @@ class Expression(Target):
             names = names.names
         elif isinstance(names, str):
             names = (names,)
-        nodes, rewritten = read(text, names)
+        nodes, self.tape, rewritten = read(text, names)
         self._set(nodes, names)
         # What was given is the text to keep if the trees no longer show it (log10, a if c else b): whoever reads a
         # stored text then gives its words his own meaning. And if the canonical form exceeds the parser's limit, by its
         # spaces or because parts that are shared are written out, since a stored text must parse.
-        if rewritten or most_characters(self.nodes) > 4 * LONGEST_TEXT or len(self.text) > LONGEST_TEXT:
+        if rewritten or most_characters(self.tape) > 4 * LONGEST_TEXT or len(self.text) > LONGEST_TEXT:
             self.text = " ".join(text.split())
 
     @classmethod
@@ -121,19 +121,20 @@ class Expression(Target):
         return ", ".join(format_node(node) for node in self.nodes)
 
     @cached_property
-    def _tape(self) -> Tape:
+    def tape(self) -> Tape:
+        """The trees in the order of evaluation, every part once: what all walks over a formula replay."""
         return Tape(self.nodes)
 
     @cached_property
     def _folded(self) -> dict[int, float]:
-        return fold_constants(self._tape)
+        return fold_constants(self.tape)
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Values (n, m) at points (n, d) in float64; nan or inf where the formula is undefined, without a warning."""
         points = as_points(points, self.names, "Expression")
         columns = {name: np.ascontiguousarray(points[:, i]) for i, name in enumerate(self.names)}
         values = np.empty((len(points), self.outputs))
-        for output, value in enumerate(numpy_values(self._tape, self._folded, columns)):
+        for output, value in enumerate(numpy_values(self.tape, self._folded, columns)):
             values[:, output] = value
         return values
 
@@ -143,7 +144,7 @@ class Expression(Target):
             wanted = f"a floating-point tensor of shape (..., {self.dim})"
             raise InvalidInput("Expression", [f"a {x.dtype} tensor of shape {tuple(x.shape)}; give {wanted}"])
         columns = {name: x[..., i] for i, name in enumerate(self.names)}
-        values = torch_values(self._tape, self._folded, columns)
+        values = torch_values(self.tape, self._folded, columns)
         full = [v if isinstance(v, torch.Tensor) else x.new_full((), v) for v in values]
         return torch.stack([v.expand(x.shape[:-1]) for v in full], dim=-1)
 
@@ -174,11 +175,11 @@ class Expression(Target):
             fault = f"boxes need lower <= upper of one shape, not {lower.shape} and {upper.shape}; mend the bounds"
             raise InvalidInput("Expression.enclose", [fault])
         columns = {name: Interval(lower[:, i], upper[:, i]) for i, name in enumerate(self.names)}
-        return enclose(self._tape, self._constant_intervals, columns)
+        return enclose(self.tape, self._constant_intervals, columns)
 
     @cached_property
     def _constant_intervals(self) -> dict[int, Interval]:
-        return constant_intervals(self._tape)
+        return constant_intervals(self.tape)
 
     @classmethod
     def rebuilt(cls, description: Mapping[str, Any]) -> Expression:
@@ -202,12 +203,12 @@ class Expression(Target):
         if missing:
             fault = f"the box has no side for {', '.join(missing)}; its sides are {', '.join(box.names)}"
             raise InvalidInput("find_undefined", [f"{fault}, add the others"])
-        return UndefinedSearch(self._tape, self._folded, self._constant_intervals, self.names, box).run()
+        return UndefinedSearch(self.tape, self._folded, self._constant_intervals, self.names, box).run()
 
     def kinks(self) -> list[Kink]:
         """The places where smoothness may break: one `Kink` for each distinct abs, min, max, sign, where, ..."""
         breaks: list[tuple[str, Node]] = []
-        for node in (step.node for step in self._tape.steps):
+        for node in (step.node for step in self.tape.steps):
             if isinstance(node, Operation) and node.name in _BREAKS:
                 breaks += [(node.name, zero) for zero in _BREAKS[node.name](*node.arguments)]
         places = Tape([zero for _, zero in breaks]).outputs if breaks else ()  # equal expressions have one place

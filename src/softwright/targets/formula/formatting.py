@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from softwright.targets.formula.nodes import Node, Number, Operation
 from softwright.targets.formula.tape import Tape
 
@@ -48,9 +46,8 @@ def format_node(node: Node, longest: int | None = None) -> str:
     return texts[-1][0]
 
 
-def most_characters(nodes: Sequence[Node]) -> int:
-    """At least as many characters as the texts of the nodes have, found without writing them."""
-    tape = Tape(nodes)
+def most_characters(tape: Tape) -> int:
+    """At least as many characters as the texts of a tape's outputs have, found without writing them."""
     lengths: list[int] = []
     for node, positions in tape.steps:
         own = len(node.text if isinstance(node, Number) else node.name)

@@ -50,7 +50,7 @@ from softwright.targets.formula.formatting import (
 )
 from softwright.targets.formula.functions import OPERATIONS
 from softwright.targets.formula.nodes import CONSTANTS, Constant, Node, Number, Operation, Variable
-from softwright.targets.formula.tape import postorder
+from softwright.targets.formula.tape import Tape, postorder
 from softwright.targets.formula.tokens import LONGEST_TEXT, FormulaFaults, Token, tokenize
 
 __all__ = ["DEEPEST", "FUNCTIONS", "format_node", "parse", "read"]
@@ -72,10 +72,11 @@ _ZERO = Number(0.0, "0")  # in place of what was already reported, so that the r
 
 
 class Reading(NamedTuple):
-    """The trees of a formula; `rewritten` says that the text has forms which the trees do not have: defined functions,
-    `not`, `a if c else b`, chained comparisons."""
+    """The trees of a formula and their tape; `rewritten` says that the text has forms which the trees do not have:
+    defined functions, `not`, `a if c else b`, chained comparisons."""
 
     trees: tuple[Node, ...]
+    tape: Tape
     rewritten: bool
 
 
@@ -105,17 +106,17 @@ def read(text: str, names: Sequence[str] | None = None) -> Reading:
     tokens = tokenize(text, faults)
     well_spelled = not faults.found
     check_names(tokens, names, faults)
-    trees: tuple[Node, ...] = ()
     parser = _Parser(faults)
-    if well_spelled:  # with foreign characters dropped, faults of structure would be guesses
-        trees = parser.run(tokens)
-        faults.raise_if_any()
-        trees = balance_chains(trees)
-        check_depth(trees, faults)
-        faults.raise_if_any()
-        check_constants(trees, parser.places, faults)
+    # With foreign characters dropped, faults of structure would be guesses.
+    trees = parser.run(tokens) if well_spelled else ()
     faults.raise_if_any()
-    return Reading(trees, parser.rewritten)
+    trees = balance_chains(trees)
+    tape = Tape(trees)
+    check_depth(tape, faults)
+    faults.raise_if_any()
+    check_constants(tape, parser.places, faults)
+    faults.raise_if_any()
+    return Reading(trees, tape, parser.rewritten)
 
 
 @cache
