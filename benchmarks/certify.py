@@ -214,7 +214,13 @@ def re_check(network: AttentionNetwork, found: Certification) -> str:
         return "nothing to verify"
     heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in network.layer]
     model = {"kind": "approximation", "box": network.box.as_dict(), "dtype": "float64", "heads": heads}
-    sections = {"model": model, "target": found.certificate.target, "certificate": found.certificate.to_json()}
+    plan = {"strategy": "benchmark", "tolerance": 0.0, "heads": [], "tokens": 0, "parameters": 0, "seconds": 0.0}
+    sections = {
+        "model": model,
+        "target": found.certificate.target,
+        "plan": {**plan, "dtype": model["dtype"]},
+        "certificate": found.certificate.to_json(),
+    }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         write_model(path, {n: t.detach().cpu().numpy() for n, t in network.state_dict().items()}, sections)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -200,7 +201,10 @@ def read_model(path: str | Path) -> ModelFile:
         with safe_open(str(source), framework="numpy") as opened:
             metadata = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        with source.open("rb") as stream:
+            size = int.from_bytes(stream.read(8), "little")
+            parse_json(stream.read(size).decode())  # names of tensors and of sections, too, stand there once
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise FileFormatError(
             f"{source}: not a readable safetensors file ({error}); was it cut short, or saved by something else?"
         ) from error
@@ -218,15 +222,42 @@ def read_model(path: str | Path) -> ModelFile:
         raise FileFormatError(f"{source}: {error}") from error
 
 
+def parse_json(text: str) -> Any:
+    """JSON that all readers read alike: no key twice, no NaN, no number that float64 does not hold; else ValueError."""
+    return json.loads(text, object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object, and readers would differ about it")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return number
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
 def _read_version_1(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> ModelFile:
     """One JSON text per section."""
     sections: dict[str, Any] = {}
     for name in _SECTIONS:
         if name in metadata:
             try:
-                sections[name] = json.loads(metadata[name])
+                sections[name] = parse_json(metadata[name])
             except (ValueError, RecursionError) as error:
-                raise FileFormatError(f"the section {name!r} is not valid JSON ({error})") from error
+                fault = f"the section {name!r} is not valid JSON ({error}); build and save the file again"
+                raise FileFormatError(fault) from error
     if not isinstance(sections.get("model"), dict):
         raise FileFormatError("the section 'model' is missing; the file cannot be rebuilt")
     return ModelFile(tensors, sections)

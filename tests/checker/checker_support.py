@@ -16,6 +16,7 @@ from softwright.fileformat import weights_sha256, write_model
 from softwright.result.certificate import Certificate, sum_rounded_up
 
 Values = Callable[[np.ndarray], np.ndarray]
+PLAN = {"strategy": "by hand", "tolerance": 0.0, "heads": [], "tokens": 0, "parameters": 0, "seconds": 0.0}
 
 
 def uniform_tree(dim: int, depth: int) -> bytes:
@@ -58,7 +59,8 @@ class Case:
     network: AttentionNetwork | None = field(default=None, repr=False)
 
     def write(self, path: Path) -> Path:
-        sections = {"model": self.model, "target": self.target, "certificate": self.certificate}
+        plan = {**PLAN, "dtype": self.certificate.get("dtype")}
+        sections = {"model": self.model, "target": self.target, "plan": plan, "certificate": self.certificate}
         write_model(path, self.tensors, sections)
         return path
 

@@ -15,7 +15,7 @@ from softwright.domain import Box
 from softwright.fileformat import read_model, write_model
 from softwright.proof.prover import certify
 from softwright.result.certificate import Certificate
-from tests.checker.checker_support import fitted_head
+from tests.checker.checker_support import PLAN, fitted_head
 
 LINE = Box(x=(-1.0, 1.0))
 PLANE = Box(x=(-1.0, 1.0), y=(-1.0, 1.0))
@@ -52,7 +52,9 @@ def save(path: Path, network: AttentionNetwork, certificate: Certificate) -> Pat
     tensors = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
     heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in network.layer]
     model = {"kind": "approximation", "box": network.box.as_dict(), "dtype": certificate.dtype, "heads": heads}
-    write_model(path, tensors, {"model": model, "target": certificate.target, "certificate": certificate.to_json()})
+    plan = {**PLAN, "dtype": certificate.dtype}
+    said = {"model": model, "target": certificate.target, "plan": plan, "certificate": certificate.to_json()}
+    write_model(path, tensors, said)
     return path
 
 

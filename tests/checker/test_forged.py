@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ from softwright.attention import Head
 from softwright.checker.verdict import Verdict
 from softwright.checker.verify import verify
 from softwright.domain import Box
+from softwright.errors import FileFormatError
+from softwright.fileformat import read_model, write_model
 from tests.checker.checker_support import Case, make_case, sine_case, soft_axis
 
 LINE = Box(x=(-1.0, 1.0))
@@ -117,3 +121,130 @@ def test_a_variable_without_heads_may_not_overflow_either(tmp_path: Path) -> Non
     case.certificate["hex"]["domain"]["y"] = [(-1e300).hex(), (1e300).hex()]
     case.tensors["scale"][1] = 1e99
     assert "overflow" in check(case, tmp_path).reason
+
+
+# ------------------------------------------------------------------------- what `load` refuses is not VERIFIED either
+
+
+def sizes(case: Case) -> None:
+    case.model["heads"][0]["axis_sizes"] = [True]
+
+
+def other_sizes(case: Case) -> None:
+    case.model["heads"][0]["axis_sizes"] = [13]
+
+
+def structure(case: Case) -> None:
+    case.model["heads"][0]["structure"] = "tree"
+
+
+def witness(case: Case) -> None:
+    case.certificate["witness"] = ["x"]
+
+
+def far_witness(case: Case) -> None:
+    case.certificate["witness"] = [0.0, 0.0]
+
+
+def exponent(case: Case) -> None:
+    del case.certificate["p"]
+
+
+def nothing_between(case: Case) -> None:
+    case.certificate["between"] = None
+
+
+def order(case: Case) -> None:
+    case.certificate["order"] = True
+
+
+def lower(case: Case) -> None:
+    case.certificate["lower"] = False
+
+
+def version(case: Case) -> None:
+    case.certificate["version"] = 1
+
+
+def bound_of_another_spelling(case: Case) -> None:
+    case.certificate["hex"]["bound"] += " "
+
+
+def end(case: Case) -> None:
+    case.certificate["domain"]["x"][1] = case.model["box"]["x"][1] = True
+
+
+def variable(name: str) -> Callable[[Case], None]:
+    def rename(case: Case) -> None:
+        for place in (case.model["box"], case.certificate["domain"], case.certificate["hex"]["domain"]):
+            place[name] = place.pop("x")
+        case.target["variables"] = case.certificate["variables"] = [name]
+        case.target["text"] = f"sin(3*{name})"
+        case.certificate["target"] = case.target
+
+    rename.__name__ = f"a variable called {name}"
+    return rename
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        *(sizes, other_sizes, structure, witness, far_witness, exponent, nothing_between, order, lower, version),
+        *(bound_of_another_spelling, end, *map(variable, ("where", "sin", "and", "__x"))),
+    ],
+    ids=lambda forge: forge.__name__,
+)
+def test_entries_of_the_wrong_kind(forge: Callable[[Case], None], tmp_path: Path) -> None:
+    case = sine_case()
+    assert check(case, tmp_path), str(check(case, tmp_path))
+    forge(case)
+    verdict = check(case, tmp_path)
+    assert verdict.status == "NOT VERIFIED", str(verdict)
+
+
+def test_a_file_without_a_plan(tmp_path: Path) -> None:
+    path = sine_case().write(tmp_path / "forged.safetensors")
+    content = read_model(path)
+    del content.sections["plan"]
+    write_model(path, content.tensors, content.sections)
+    assert "plan" in verify(path).reason
+
+
+@pytest.mark.parametrize("section", ["model", "target", "plan", "certificate"])
+def test_a_key_that_stands_twice(section: str, tmp_path: Path) -> None:
+    path = sine_case().write(tmp_path / "forged.safetensors")
+    edit_header(path, lambda header: edit_section(header, section, '{"kind": "memory", "kind": "memory", '))
+    with pytest.raises(FileFormatError, match="twice"):
+        read_model(path)
+    assert "twice" in verify(path).reason
+
+
+def test_a_section_that_stands_twice(tmp_path: Path) -> None:
+    path = sine_case().write(tmp_path / "forged.safetensors")
+    edit_header(path, lambda text: text.replace('"__metadata__":{', '"__metadata__":{"target":"{}",', 1))
+    with pytest.raises(FileFormatError, match="twice"):
+        read_model(path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "1" + "0" * 400])
+def test_numbers_that_float64_does_not_hold(number: str, tmp_path: Path) -> None:
+    path = sine_case().write(tmp_path / "forged.safetensors")
+    edit_header(path, lambda header: edit_section(header, "certificate", f'{{"note": {number}, '))
+    with pytest.raises(FileFormatError, match="finite number"):
+        read_model(path)
+
+
+def edit_header(path: Path, change: Callable[[str], str]) -> None:
+    """Change the header of a safetensors file as text."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = change(content[8 : 8 + size].decode()).encode()
+    header += b" " * (-len(header) % 8)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + size :])
+
+
+def edit_section(header: str, name: str, beginning: str) -> str:
+    """The header with another beginning of a section's text."""
+    found = json.loads(header)
+    found["__metadata__"][name] = beginning + found["__metadata__"][name][1:]
+    return json.dumps(found)

@@ -13,19 +13,74 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
+from softwright.checker.entries import (
+    Test,
+    at_least_zero,
+    check_entries,
+    check_others,
+    is_count,
+    is_float,
+    is_number,
+    is_object,
+    is_size,
+    is_text,
+    list_of,
+    same,
+)
 from softwright.checker.head import Head
-from softwright.checker.parser import Parser, additive_terms, renamed, require
+from softwright.checker.parser import NAME, Parser, additive_terms, renamed, require
 from softwright.checker.precision import Precision, precision_of
 from softwright.checker.refusal import printable
 from softwright.fileformat import ModelFile
 
-_BOTH = (
-    "schema target dtype engine norm method bound exact_part rounding_part assumptions version seconds weights_sha256"
-)
-ENTRIES = {
-    "softwright-certificate/1": set(f"{_BOTH} domain variables order boxes tree hex lower witness p between".split()),
-    "softwright-closed-form/1": set(f"{_BOTH} statement quantities".split()),
+_BOTH: dict[str, Test] = {
+    **dict.fromkeys(("schema", "dtype", "engine", "norm", "method", "version", "weights_sha256"), is_text),
+    **dict.fromkeys(("bound", "exact_part", "rounding_part"), at_least_zero),
+    "seconds": at_least_zero,
+    "assumptions": list_of(is_text),
+    "target": is_object,
 }
+_PROVED: dict[str, Test] = {  # of a whole proof and of one of its parts
+    "variables": list_of(is_text),
+    **dict.fromkeys(("exact_part", "rounding_part"), at_least_zero),
+    "hex": is_object,
+}
+ENTRIES: dict[str, dict[str, Test]] = {
+    "softwright-certificate/1": {
+        **_BOTH,
+        **_PROVED,
+        "domain": is_object,
+        **dict.fromkeys(("order", "boxes"), is_count),
+        "tree": lambda value: value is None or is_text(value) or list_of(is_object)(value),
+        "lower": at_least_zero,
+        "witness": list_of(is_number),
+        "p": lambda value: value is None or is_number(value),
+        "between": is_object,
+    },
+    "softwright-closed-form/1": {
+        **_BOTH,
+        **dict.fromkeys(("bound", "exact_part", "rounding_part"), is_float),
+        "statement": is_text,
+        "quantities": is_object,
+    },
+}
+PART: dict[str, Test] = {
+    **_PROVED,
+    **dict.fromkeys(("heads", "terms"), list_of(is_count)),
+    "tree": lambda value: value is None or is_text(value),
+    "constant": list_of(is_number),
+}
+MODEL: dict[str, Test] = {"kind": is_text, "box": is_object, "dtype": is_text, "heads": list_of(is_object)}
+HEAD: dict[str, Test] = {
+    "structure": lambda value: value in ("scattered", "grid", "gates"),
+    "axis_sizes": list_of(is_size),
+}
+FORMULA: dict[str, Test] = {"kind": is_text, "text": is_text, "variables": list_of(is_text)}
+# Names that no formula may use for a variable, whatever it does with them: who loads the file refuses them.
+NO_VARIABLES = frozenset(
+    ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "abs", "sign", "erf")
+) | {"min", "max", "where", "and", "or", "not", "if", "else", "pi", "e"}
+NARROWEST = 1e-290  # side of a box that can still be scaled
 LARGEST_TREE = 64 * 2**20  # nodes
 Box = tuple[list[fmpq], list[fmpq]]
 
@@ -73,9 +128,8 @@ def decode(text: str) -> bytes:
 
 def number(data: dict[str, Any], name: str) -> fmpq:
     """A number >= 0 of the statement, whose decimal and hexadecimal forms must agree."""
-    value = float.fromhex(data["hex"][name])
-    require(value == data[name] and math.isfinite(value) and value >= 0, f"{name} is damaged")
-    return rational(value)
+    require(at_least_zero(data[name]) and data["hex"][name] == float(data[name]).hex(), f"{name} is damaged")
+    return rational(data[name])
 
 
 def read_heads(tensors: dict[str, np.ndarray], count: int, dim: int) -> list[dict[str, np.ndarray]]:
@@ -108,13 +162,13 @@ def check_frame(tensors: dict[str, np.ndarray], domain: list[tuple[fmpq, fmpq]],
 def check_subject(file: ModelFile) -> None:
     """The certificate speaks of the weights, the target and the dtype in the file, and says nothing else."""
     said, model = file.sections["certificate"], file.sections["model"]
-    unknown = sorted(said.keys() - ENTRIES[said["schema"]])
-    require(not unknown, f"unknown entry {unknown[0] if unknown else ''!r} in the certificate")
+    check_entries(said, ENTRIES[said["schema"]], "the certificate", ("between",))
     require(said["weights_sha256"] == file.weights_sha256, "the weights are not the ones that were certified (SHA-256)")
-    require(said["target"] == file.sections.get("target"), "the file's target is not the one that was certified")
+    require(same(said["target"], file.sections.get("target")), "the file's target is not the one that was certified")
     require(said["dtype"] == model.get("dtype", said["dtype"]), "the dtype stated is not the model's")
     for text in texts(said):
         require(text.isprintable(), f"the certificate holds control characters: {printable(text, 80)}")
+    check_others(file)
 
 
 def texts(content: Any) -> Iterator[str]:
@@ -133,7 +187,7 @@ def texts(content: Any) -> Iterator[str]:
 def read_statement(file: ModelFile) -> Statement:
     """The statement of the certificate in a file; everything that needs no proof is checked here."""
     said, model, tensors = file.sections["certificate"], file.sections["model"], file.tensors
-    require(model.keys() == {"kind", "box", "dtype", "heads"}, "the model has unknown or missing entries")
+    check_entries(model, MODEL, "the model")
     arrays, precision = list(tensors.values()), precision_of(model["dtype"])
     require(all(str(array.dtype) == said["dtype"] for array in arrays), "tensors are not of the dtype stated")
     require(all(np.isfinite(array).all() for array in arrays), "weights hold NaN or infinite entries")
@@ -143,8 +197,8 @@ def read_statement(file: ModelFile) -> Statement:
     )
     require(said["engine"] in ("sdpa", "factorised", "any"), f"unknown engine {said['engine']!r}")
     exponent, names, target = said.get("p"), said["variables"], said["target"]
-    good_norm = exponent is None if said["norm"] == "sup" else said["norm"] == "Lp" and 1 <= exponent < math.inf
-    require(good_norm, f"unknown norm {said['norm']!r} with p = {exponent!r}")
+    norms = {"sup": exponent is None, "Lp": is_number(exponent) and exponent >= 1}
+    require(norms.get(said["norm"]), f"unknown norm {said['norm']!r} with p = {exponent!r}")
     bound, exact_part, rounding_part = (number(said, name) for name in ("bound", "exact_part", "rounding_part"))
     require(exact_part + rounding_part <= bound, "the bound is below the sum of its parts")
     require(0 <= said["lower"] <= said["exact_part"] or exponent, "the error seen exceeds the error claimed")
@@ -155,11 +209,19 @@ def read_statement(file: ModelFile) -> Statement:
     require(
         list(model["box"]) == names == target["variables"], "model, formula and statement order variables differently"
     )
+    require(said["domain"].keys() == said["hex"]["domain"].keys() == set(names), "the domain has other variables")
+    require(said["hex"].keys() == {"bound", "exact_part", "rounding_part", "domain"}, "hex has unknown entries")
+    require(len(said["witness"]) in (0, len(names)), "the witness is no point of the domain")
     domain = [side(said, model, name) for name in names]
     heads = read_heads(tensors, len(model["heads"]), len(names))
+    for shape, head in zip(model["heads"], heads, strict=True):
+        check_axes(shape, len(head["biases"]), len(names))
     check_frame(tensors, domain, precision)
     m = heads[0]["values"].shape[1]
     formula = target["kind"] == "expression"
+    if formula:
+        check_entries(target, FORMULA, "the target")
+        check_names(names)
     outputs = Parser(target["text"], names).outputs() if formula else [("number", fmpq(0))] * m
     require(len(outputs) == m, f"the formula has {len(outputs)} outputs, the network {m}")
     terms = [(o, *term) for o, node in enumerate(outputs) for term in additive_terms(node)]
@@ -168,6 +230,8 @@ def read_statement(file: ModelFile) -> Statement:
     all_used = {"heads": list(range(len(heads))), "terms": list(range(len(terms)))}
     whole = {**said, **all_used, "variables": names, "constant": [0.0] * m}
     specs = said["tree"] if isinstance(said["tree"], list) else [whole]
+    for spec in specs if specs is said["tree"] else []:
+        check_part(spec)
     require(exponent is None or len(specs) == 1, "an Lp statement in parts cannot be checked")
     for what, wanted in all_used.items():
         require(sorted(i for spec in specs for i in spec[what]) == wanted, f"the parts do not use all {what} once")
@@ -192,7 +256,7 @@ def read_statement(file: ModelFile) -> Statement:
         columns = [names.index(name) for name in spec["variables"]]
         require(columns and columns == sorted(set(columns)), "a part's variables are out of order")
         by_axis = [engine == "factorised" and grids[i] for i in spec["heads"]]
-        sizes = [[int(n) for n in model["heads"][i]["axis_sizes"]] for i in spec["heads"]]
+        sizes = [model["heads"][i]["axis_sizes"] for i in spec["heads"]]
         parts.append(
             Part(
                 heads=[
@@ -213,11 +277,35 @@ def read_statement(file: ModelFile) -> Statement:
     return Statement(parts, said["bound"], precision, said["order"], len(heads), exponent, formula, said["assumptions"])
 
 
+def check_names(names: list[str]) -> None:
+    """Variables that a formula can use, each once."""
+    require(names and len(set(names)) == len(names), "a variable is named twice, or none is")
+    for name in names:
+        usable = NAME.fullmatch(name) and name not in NO_VARIABLES and not name.startswith("__")
+        require(usable, f"a variable cannot be called {printable(name, 80)!r}")
+
+
+def check_axes(shape: dict[str, Any], tokens: int, dim: int) -> None:
+    """What the model says of a head fits its tensors."""
+    check_entries(shape, HEAD, "a head of the model")
+    sizes = shape["axis_sizes"]
+    require(not sizes or math.prod(sizes) == tokens, f"axes of {sizes} tokens do not make the {tokens} of their head")
+    require(shape["structure"] != "grid" or len(sizes) == dim, f"a grid of {dim} variables has {len(sizes)} axes")
+
+
+def check_part(spec: dict[str, Any]) -> None:
+    """A part of a proof: its entries, and the numbers that stand there twice."""
+    check_entries(spec, PART, "a part of the proof")
+    require(spec["hex"].keys() == {"exact_part", "rounding_part", "constant"}, "hex of a part has unknown entries")
+    require(spec["hex"]["constant"] == [float(c).hex() for c in spec["constant"]], "a part's constant is damaged")
+
+
 def side(said: dict[str, Any], model: dict[str, Any], name: str) -> tuple[fmpq, fmpq]:
     """One side of the domain, which must lie in the model's box."""
-    low, high = (float.fromhex(text) for text in said["hex"]["domain"][name])
-    require([low, high] == said["domain"][name] and math.isfinite(high - low), f"the domain of {name} is damaged")
-    require(
-        model["box"][name][0] <= low < high <= model["box"][name][1], f"the domain of {name} leaves the model's box"
-    )
+    sides = said["domain"][name], model["box"][name]
+    require(all(len(ends) == 2 and list_of(is_number)(ends) for ends in sides), f"the domain of {name} is damaged")
+    (low, high), (least, most) = sides
+    require(said["hex"]["domain"][name] == [float(low).hex(), float(high).hex()], f"the domain of {name} is damaged")
+    require(least <= low < high <= most, f"the domain of {name} leaves the model's box")
+    require(high - low >= NARROWEST and math.isfinite(most - least), f"the domain of {name} cannot be scaled")
     return rational(low), rational(high)
