@@ -137,3 +137,30 @@ def test_a_bound_below_the_true_error_is_never_verified(name: str, tmp_path: Pat
         case.certificate["lower"] = 0.0
         verdict = verify(case.write(tmp_path / "claim.safetensors"))
         assert verdict.verified is verified, f"{share} of the true error {error:.6g}: {verdict}"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("sqrt(x)", ">= 0"),
+        ("log(x)", "> 0"),
+        ("gamma(x)", "> 0"),
+        ("acosh(x)", ">= 1"),
+        ("atanh(2*x)", "(-1, 1)"),
+        ("1/x", "must not be 0"),
+        ("cot(x)", "a pole"),
+        ("mod(1, x)", "must not be 0"),
+        ("atan2(x, -abs(x))", "(0, 0)"),
+    ],
+)
+def test_a_formula_without_a_value_is_never_verified_and_the_reason_is_said(
+    text: str, reason: str, tmp_path: Path
+) -> None:
+    """However large the bound: at some point of the domain there is nothing to be near to."""
+    box = Box(x=(-1.0, 1.0))
+    head = fitted_head(box, np.sin, 8)
+    case = make_case([head], box, text, np.sin, uniform_tree(1, 3), exact=1e6, rounding=ROUNDING)
+    verdict = verify(case.write(tmp_path / "undefined.safetensors"))
+    assert not verdict.verified
+    assert "may be" in verdict.reason
+    assert reason in verdict.reason

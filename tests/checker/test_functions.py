@@ -152,10 +152,11 @@ def test_taylor_coefficients_over_balls(name: str) -> None:
     """At random points of random balls, mpmath's numerical derivatives lie in the coefficients."""
     rng, finite = np.random.default_rng(2), 0
     points = [x for x in magnitudes(name) if 1e-6 <= abs(x) <= 50] + [0.0]
-    for _ in range(14):
-        middle, radius = float(rng.choice(points)), float(rng.choice([0.0, 10 ** rng.uniform(-6, 0)]))
+    balls = [(float(rng.choice(points)), float(rng.choice([0.0, 10 ** rng.uniform(-6, 0)]))) for _ in range(14)]
+    balls += [(place, radius) for place in (0.0, *PLACES.get(name, ())) for radius in (1e-3, 0.3)]
+    for middle, radius in balls:
         found = CURVES[name].taylor(arb(middle, radius), 6)
-        at = middle + radius * float(rng.uniform(-1, 1))
+        at = middle + radius * float(rng.choice([0.0, rng.uniform(-1, 1)]))
         if not all(c.is_finite() for c in found):
             continue
         finite += 1

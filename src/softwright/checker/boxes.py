@@ -58,7 +58,7 @@ class Proof:
     """The walk over the boxes of one part."""
 
     def __init__(self, part: Part, statement: Statement) -> None:
-        self.part, self.statement, self.boxes = part, statement, 0
+        self.part, self.statement, self.boxes, self.undefined = part, statement, 0, ""
         self.exponent, dim = statement.exponent, len(part.columns)
         require(dim in ORDERS, f"{dim} variables are more than the {max(ORDERS)} that can be checked")
         smallest, largest = ORDERS[dim]
@@ -133,6 +133,7 @@ class Proof:
                 # Small boxes lose the factor e^rho of omega, no more: a few bisections show all there is to gain.
                 in_budget = self.boxes < OWN_BUDGET if own else item.depth < EXTRA_DEPTH
                 in_budget = in_budget and item.for_rounding < 3 * self.space.dim
+                where += "" if all(x.is_finite() for x in found.bounds) else self.undefined
                 require(in_budget, f"not re-proved: {got} against {float(exact):.6g} + {self.allowed:.3g} {where}")
                 for half in halves(item, found.axis):
                     half.for_rounding = item.for_rounding + proved
@@ -172,8 +173,8 @@ class Proof:
                 network = functools.reduce(operator.add, (head[b][0][o] for head in heads), nothing)
                 try:
                     target = evaluate(("sum", [*terms, (1, ("number", part.constant[o]))]), variables)
-                except UndefinedError:
-                    target = Model(space, nothing.parts, arb.pos_inf())
+                except UndefinedError as error:
+                    target, self.undefined = Model(space, nothing.parts, arb.pos_inf()), f": {error}"
                 residuals.append(network - target)
         coefficients = [space.coefficients(residual.parts) for residual in residuals]
         bernstein = (arb_mat([row[: space.low_count] for row in coefficients]) * space.bernstein).tolist()

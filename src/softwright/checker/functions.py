@@ -154,7 +154,8 @@ NORMPDF = Curve(
 )
 NORMCDF = rising(lambda x: (-x / arb(2).sqrt()).erfc() / 2, NORMPDF.coefficients)
 BELL = series.scaled(lambda: 2 / arb.pi().sqrt(), quadratic(0, -1, arb_series.exp))
-LGAMMA = Curve(arb.lgamma, series.log_gamma, (least_gamma,), POSITIVE)
+LOG_GAMMA_AT = Curve(arb.lgamma, series.log_gamma_slopes, (least_gamma,), POSITIVE).at
+LGAMMA = Curve(arb.lgamma, with_value(LOG_GAMMA_AT, series.log_gamma_slopes), (least_gamma,), POSITIVE)
 
 CURVES: dict[str, Curve] = {
     "sin": plain("sin"),
@@ -188,7 +189,7 @@ CURVES: dict[str, Curve] = {
     "normcdf": NORMCDF,
     "normpdf": NORMPDF,
     "lgamma": LGAMMA,
-    "gamma": Curve(arb.gamma, series.gamma(LGAMMA.at), LGAMMA.turns, POSITIVE),
+    "gamma": Curve(arb.gamma, series.exp_of(LGAMMA.coefficients), LGAMMA.turns, POSITIVE),
     "j0": bounded_waves(series.bessel_at(0), lambda k: ONE),
     "j1": bounded_waves(series.bessel_at(1), lambda k: ONE),
     "sigmoid": SIGMOID,

@@ -111,14 +111,12 @@ def tanh_series(x: Any) -> Any:
 def coth_series(x: Any) -> Any:
     """2/(1 - e^-2x) - 1 for x > 0; coth is odd."""
     if x[0].mid() < 0:
-        return -coth_series_above(-x)
-    return coth_series_above(x)
-
-
-def coth_series_above(x: Any) -> Any:
-    fall = 1 - (-x - x).exp()
-    fall = fall - fall[0] - (-2 * x[0]).expm1()  # 1 - e^-2x without cancellation
-    return 2 / fall - 1
+        return -coth_series(-x)
+    falling = (-x - x).exp()
+    count = falling.prec
+    # The constant term without the cancellation of 1 - e^-2x.
+    rest = [-(-2 * x[0]).expm1(), *(-falling[k] for k in range(1, count))]
+    return 2 / arb_series(rest, count) - 1
 
 
 def softplus_at(x: arb) -> arb:
@@ -140,17 +138,17 @@ def cube_root(x: arb, count: int) -> list[arb]:
 # --------------------------------------------------------------------------------------------- gamma, Bessel, sinc
 
 
-def log_gamma(x: arb, count: int) -> list[arb]:
-    """All but the first, which has a minimum."""
+def log_gamma_slopes(x: arb, count: int) -> list[arb]:
+    """All but the first, which has a minimum: it is not finite here."""
     if not x > 0:
         return unknown(count)
     low, high = (arb_series([end, 1], count).lgamma() for end in (x.lower(), x.upper()))
-    return [hull(low[k], high[k]) for k in range(count)]
+    return [arb.nan(), *(hull(low[k], high[k]) for k in range(1, count))]
 
 
-def gamma(log_value: Callable[[arb], arb]) -> Coefficients:
+def exp_of(other: Coefficients) -> Coefficients:
     def coefficients(x: arb, count: int) -> list[arb]:
-        series = arb_series(with_value(log_value, log_gamma)(x, count), count).exp()
+        series = arb_series(other(x, count), count).exp()
         return [series[k] for k in range(count)]
 
     return coefficients

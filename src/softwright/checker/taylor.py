@@ -203,7 +203,8 @@ class Model:
         """curve(self); `nonnegative` tells that no value of self is below 0, though its bounds here may be."""
         p, center = self.space.degree, self.parts[0][0]
         if self.fixed:
-            return defined(Model(self.space, self.space.linear(curve.at(center))), curve.domain.words)
+            value = curve.over(center.lower().max(ZERO) if nonnegative else center.lower(), center.upper())
+            return defined(Model(self.space, self.space.linear(value)), curve.domain.words)
         moduli = norms([NOTHING, *self.parts[1:]])
         width = total(moduli) + self.error
         terms = curve.taylor(center, p + 1)
@@ -217,7 +218,7 @@ class Model:
         if not error < abs(terms[1]) * width:  # the hull is seldom better otherwise
             low, high = self.bounds()
             hull = curve.over(low.max(ZERO) if nonnegative else low, high)
-            if hull.is_finite() and not error < hull.rad():
+            if hull.is_finite() and not error < 2 * hull.rad():  # twice, as the hull forgets how values depend on s
                 return self.constant(hull)
         inner: Parts = [NOTHING, *self.parts[1:]]
         result: Parts = [NOTHING] * (p + 1)
