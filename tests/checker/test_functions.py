@@ -97,7 +97,7 @@ def intervals(name: str, rng: np.random.Generator, count: int) -> Iterator[tuple
 @pytest.mark.parametrize("name", CURVE_NAMES)
 def test_hulls_hold(name: str) -> None:
     rng, finite = np.random.default_rng(1), 0
-    for low, high in intervals(name, rng, 120):
+    for low, high in intervals(name, rng, 80):
         found = CURVES[name].over(arb(low), arb(high))
         inside = [low, high, *rng.uniform(low, high, 4), *(p for p in PLACES.get(name, ()) if low <= p <= high)]
         values = [reference(name, float(x)) for x in inside]
@@ -109,7 +109,7 @@ def test_hulls_hold(name: str) -> None:
             for x, value in zip(inside, values, strict=True):
                 assert value is not None
                 assert found.overlaps(value), f"{name}({x!r}) = {value} is not in {found}"
-    assert finite >= 20
+    assert finite >= 12
 
 
 TURNING = sorted(name for name, curve in CURVES.items() if curve.turns)
@@ -152,16 +152,15 @@ def test_taylor_coefficients_over_balls(name: str) -> None:
     """At random points of random balls, mpmath's numerical derivatives lie in the coefficients."""
     rng, finite = np.random.default_rng(2), 0
     points = [x for x in magnitudes(name) if 1e-6 <= abs(x) <= 50] + [0.0]
-    balls = [(float(rng.choice(points)), float(rng.choice([0.0, 10 ** rng.uniform(-6, 0)]))) for _ in range(14)]
+    balls = [(float(rng.choice(points)), float(rng.choice([0.0, 10 ** rng.uniform(-6, 0)]))) for _ in range(8)]
     balls += [(place, radius) for place in (0.0, *PLACES.get(name, ())) for radius in (1e-3, 0.3)]
     for middle, radius in balls:
-        found = CURVES[name].taylor(arb(middle, radius), 6)
+        found = CURVES[name].taylor(arb(middle, radius), 5)
         at = middle + radius * float(rng.choice([0.0, rng.uniform(-1, 1)]))
         if not all(c.is_finite() for c in found):
             continue
         finite += 1
-        with mp.workdps(100):
-            true = mp.taylor(ONE_ARGUMENT[name], mp.mpf(at), 5)
+        true = mp.taylor(ONE_ARGUMENT[name], mp.mpf(at), 4)
         for k, (c, t) in enumerate(zip(found, true, strict=True)):
             slack = arb(0, 1) * 1e-15 * (abs(arb(str(mp.nstr(t, 30)))) + 1e-10)
             assert (c + slack).overlaps(ball(t)), f"{name}, coefficient {k} at {at!r} in {middle!r} +- {radius!r}"
@@ -181,7 +180,7 @@ def holds(
         return False
     low, high = model.bounds()
     coefficients = space.coefficients(model.parts)
-    shares = [np.zeros(len(names)), *rng.uniform(-1, 1, (4, len(names))), *rng.choice([-1.0, 1.0], (3, len(names)))]
+    shares = [np.zeros(len(names)), *rng.uniform(-1, 1, (3, len(names))), *rng.choice([-1.0, 1.0], (2, len(names)))]
     for share in shares:
         place = f"{text} at {share} of {centre} +- {radius}, degree {degree}"
         at = [
@@ -208,11 +207,11 @@ def test_models_of_one_argument(name: str) -> None:
     rng, found = np.random.default_rng(4), 0
     points = [x for x in magnitudes(name) if abs(x) <= 1e3 and reference(name, x) is not None]
     for degree in (2, 5, 12, 24):
-        for _ in range(12):
+        for _ in range(7):
             centre = float(rng.choice(points))
             radius = float(rng.choice([10 ** rng.uniform(-6, 0.5), abs(centre) * rng.uniform(0.01, 0.9) or 1e-3]))
             found += holds(f"{name}(x)", ["x"], np.array([centre]), np.array([radius]), degree, rng)
-    assert found >= 12
+    assert found >= 8
 
 
 @pytest.mark.parametrize("name", SMOOTH_PARTS)
@@ -220,7 +219,7 @@ def test_models_of_functions_of_functions(name: str) -> None:
     """The argument is itself curved, in two variables, and its model has an error."""
     rng, found = np.random.default_rng(5), 0
     places = [*PLACES.get(name, ()), 0.0, 1.5]
-    for _ in range(10):
+    for _ in range(7):
         offset = float(rng.choice(places))
         text = f"{name}({offset!r} + x*y/2 + sin(y)/3 - 0.2*x**2) - {name}({offset!r} + x)/3"
         centre, radius = rng.uniform(-1, 1, 2), 10 ** rng.uniform(-4, -0.3, 2)
@@ -265,11 +264,11 @@ def test_models_of_several_arguments(text: str) -> None:
     """About branch cuts, origins, kinks, jumps and ends of domains."""
     rng, found = np.random.default_rng(6), 0
     for x, y in TWO_ARGUMENTS[text]:
-        for _ in range(14):
+        for _ in range(9):
             radius = 10 ** rng.uniform(-5, 0, 2)
             centre = np.array([x, y]) + radius * rng.choice([-2.0, -1.0, 0.0, 0.4, 1.0, 2.0], 2)
             found += holds(text, ["x", "y"], centre, radius, int(rng.choice([2, 5, 10])), rng)
-    assert found >= 10
+    assert found >= 8
 
 
 # ----------------------------------------------------------------------------------------------- decided and undecided

@@ -103,7 +103,7 @@ TEXTS = st.recursive(st.sampled_from(["x", "y", "x", "y", "2", "0.5", "pi", "e",
 NUMBERS = st.sampled_from([0.3712, 0.8391, -0.6125, 1.75, 0.0, 1.0, -2.5, 3.375])
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(TEXTS, NUMBERS, NUMBERS)
 def test_formulas_have_the_value_that_python_and_mpmath_give_them(text: str, x: float, y: float) -> None:
     """At a point: a formula is read as Python reads it, refused where it mixes numbers and conditions, and its value is
