@@ -14,7 +14,7 @@ from flint import arb, ctx, fmpq
 
 import softwright as sw
 from softwright.checker.in_context.bilinear import Group, covariance_error, mean_error, power_sums
-from softwright.checker.in_context.links import LOSSES
+from softwright.checker.in_context.losses import LOSSES
 from softwright.checker.in_context.preparation import richardson
 from softwright.checker.in_context.statement import OBJECTIVES, SETTINGS, STEPS
 from softwright.checker.verify import reprove
@@ -281,8 +281,8 @@ def test_every_loss_of_the_checker_is_that_of_its_method() -> None:
     s, y, c = np.linspace(-2, 2, 9), np.linspace(-1, 1, 9), 0.7
     for method, loss in LOSSES.items():
         scale = fmpq(*c.as_integer_ratio())
-        values = {"s": s, "y": y}
-        argument = sum(float(arb(w)) * values[slot] for slot, w in loss.ideal_argument(scale).items())
+        values = {"s": s, "y": y, "one": np.ones(9)}
+        argument = sum(float(arb(w)) * values[slot] for slot, w in loss.argument(scale).items())
         values["G"] = links[loss.link](argument)
-        slope = sum(float(arb(w)) * values[slot] for slot, w in loss.ideal_slope(scale).items())
+        slope = sum(float(arb(w)) * values[slot] for slot, w in loss.slope(scale).items())
         assert np.allclose(slope, METHODS[method].loss.slope(s, y, c), atol=1e-14)

@@ -54,11 +54,11 @@ Combination = Callable[[Fraction], dict[str, Fraction]]  # of loss_scale: the we
 class Family:
     """A generalised linear model, as its two layers see it.
 
-    The link layer writes G = link(argument), the step layer takes steps against the mean of slope times x; both are
-    linear in the slots they name. `curvature` is the largest of the loss, None if it is `rate_bound`. `log_weight` is
-    the logarithm of the weight of an observation in Newton's matrix, a function of the argument; None if the argument
-    itself. Newton's method takes `steps` steps, of which the first `careful` are halved, or with `majorised` keep the
-    first inverse. `unsettled` and `leverage` end the sentences of the guards.
+    The link layer writes G = link(argument), the argument linear in s and y; the step layer takes steps against the
+    mean of slope times x, the slope of the loss linear in G, y and one. `curvature` is the largest of the loss, None if
+    it is `rate_bound`. `log_weight` is the logarithm of the weight of an observation in Newton's matrix, a function of
+    the argument; None if the argument itself. Newton's method takes `steps` steps, of which the first `careful` are
+    halved, or with `majorised` keep the first inverse. `unsettled` and `leverage` end the sentences of the guards.
     """
 
     link: Link

@@ -13,7 +13,8 @@ import numpy as np
 from flint import arb, fmpq
 
 from softwright.checker.in_context.bilinear import Group, gamma, run_error
-from softwright.checker.in_context.links import LOSSES, link_error, moved
+from softwright.checker.in_context.links import link_error, moved
+from softwright.checker.in_context.losses import LOSSES, Loss
 from softwright.checker.in_context.preparation import (
     check_centre,
     check_tokens,
@@ -42,19 +43,19 @@ def generalised(stack: Stack) -> Claim:
     s, precision, loss = stack.settings, stack.precision, LOSSES[stack.settings["method"]]
     d, constant, penalised = s["features"], s["intercept"], s["penalty"] > 0
     require(bool(s["step_size"]) and not s["scaling"], "steps have a size and are proved for features as given")
-    require(constant or loss.link != "exp", "poisson has an intercept")
+    require(constant or loss.curvature is not None, f"{s['method']} has an intercept")
     extra = dict.fromkeys(("s", "G", "log_a", "slope", "bias", "value", "link", "weights", "rates"), 1)
     columns(stack, extra | {"z": d + constant}, d + constant)
-    curvature = {"sigmoid": 0.25, "tanh": 1.0, "exp": 1.0}[loss.link]
-    check_tokens(stack, constant=constant, counting=True, start=0.0, log_a=math.log(curvature))
-    link, step = _prepared(stack, loss.link)
+    check_tokens(stack, constant=constant, counting=True, start=0.0, log_a=math.log(loss.curvature or 1.0))
+    link, step = _prepared(stack, loss)
     check_guards(stack, ("data", "query"), ("data",), stack.head, "x")
-    tokens = _check_link_tokens(stack, loss.link)
-    argument = {slot: rational(float(link.tensors["Wq"][0, stack.at(slot), 1])) for slot in loss.argument}
+    tokens, scale = _check_link_tokens(stack, loss), rational(s["loss_scale"])
+    ideal_argument, ideal_slope = loss.argument(scale), loss.slope(scale)
+    argument = {slot: rational(float(link.tensors["Wq"][0, stack.at(slot), 1])) for slot in ideal_argument}
     fresh = stack.residual(("G", "G", 0.0))
     stack.same_layer(link, "link", ("data",), ("link",), [_link_head(stack, argument)], fresh)
 
-    slope = {slot: rational(float(step.tensors["Wv"][0, stack.at(slot), 0])) for slot in loss.slope}
+    slope = {slot: rational(float(step.tensors["Wv"][0, stack.at(slot), 0])) for slot in ideal_slope}
     sink = rational(float(step.tensors["Wk"][0, stack.at("count"), 2]))
     own, many, to = stack.block("x") + stack.block("g"), 2 * s["order"], stack.vector(s=1.0)
     counts = (stack.vector(one=1.0), stack.vector(count=as_float(sink)))
@@ -70,16 +71,17 @@ def generalised(stack: Stack) -> Claim:
     stack.same_layer(step, "step", ("data", "query", "basis", *units), ("data", "count", *units), heads)
 
     X, Y, W, eta = (arb(s[name]) for name in ("x_bound", "y_bound", "w_bound", "step_size"))
-    u, tau, scale = arb(precision.unit), arb(precision.smallest), rational(s["loss_scale"])
+    u, tau = arb(precision.unit), arb(precision.smallest)
     score = W * (X * X + int(constant)).sqrt()
     top = arb.min(score, arb(s["rate_bound"]).log()) if loss.link == "exp" else score
     sizes = {"s": score, "y": Y}
-    error = link_error(loss.link, argument, loss.ideal_argument(scale), sizes, top, tokens, precision)
-    weight, response = abs(arb(slope["G"])), abs(arb(slope.get("y", fmpq(0))))
-    value = weight * error.most + response * Y
-    stored = moved(slope, loss.ideal_slope(scale), {"G": error.ideal, "y": Y})
+    error = link_error(loss.link, argument, ideal_argument, sizes, top, tokens, precision)
+    weight = abs(arb(slope["G"]))
+    sizes |= {"G": error.most, "one": arb(1)}
+    value = sum((abs(arb(w)) * sizes[slot] for slot, w in slope.items()), arb(0))
+    stored = moved(slope, ideal_slope, sizes | {"G": error.ideal})
     keys = 2 * s["max_rows"] + 2 * (d + int(constant)) * penalised
-    rounded, wanted = gamma(2, precision) * value + 4 * tau, -rational(s["step_size"])
+    rounded, wanted = gamma(3, precision) * value + 6 * tau, -rational(s["step_size"])
     found = []
     for size, reach, slot in ((arb(1), X, W), (X, X * X + int(constant), score * (1 + u) + tau)):
         groups = [Group(scales, outputs, wanted, reach, value, rounded, d + int(constant), 1 + X, sink)]
@@ -118,11 +120,11 @@ def _link_head(stack: Stack, argument: dict[str, fmpq], group: str = "link", to:
     return ExpectedHead(pairs, stack.vector(value=1.0)[:, None], stack.vector(**{to: 1.0})[None])
 
 
-def _prepared(stack: Stack, link: str) -> tuple[Layer, Layer]:
+def _prepared(stack: Stack, loss: Loss) -> tuple[Layer, Layer]:
     """The layers before the first step and after the last are right; those of one step are returned."""
-    s, starts = stack.settings, link == "exp"
-    targets = {"sigmoid": (), "tanh": ("s",), "exp": ("offset",)}[link] if s["intercept"] else ()
-    responds = s["response"] and link != "tanh"
+    s, starts = stack.settings, loss.curvature is None
+    targets = loss.starts if s["intercept"] else ()
+    responds = s["response"] and loss.argument(fmpq(1)) == {"s": fmpq(1)}
     require(stack.head == 1 + starts and stack.tail == int(responds), "other layers prepare the prompt or read out")
     check_centre(stack, stack.program[0], False, targets, 0.0)
     if starts:
@@ -136,7 +138,7 @@ def _prepared(stack: Stack, link: str) -> tuple[Layer, Layer]:
     return first, second
 
 
-def _check_link_tokens(stack: Stack, link: str) -> tuple[fmpq, fmpq]:
+def _check_link_tokens(stack: Stack, loss: Loss) -> tuple[fmpq, fmpq]:
     """The two tokens of the link, and those that a gradient step does not read; V and m of exp."""
     found = stack.tensors["base_link"]
     top, ceiling = float(found[0, stack.at("value")]), float(found[1, stack.at("bias")])
@@ -144,12 +146,16 @@ def _check_link_tokens(stack: Stack, link: str) -> tuple[fmpq, fmpq]:
         "sigmoid": [(1.0, 0.0, 1.0), (0.0, 0.0, 0.0)],
         "tanh": [(1.0, 0.0, 1.0), (-1.0, 0.0, -1.0)],
         "exp": [(1.0, 0.0, top), (0.0, ceiling, 0.0)],
-    }[link]
+    }[loss.link]
     tokens = [stack.vector(one=1.0, link=1.0, slope=a, bias=b, value=v) for a, b, v in rows]
     stack.same_tokens("base_link", np.stack(tokens))
     others = stack.sources.keys() & {"weights", "rates"}
-    require(others == ({"rates"} if link == "exp" else {"weights"}), "the file has other segments of tokens")
-    if link == "exp":
+    wanted = {"rates"} if loss.curvature is None else set()
+    wanted |= {"weights"} if loss.log_weight is not None else set()
+    require(others == wanted, "the file has other segments of tokens")
+    if loss.log_weight is not None:
+        check_soft_cells(stack, loss.log_weight)
+    if loss.curvature is None:
         edges = cell_edges(-12, 24, 2)
         slopes, offsets = cell_rows(edges)
         rates = [
@@ -157,8 +163,4 @@ def _check_link_tokens(stack: Stack, link: str) -> tuple[fmpq, fmpq]:
             for a, b, v in zip(slopes, offsets, np.log(edges[1:]), strict=True)
         ]
         stack.same_tokens("base_rates", np.stack(rates), 1e3 * stack.precision.unit)
-    elif link == "sigmoid":
-        check_soft_cells(stack, lambda a: -2 * np.logaddexp(a / 2, -a / 2))
-    else:
-        check_soft_cells(stack, lambda a: np.log(np.tanh(np.abs(a) + 1e-9) / (np.abs(a) + 1e-9)))
     return rational(top), rational(ceiling)

@@ -29,28 +29,6 @@ from softwright.checker.in_context.bilinear import gamma, weight_error
 from softwright.checker.precision import Precision
 from softwright.checker.refusal import require
 
-
-@dataclass(frozen=True)
-class Loss:
-    """A loss as its two layers see it: slope = gradient of the loss in s = sum of weights times G and y; the link's
-    argument = sum of weights times s and y. Both as functions of the loss scale c."""
-
-    link: str  # "sigmoid", "tanh" or "exp"
-    argument: tuple[str, ...]  # slots that the argument reads
-    slope: tuple[str, ...]  # slots that the slope reads
-
-    def ideal_argument(self, scale: fmpq) -> dict[str, fmpq]:
-        return {"s": fmpq(1)} if self.argument == ("s",) else {"s": 1 / scale, "y": -1 / scale}
-
-    def ideal_slope(self, scale: fmpq) -> dict[str, fmpq]:
-        return {"G": scale} if self.slope == ("G",) else {"G": fmpq(1), "y": fmpq(-1)}
-
-
-LOSSES = {
-    "logistic": Loss("sigmoid", ("s",), ("G", "y")),
-    "poisson": Loss("exp", ("s",), ("G", "y")),
-    "robust": Loss("tanh", ("s", "y"), ("G",)),
-}
 STEEPNESS = {"sigmoid": fmpq(1, 4), "tanh": fmpq(1, 2)}  # by the difference d of the scores
 
 

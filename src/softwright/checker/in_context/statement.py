@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import Any
 
 from softwright.checker.in_context.generalised import generalised
-from softwright.checker.in_context.links import LOSSES
+from softwright.checker.in_context.losses import LOSSES
 from softwright.checker.in_context.newton_schulz import newton_schulz
 from softwright.checker.in_context.squares import squares
 from softwright.checker.in_context.stack import Stack, read_stack
@@ -38,9 +38,7 @@ from softwright.fileformat import ModelFile
 OBJECTIVES = {
     "least_squares": "1/2 mean (y - w.x - b)^2",
     "ridge": "1/2 mean (y - w.x - b)^2 + penalty/2 |w|^2",
-    "logistic": "mean log(1 + e^s) - y s + penalty/2 |w|^2, s = w.x + b",
-    "poisson": "mean e^s - y s + penalty/2 |w|^2, s = w.x + b",
-    "robust": "mean c^2 log cosh((y - w.x - b)/c) + penalty/2 |w|^2",
+    **{method: loss.objective for method, loss in LOSSES.items()},
 }
 STEPS: dict[tuple[str, str], Callable[[Stack], Claim]] = {
     ("least_squares", "newton_schulz"): newton_schulz,
