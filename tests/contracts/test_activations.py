@@ -25,6 +25,7 @@ from softwright.targets.formula.expression import Expression
 from softwright.targets.mlp.activation import Activation, spellings
 from softwright.targets.mlp.activation_row import ActivationRow, number
 from softwright.targets.mlp.activations import ACTIVATIONS
+from softwright.targets.mlp.onnx_spelt import FORMS
 from softwright.targets.mlp.torch_reader import KNOWN, activation_of, read_module
 from softwright.transpiler.neuron_heads import NeuronHeads
 from softwright.transpiler.tokens import fitted_table, table_for, token_counts
@@ -82,6 +83,8 @@ def lacks(row: ActivationRow) -> Iterator[str]:
     for spelling in (*row.torch, *row.onnx):
         if spelling.options and len(spelling.options) != len(row.parameters):
             yield f"{row.name}: {spelling.call} does not say where every parameter is found"
+    if not row.torch and not row.onnx and row.name not in FORMS:
+        yield f"{row.name} is written by no library: it lacks torch and onnx"
     if row.parameters and row.name not in PARAMETERS:
         yield f"{row.name} has parameters and no entry in this test's PARAMETERS"
 
@@ -101,6 +104,7 @@ def test_a_missing_field_is_named() -> None:
             ActivationRow(**{key: value for key, value in values.items() if key != name})
     assert list(lacks(ActivationRow(**{**values, "tokens": None}))) == ["leaky_relu is gate and lacks tokens"]
     assert list(lacks(ActivationRow(**{**values, "family": "fitted"}))) == ["leaky_relu is fitted and lacks shapes"]
+    assert "is written by no library" in next(lacks(ActivationRow(**{**values, "torch": (), "onnx": ()})))
 
 
 def test_every_torch_activation_is_in_the_message_and_no_call_is_taken_twice() -> None:
@@ -282,3 +286,5 @@ def test_no_head_leaves_its_bound(activation: Activation, dtype: str) -> None:
         values = heads(torch.tensor(s, dtype=kind)[:, None])[:, 0].double().numpy()
         bound = float((unit.exact_for(np.array([reach])) + unit.rounding(np.array([reach])))[0])
         assert np.abs(values - exact_values(activation, s)).max() <= bound
+        if activation == Activation(activation.name):  # with the usual parameters, it is also of use
+            assert bound <= (1e-9 if dtype == "float64" else 1e-3) * (1 + reach)

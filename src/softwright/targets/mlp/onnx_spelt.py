@@ -27,6 +27,7 @@ Frozen = frozenset[tuple[tuple[int, Atoms], Fraction]]
 Sum = dict[tuple[int, Atoms], Fraction]  # (power of s, functions) -> coefficient
 
 LONGEST = 12  # nodes of the longest form, with room for exporters that multiply one constant at a time
+FORMS = ("silu", "mish", "gelu_erf", "gelu_cubic")  # the rows that are recognised here
 _FUNCTIONS = ("Erf", "Tanh", "Sigmoid", "Softplus")
 _HALF = Fraction(1, 2)
 _S: Sum = {(1, ()): Fraction(1)}
