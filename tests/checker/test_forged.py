@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import softwright as sw
 from softwright.attention import Head
 from softwright.checker.verdict import Verdict
 from softwright.checker.verify import verify
 from softwright.domain import Box
 from softwright.errors import FileFormatError
-from softwright.fileformat import read_model, write_model
+from softwright.fileformat import ModelFile, read_model, weights_sha256, write_model
 from tests.checker.checker_support import Case, make_case, sine_case, soft_axis
 
 LINE = Box(x=(-1.0, 1.0))
@@ -248,3 +251,117 @@ def edit_section(header: str, name: str, beginning: str) -> str:
     found = json.loads(header)
     found["__metadata__"][name] = beginning + found["__metadata__"][name][1:]
     return json.dumps(found)
+
+
+# ------------------------------------------------------------------------------------------------------------ memories
+
+Sections = dict[str, Any]
+Tensors = dict[str, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
+    path = tmp_path_factory.mktemp("memory") / "m.safetensors"
+    sw.memorize(["a b c", "b c", "c a"], ["one", "two", "two"], dtype="float32").save(path)
+    assert verify(path), str(verify(path))
+    return read_model(path)
+
+
+def added(tensors: Tensors, _: Sections) -> None:
+    tensors["extra"] = np.ones(1)
+
+
+def renamed(tensors: Tensors, _: Sections) -> None:
+    tensors["Radii"] = tensors.pop("radii")
+
+
+def dropped(tensors: Tensors, _: Sections) -> None:
+    del tensors["tokenizer_text"]
+
+
+def short(tensors: Tensors, _: Sections) -> None:
+    tensors["head.vocabulary"] = np.arange(2)
+
+
+def half_precision(tensors: Tensors, _: Sections) -> None:
+    tensors["head.sentinel"] = tensors["head.sentinel"].astype("float16")
+
+
+def double_codes(tensors: Tensors, _: Sections) -> None:
+    tensors["head.codes"] = tensors["head.codes"].astype("float64")
+
+
+def wide_radii(tensors: Tensors, _: Sections) -> None:
+    tensors["radii"] = tensors["radii"] + tensors["gap"]
+
+
+def without_a_class(tensors: Tensors, _: Sections) -> None:
+    tensors["class_text"] = np.frombuffer(b'["one"]', dtype=np.uint8)
+
+
+def other_words(tensors: Tensors, _: Sections) -> None:
+    tensors["tokenizer_text"] = np.frombuffer(b'"abc"', dtype=np.uint8)
+
+
+def set_in(*path: str, to: Any) -> Callable[[Tensors, Sections], None]:
+    """Another entry, in the target of the certificate as well."""
+
+    def change(_: Tensors, sections: Sections) -> None:
+        place = sections
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = to
+        sections["certificate"]["target"] = sections["target"]
+
+    change.__name__ = f"{'.'.join(path)} = {to}"
+    return change
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        *(added, renamed, dropped, short, half_precision, double_codes, wide_radii, without_a_class, other_words),
+        set_in("model", "readout", to="sorted"),
+        set_in("model", "labels", to="texts"),
+        set_in("model", "tokenizer", to="bpe"),
+        set_in("model", "reading", "mode", to="Sequence"),
+        set_in("model", "reading", "positional", to=1),
+        set_in("model", "reading", "causal", to=True),
+        set_in("target", "items", to=3000),
+        set_in("target", "items", to=3.0),
+        set_in("target", "longest", to=4),
+        set_in("target", "name", to="recall of all sequences"),
+        set_in("target", "name", to="recall of 2 labelled sequences"),
+        set_in("target", "text", to="sin(x)"),
+        set_in("certificate", "statement", to="every sequence recalls its own label"),
+        set_in("certificate", "method", to="induction"),
+        set_in("certificate", "engine", to="any"),
+        set_in("certificate", "norm", to="L1"),
+        set_in("certificate", "assumptions", to=[]),
+        set_in("certificate", "bound", to=0),
+        *(set_in("certificate", "quantities", name, to=30.0) for name in ("items", "rank", "gap", "margin", "beta")),
+        set_in("certificate", "quantities", "radius", to=1e-30),
+        set_in("certificate", "quantities", "parameters", to=True),
+        set_in("certificate", "quantities", "remark", to=0.0),
+        set_in("certificate", "quantities", "label_rounding", to=-1.0),
+    ],
+    ids=lambda forge: forge.__name__,
+)
+def test_memories_that_hold_or_say_something_else(
+    forge: Callable[[Tensors, Sections], None], memory: ModelFile, tmp_path: Path
+) -> None:
+    tensors, sections = dict(memory.tensors), copy.deepcopy(memory.sections)
+    forge(tensors, sections)
+    sections["certificate"]["weights_sha256"] = weights_sha256(tensors)
+    write_model(tmp_path / "forged.safetensors", tensors, sections)
+    verdict = verify(tmp_path / "forged.safetensors")
+    assert verdict.status == "NOT VERIFIED", str(verdict)
+
+
+def test_the_verdict_on_a_memory_counts_for_itself(memory: ModelFile, tmp_path: Path) -> None:
+    sections = copy.deepcopy(memory.sections)
+    sections["target"]["name"] = "recall of 1000000 labelled sequences"  # repeated ones count
+    sections["certificate"]["target"] = sections["target"]
+    write_model(tmp_path / "forged.safetensors", memory.tensors, sections)
+    verdict = verify(tmp_path / "forged.safetensors")
+    assert verdict.target == "recall of the labels of 3 stored items"

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from softwright.checker.memory_entries import check_memory, check_quantities
 from softwright.checker.parser import require
 from softwright.checker.precision import PRECISIONS, Precision, precision_of
 from softwright.fileformat import ModelFile
@@ -31,11 +32,11 @@ Tensors = dict[str, np.ndarray]
 
 def prove_recall(file: ModelFile) -> str:
     """Redo the proof of a memory; returns what was proved."""
+    check_memory(file)
     said, tensors = file.sections["certificate"], file.tensors
     precision, wide = precision_of(file.sections["model"]["dtype"]), PRECISIONS["float64"]
     keys = tensors["readout.keys"].astype(np.float64)
     values = tensors["readout.values"].astype(np.float64)
-    require(all(np.isfinite(t).all() for t in tensors.values() if t.dtype.kind == "f"), "a weight is not finite")
     gap = float(tensors["gap"].reshape(())[()])
     check_structure(tensors, file.sections["model"]["reading"]["mode"])
     largest = arb(float(np.sqrt((keys**2).sum(axis=1).max(initial=0.0)))) * LARGER
@@ -44,20 +45,20 @@ def prove_recall(file: ModelFile) -> str:
     radii = [float(x) for x in tensors["radii"]]
     require(own + key <= radii[0] and run + key <= radii[1], "a search radius is below what rounding can move")
     radius = arb.max(own + key, run + key)
+    require(gap > 2 * max(radii), "an id could lie within the search radius of two keys")
     require(gap > 2 * radius, f"the gap {gap:.3g} is not above twice the radius {float(radius):.3g}")
     check_gap(keys, gap)
     size = arb(float(np.abs(values).max(initial=0.0)))
     if file.sections["model"]["readout"] == "attention":
-        exact, rounding = lookup(tensors, keys, arb(gap), radius, largest, size, precision)
+        exact, rounding, found = lookup(tensors, keys, arb(gap), radius, largest, size, precision)
     else:
-        exact, rounding = ramps(tensors, keys, radius, largest, precision.unit)
-    labels = float(said["quantities"]["label_rounding"])
-    require(labels >= 0, "the rounding of the labels is negative")
-    rounding += arb(labels)
+        exact, rounding, found = ramps(tensors, keys, radius, largest, precision.unit)
+    found |= {"id_error_dense": float(run), "id_error_pruned": float(own), "radius": float(radius)}
+    check_quantities(said["quantities"], tensors, {**found, "margin": float(gap / (2 * radius))})
+    rounding += arb(said["quantities"]["label_rounding"])
     require(exact <= said["exact_part"], f"exact part: {float(exact):.3g} against {said['exact_part']:.3g}")
     require(rounding <= said["rounding_part"], f"rounding: {float(rounding):.3g} against {said['rounding_part']:.3g}")
-    if file.sections["model"]["labels"] == "classes":
-        require(bool((values == np.rint(values)).all()) and said["bound"] < 0.5, "a class is not recalled exactly")
+    require(file.sections["model"]["labels"] == "values" or said["bound"] < 0.5, "a class is not recalled exactly")
     return (
         f"{len(keys)} ids, no two closer than {gap:.4g}, moved by rounding at most {float(radius):.3g} from their "
         f"keys: each recalls its label within {said['bound']:.3g}; that the keys are the ids of the sequences "
@@ -133,12 +134,12 @@ def lookup(
     largest: arb,
     size: arb,
     precision: Precision,
-) -> tuple[arb, arb]:
-    """(error in real arithmetic, error of running) of the softmax over the keys."""
+) -> tuple[arb, arb, dict[str, float]]:
+    """(error in real arithmetic, error of running, numbers of the proof) of the softmax over the keys."""
     count, dimensions = keys.shape
     unit, tiny = arb(precision.unit), UNDERFLOW[precision.name]
     if count < 2:
-        return arb(0), arb(0)
+        return arb(0), arb(0), {"score_margin": 0.0, "off_mass": 0.0}
     beta = float(tensors["readout.beta"].reshape(())[()])
     mantissa, power = np.frexp(beta)
     require(mantissa == 0.5 and power % 2 == 1, "beta is not a power of four")
@@ -154,19 +155,24 @@ def lookup(
     other = (-arb(beta) * margin).exp()
     weight = (-arb(beta) * margin * (1 - 2 * unit)).exp() * (1 + arb(precision.exp_error)) + 4 * arb(precision.least)
     require(count * weight < unit / 2, "the weights of other keys do not vanish")
-    return 2 * size * (count - 1) * other, 2 * size * weight * count * count
+    found = {"score_margin": float(arb(beta) * margin), "off_mass": float((count - 1) * other)}
+    return 2 * size * (count - 1) * other, 2 * size * weight * count * count, found
 
 
-def ramps(tensors: Tensors, keys: np.ndarray, radius: arb, largest: arb, unit: float) -> tuple[arb, arb]:
+def ramps(
+    tensors: Tensors, keys: np.ndarray, radius: arb, largest: arb, unit: float
+) -> tuple[arb, arb, dict[str, float]]:
     """Every ramp is below 0 at the key before it and above 1 at the key after it, with room for all errors."""
     line, reach = keys[:, 0], float((largest + radius) * LARGER)
     slopes, offsets = (tensors[f"readout.{name}"].astype(np.float64) for name in ("slopes", "offsets"))
     away = float(radius * LARGER)
     error = 8.0 * unit * (np.abs(slopes) * reach + np.abs(offsets))
     require((slopes > 0).all() and (np.diff(line) > 0).all(), "keys or ramps do not ascend")
-    require((slopes * (line[:-1] + away) + offsets <= -error).all(), "a ramp begins before its key")
-    require((slopes * (line[1:] - away) + offsets >= 1.0 + error).all(), "a ramp ends after the next key")
-    return arb(0), arb(0)
+    before, after = slopes * (line[:-1] + away) + offsets + error, slopes * (line[1:] - away) + offsets - error
+    require((before <= 0).all(), "a ramp begins before its key")
+    require((after >= 1).all(), "a ramp ends after the next key")
+    found = {"ramp_margin": float(min(-before.max(), after.min() - 1.0))} if len(slopes) else {}
+    return arb(0), arb(0), {"off_mass": 0.0, **found}
 
 
 def check_gap(keys: np.ndarray, gap: float) -> None:

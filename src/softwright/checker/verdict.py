@@ -72,7 +72,7 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
     return replace(
         verdict,
         status=ON_A_PART if partial else verdict.status,
-        target=str(target.get("text") or target.get("name") or target["kind"]),
+        target=verdict.target or str(target.get("text") or target.get("name") or target["kind"]),
         domain=", ".join(f"{name} in [{low:.17g}, {high:.17g}]" for name, (low, high) in box.items()) if box else "",
         dtype=precision.name,
         hypotheses=("ieee754", f"exp-ulp<={precision.exp_ulps}"),
