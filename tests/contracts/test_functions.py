@@ -451,6 +451,38 @@ def test_breaks_of_smoothness_are_known(name: str) -> None:
     assert bool(kinks) == bool(reference.parts)
 
 
+@pytest.mark.parametrize(
+    ("text", "sides", "reason", "certain"),
+    [
+        ("atan2(y, x)", {"y": (-1, 1), "x": (-1, 1)}, "angle of the origin", True),
+        ("xlogy(x, y)", {"x": (0.5, 1), "y": (-1, 1)}, "logarithm of a number that is not positive", True),
+        ("xlogy(x, (y**2 - 2)**2)", {"x": (0.5, 1), "y": (1, 2)}, "logarithm of a number that is not positive", False),
+        ("mod(x, y)", {"x": (0.5, 1), "y": (-1, 1)}, "remainder of a division by zero", True),
+    ],
+)
+def test_undefined_places_in_several_arguments(
+    text: str, sides: dict[str, tuple[float, float]], reason: str, certain: bool
+) -> None:
+    box = sw.Box(sides)
+    (report,) = Expression(text, box).undefined(box)
+    assert report.certain is certain
+    assert reason in report.text
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "off"),
+    [
+        ("atan2(x, y)", [(0.0, -1.0), (0.0, -0.1)], [(0.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (1.0, 0.0)]),
+        ("mod(x, y)", [(0.0, 1.0), (3.0, 1.5), (-1.0, 0.5)], [(0.4, 1.0), (1.0, 0.7)]),
+    ],
+)
+def test_jumps_in_several_arguments(text: str, on: list[Any], off: list[Any]) -> None:
+    (kink,) = Expression(text, ["x", "y"]).kinks()
+    assert kink.jump
+    assert np.all(np.abs(kink.expression(np.array(on))) < 1e-14)
+    assert np.all(np.abs(kink.expression(np.array(off))) > 0.1)
+
+
 # Built, proved, verified ----------------------------------------------------------------------------------------------
 
 
