@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,7 +95,7 @@ def main() -> int:
             violations += 1
             continue
         double = sw.transpile(source, (low, high), dtype="float64")
-        d = built.network.inputs
+        d: Any = built.network.inputs
         share = options.points // 3
         start = rng.uniform(low, high, size=(share, d))
         corners = rng.random(share) < 0.1

@@ -19,9 +19,8 @@ from softwright.errors import InvalidInput
 if TYPE_CHECKING:
     import torch
 
-Dtype: TypeAlias = Union[
-    str, "torch.dtype"
-]  # what every verb takes: "float64", "float32", torch.float64, torch.float32
+# What every verb takes as `dtype`: the name of a type, or the type.
+Dtype: TypeAlias = Union[str, "torch.dtype"]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import torch
 
 import softwright as sw
 from softwright.attention import AttentionNetwork, Head, digest_of
+from softwright.memory.network import MemoryNetwork
 from softwright.result.certified import Certified, read_certificate
 from softwright.result.closed_form import ClosedForm
 from softwright.result.observed import Observed
@@ -87,3 +88,12 @@ def test_a_memory_is_saved_in_shards_by_the_same_method(tmp_path: Path) -> None:
 def test_what_was_seen_survives_a_file() -> None:
     observed = Observed(0.25, (1.0, -2.0), 7)
     assert Observed.from_dict(observed.as_dict()) == observed
+
+
+def test_type_checkers_know_the_network() -> None:
+    built = sw.approximate("x**2", sw.Box(x=(0, 1)), tol=1e-3)
+    assert_type(built.network, AttentionNetwork)
+    assert isinstance(built.network, AttentionNetwork)
+    memory = sw.memorize([[1], [2]], [1.0, 2.0])
+    assert_type(memory.network, MemoryNetwork)
+    assert memory.network.recall([[1]]).labels[0] == 1.0

@@ -14,6 +14,7 @@ import numpy as np
 
 from softwright.approximation.problem import probe_points
 from softwright.domain import Box
+from softwright.precision import name_of
 from softwright.result.observed import Observed
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def sampled_error(
     origin = box.to_unit(network.center.double().numpy())
     heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in heads]
     count = int(max(2000, min(count, _MOST_PAIRS // network.tokens)))
-    precision = np.float32 if network.dtype.itemsize == 4 else np.float64
+    precision = np.dtype(name_of(network.dtype))
 
     def inside(points: np.ndarray) -> np.ndarray:
         cast = points.astype(precision).astype(np.float64)

@@ -2,13 +2,12 @@
 
 from softwright.attention.head import Axis, Head, evaluate
 from softwright.attention.layer import AttentionLayer, SoftmaxHead
-from softwright.attention.network import DTYPES, ENGINES, AttentionNetwork
+from softwright.attention.network import ENGINES, AttentionNetwork
 from softwright.attention.self_attention import SelfAttention, SelfAttentionNetwork, SumOfLinear
 from softwright.attention.view import AttentionView, HeadView
 from softwright.result.constructed import Constructed, digest_of, load_tensors, tensors_of
 
 __all__ = [
-    "DTYPES",
     "ENGINES",
     "AttentionLayer",
     "AttentionNetwork",

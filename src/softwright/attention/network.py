@@ -22,10 +22,9 @@ from softwright.attention.token_names import in_user_coordinates, token_names
 from softwright.attention.view import AttentionView, HeadView, check_size
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.precision import PRECISIONS, name_of, precision_of
+from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
 
-DTYPES = {name: row.torch_dtype for name, row in PRECISIONS.items()}
 ENGINES = ("sdpa", "factorised")
 
 

@@ -290,7 +290,7 @@ class AttentionStack(nn.Module):
 
     @classmethod
     def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
-        dtype = getattr(torch, model["dtype"])
+        dtype = precision_of(model["dtype"]).torch_dtype
         network = cls.__new__(cls)
         nn.Module.__init__(network)
         network.slots = {name: (int(a), int(b)) for name, (a, b) in model["slots"].items()}

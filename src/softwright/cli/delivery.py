@@ -20,13 +20,14 @@ from softwright.cli.exits import TOLERANCE_NOT_REACHED, exit_codes, print_json
 from softwright.cli.facts import as_json_facts
 from softwright.cli.screen import Say, echo, print_facts, spinner, warn
 from softwright.errors import FileFormatError, ToleranceNotReached
+from softwright.precision import PRECISIONS
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
 
 
 def _dtypes(incomplete: str) -> list[str]:
-    return [name for name in ("float64", "float32") if name.startswith(incomplete)]
+    return [name for name in PRECISIONS if name.startswith(incomplete)]
 
 
 def option(help: str, *names: str, **more: Any) -> Any:

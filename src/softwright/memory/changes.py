@@ -25,7 +25,7 @@ from softwright.result.observed import Observed
 _LISTED = 10
 
 
-def add_sequences(built: Built, sequences: Any, labels: Any) -> Built:
+def add_sequences(built: Built, sequences: Any, labels: Any) -> Built[MemoryNetwork]:
     """Store more sequences. What is stored already may come again with the same label, not with another."""
     started = time.monotonic()
     network = _memory(built, "add_sequences")
@@ -53,7 +53,7 @@ def add_sequences(built: Built, sequences: Any, labels: Any) -> Built:
     return _again(built, changed, label_rounding(found, changed), said, started, packed, found)
 
 
-def remove_sequences(built: Built, sequences: Any) -> Built:
+def remove_sequences(built: Built, sequences: Any) -> Built[MemoryNetwork]:
     """Forget sequences (or, in token mode, all their tokens)."""
     started = time.monotonic()
     network = _memory(built, "remove_sequences")
@@ -65,7 +65,7 @@ def remove_sequences(built: Built, sequences: Any) -> Built:
     return _again(built, changed, 0.0, f"{len(np.unique(which))} item(s) removed", started)
 
 
-def relabel_sequences(built: Built, sequences: Any, labels: Any) -> Built:
+def relabel_sequences(built: Built, sequences: Any, labels: Any) -> Built[MemoryNetwork]:
     """Give stored sequences other labels; ids and keys stay."""
     started = time.monotonic()
     network = _memory(built, "relabel_sequences")
@@ -148,7 +148,7 @@ def _again(
     started: float,
     packed: Packed | None = None,
     labels: Labels | None = None,
-) -> Built:
+) -> Built[MemoryNetwork]:
     """Certificate and plan of the changed memory; what is certified of old labels is what was certified before."""
     unproved = built.unproved
     certificate = None

@@ -55,7 +55,7 @@ def save_shards(built: Built, folder: str | Path, *, rows: int = ROWS) -> None:
         raise
 
 
-def load_shards(folder: str | Path) -> Built:
+def load_shards(folder: str | Path) -> Built[MemoryNetwork]:
     """Read a folder written by `save_shards`; every file must be there and unchanged."""
     source = Path(folder)
     index = _index(source)

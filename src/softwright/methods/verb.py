@@ -25,6 +25,7 @@ from softwright.precision import FLOAT64, Dtype, precision_of
 from softwright.progress import Progress, reporting
 from softwright.result.built import Built
 from softwright.result.closed_form import ClosedForm
+from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
 from softwright.threads import one_thread
 
@@ -109,7 +110,7 @@ def in_context(
         check_blueprint(blueprint, constants.dtype)
         stack = InContextStack(blueprint, constants, precision_of(constants.dtype).torch_dtype)
         target = {"kind": stack.kind, "text": f"minimise {METHODS[method].objective}", **constants.stored()}
-        certificate, unproved = None, "not asked for"
+        certificate, unproved = None, Outcome.NOT_ASKED.value
         if certify:
             say("proving a bound of one step")
             certificate, unproved = _certificate(chosen, stack, target)

@@ -110,7 +110,7 @@ def _norm(vector: np.ndarray) -> float:
 
 def stored(layer: DenseLayer, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """Weight and bias as a network of that dtype holds them."""
-    kind = np.float32 if dtype == "float32" else np.float64
+    kind = np.dtype(dtype)
     return layer.weight.astype(kind).astype(np.float64), layer.bias.astype(kind).astype(np.float64)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from softwright.attention.network import DTYPES
 from softwright.attention.richardson import richardson
+from softwright.precision import precision_of
 from softwright.targets.mlp import DenseNetwork, GatedNetwork
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.network import Projection, TranspiledNetwork
@@ -46,9 +46,9 @@ def network_of(network: DenseNetwork, tables: list[TokenTable | None], dtype: st
     names = []
     for layer, table in zip(network.layers, tables, strict=True):
         if table is None:
-            steps.append(Projection(layer.weight, layer.bias, DTYPES[dtype]))
+            steps.append(Projection(layer.weight, layer.bias, precision_of(dtype).torch_dtype))
         else:
-            steps.append(NeuronHeads(layer.weight, layer.bias, table, DTYPES[dtype], layout))
+            steps.append(NeuronHeads(layer.weight, layer.bias, table, precision_of(dtype).torch_dtype, layout))
         names.append(str(layer.activation))
     return TranspiledNetwork(steps, names, layout)
 
@@ -82,6 +82,8 @@ def plan_gate(network: GatedNetwork, dtype: str, largest: float, fineness: int =
 
 def gated_of(network: GatedNetwork, plan: GatePlan, dtype: str, layout: str) -> TranspiledNetwork:
     gate, value = ((layer.weight, layer.bias) for layer in (network.gate, network.value))
-    heads = GatedHeads(gate, value, plan.table, plan.second, plan.steps, plan.shares, DTYPES[dtype], layout)
-    down = Projection(network.down.weight, network.down.bias, DTYPES[dtype])
+    heads = GatedHeads(
+        gate, value, plan.table, plan.second, plan.steps, plan.shares, precision_of(dtype).torch_dtype, layout
+    )
+    down = Projection(network.down.weight, network.down.bias, precision_of(dtype).torch_dtype)
     return TranspiledNetwork([heads, down], [f"gate {network.gate.activation}", "identity"], layout)

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.precision import PRECISIONS, assumptions
+from softwright.precision import PRECISIONS
 from softwright.proof.arithmetic.directed import U, gamma, up
 
 _KEY_BLOCK = 128  # torch's flash kernel takes 512 keys at a time; fewer are assumed so that a change cannot hurt
@@ -63,7 +63,6 @@ class Arithmetic:
 
 
 ARITHMETIC = {name: Arithmetic(name, row.unit, row.exp_error, row.smallest) for name, row in PRECISIONS.items()}
-ASSUMPTIONS = {name: assumptions(name) for name in PRECISIONS}
 
 
 @dataclass(frozen=True)

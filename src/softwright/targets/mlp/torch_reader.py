@@ -18,6 +18,7 @@ from torch import fx, nn
 from torch.nn import functional
 
 from softwright.errors import Faults, InvalidInput
+from softwright.precision import name_of as dtype_name
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.mlp.torch_checks import DROPOUTS, check_in_place, check_parts, name_of
@@ -90,7 +91,7 @@ def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | Ga
     check_in_place(graph, reader.modules, faults)
     result = reader.read(graph)
     faults.raise_if_any()
-    dtype = str(next((p.dtype for p in module.parameters()), torch.float64)).removeprefix("torch.")
+    dtype = dtype_name(next((p.dtype for p in module.parameters()), torch.float64))
     label = name or type(module).__name__
     if isinstance(result, _Product) and result.down is not None:
         return GatedNetwork(result.gate.layers[0], result.value.layers[0], result.down, dtype, label)
