@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch.nn.utils import parametrizations, prune
 
 import softwright as sw
 from softwright.errors import InvalidInput
+from softwright.proof.prover import certify
 from softwright.targets.mlp.source import FEWEST, Source, _points, own_rounding, read_source
 
 
@@ -255,6 +257,20 @@ def test_a_source_that_cannot_be_run_or_gives_other_shapes_is_refused() -> None:
     net[0].more = 0  # type: ignore[assignment]
     with pytest.raises(InvalidInput, match=r"cannot be run .*no such thing"):
         sw.transpile(net, (-1, 1))
+
+
+def test_targets_of_proofs_and_saved_networks_are_looked_at_too(tmp_path: Path) -> None:
+    Hidden.__module__ = "torch.nn.modules.linear"
+    torch.manual_seed(0)
+    net = nn.Sequential(Hidden(1, 5), nn.ReLU(), nn.Linear(5, 1)).double().eval()
+    built = sw.approximate("x", sw.Box(x=(-2, 2)), tol=1e-3, certify=False)
+    with pytest.raises(InvalidInput, match="is not what its layers say"):
+        certify(built.network, net)
+    with pytest.raises(InvalidInput, match="is not what its layers say"):
+        sw.save_mlp(net, tmp_path / "net.safetensors")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InvalidInput, match="forward hook"):
+        certify(built.network, _hooked("hook"))
 
 
 # ------------------------------------------------------------------------------------------- what is seen of the source

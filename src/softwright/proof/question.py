@@ -31,7 +31,7 @@ from softwright.result.certificate import Certificate
 from softwright.result.constructed import digest_of
 from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Node, Target, as_target
-from softwright.targets.mlp import DenseNetwork, GatedNetwork, read_module
+from softwright.targets.mlp import DenseNetwork, GatedNetwork, network_of
 from softwright.version import __version__
 
 Status = Literal["proved", "refuted", "undecided"]
@@ -192,7 +192,7 @@ def pose(network: AttentionNetwork, target: Any, domain: Any, engine: str, order
 
 def _target(target: Any, box: Box) -> Target:
     if isinstance(target, nn.Module):
-        target = read_module(target)
+        target = network_of(target, (box.lower, box.upper))
     if isinstance(target, DenseNetwork | GatedNetwork):
         target = MlpTarget(target, box.names)
     return as_target(target, box)

@@ -28,7 +28,7 @@ from softwright.result.closed_form import EXACT_ARITHMETIC, ClosedForm
 from softwright.result.observed import Observed
 from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
-from softwright.targets.mlp import GatedNetwork, Sides, look_at, read_source
+from softwright.targets.mlp import GatedNetwork, Sides, look_at, network_of, read_source
 from softwright.transpiler.blocks import find_job, has_layers
 from softwright.transpiler.bound import Bound, is_stored_exactly
 from softwright.transpiler.fit import Fitted, fit, observe, points_for
@@ -270,12 +270,7 @@ def _within(built: Built[Result], options: Options) -> Built[Result]:
 
 def save_mlp(module: Any, path: str | Path) -> None:
     """Write an MLP (a torch module or a fitted scikit-learn MLP) to a .safetensors file for `softwright transpile`."""
-    faults = Faults("save_mlp")
-    job = _whole(module, faults)
-    faults.raise_if_any()
-    (part,) = job.parts
-    if isinstance(part.network, GatedNetwork):
+    network = network_of(module)
+    if isinstance(network, GatedNetwork):
         raise InvalidInput("save_mlp", ["gated blocks have no file form; transpile them in Python"])
-    look_at(part.source, None, part.source.dtype, points_for(part.network, "softmax"), faults)
-    faults.raise_if_any()
-    part.network.save(path)
+    network.save(path)

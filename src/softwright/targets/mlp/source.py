@@ -131,6 +131,16 @@ def look_at(source: Source, sides: Sides | None, dtype: str, count: int, faults:
     return sample
 
 
+def network_of(thing: Any, sides: Sides | None = None) -> Network:
+    """The network that a user hands in, after a look at it; raises `InvalidInput` or `FileFormatError`."""
+    source = read_source(thing)
+    faults = Faults(source.network.name)
+    if sides is None or len(sides[0]) == source.network.inputs:
+        look_at(source, sides, "float64", FEWEST, faults)
+    faults.raise_if_any()
+    return source.network
+
+
 def _mismatch(network: Network, points: np.ndarray, values: np.ndarray, reading: np.ndarray, dtype: str) -> str:
     """Where a source run in `dtype` is farthest beyond its rounding from its reading, in words; nothing if nowhere."""
     allowed = own_rounding(network, points, dtype)
