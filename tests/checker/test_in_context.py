@@ -281,7 +281,7 @@ def test_every_loss_of_the_checker_is_that_of_its_method() -> None:
     s, y, c = np.linspace(-2, 2, 9), np.linspace(-1, 1, 9), 0.7
     for method, loss in LOSSES.items():
         scale = fmpq(*c.as_integer_ratio())
-        values = {"s": s, "y": y, "one": np.ones(9)}
+        values = {"s": s, "y": y, "data": np.ones(9)}
         argument = sum(float(arb(w)) * values[slot] for slot, w in loss.argument(scale).items())
         values["G"] = links[loss.link](argument)
         slope = sum(float(arb(w)) * values[slot] for slot, w in loss.slope(scale).items())

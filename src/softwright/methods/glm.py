@@ -55,10 +55,11 @@ class Family:
     """A generalised linear model, as its two layers see it.
 
     The link layer writes G = link(argument), the argument linear in s and y; the step layer takes steps against the
-    mean of slope times x, the slope of the loss linear in G, y and one. `curvature` is the largest of the loss, None if
-    it is `rate_bound`. `log_weight` is the logarithm of the weight of an observation in Newton's matrix, a function of
-    the argument; None if the argument itself. Newton's method takes `steps` steps, of which the first `careful` are
-    halved, or with `majorised` keep the first inverse. `unsettled` and `leverage` end the sentences of the guards.
+    mean of slope times x, the slope of the loss linear in G, y and data, which is 1 at observations alone. `curvature`
+    is the largest of the loss, None if it is `rate_bound`. `log_weight` is the logarithm of the weight of an
+    observation in Newton's matrix, a function of the argument; None if the argument itself. Newton's method takes
+    `steps` steps, of which the first `careful` are halved, or with `majorised` keep the first inverse. `unsettled` and
+    `leverage` end the sentences of the guards.
     """
 
     link: Link

@@ -343,7 +343,7 @@ def link_certificate(stack: InContextStack, target: dict[str, Any], family: Fami
     exact_link, rounding_link, most = link_error(step, family, Range(score, highest, Y), c.loss_scale, c.dtype)
     ideal = family.slope(Fraction(c.loss_scale))
     largest_link = arb(1) if family.link.bounded else ball(highest).exp()
-    factor, sizes = abs(ball(step.slope["G"])), {"G": most, "y": ball(Y), "one": arb(1)}
+    factor, sizes = abs(ball(step.slope["G"])), {"G": most, "y": ball(Y), "data": arb(1)}
     value = sum((abs(ball(weight)) * sizes[slot] for slot, weight in step.slope.items()), arb(0))
     stored = off(step.slope, ideal, sizes | {"G": largest_link})
     keys = 2 * c.max_rows + 2 * (c.features + constant)

@@ -77,7 +77,7 @@ def generalised(stack: Stack) -> Claim:
     sizes = {"s": score, "y": Y}
     error = link_error(loss.link, argument, ideal_argument, sizes, top, tokens, precision)
     weight = abs(arb(slope["G"]))
-    sizes |= {"G": error.most, "one": arb(1)}
+    sizes |= {"G": error.most, "data": arb(1)}
     value = sum((abs(arb(w)) * sizes[slot] for slot, w in slope.items()), arb(0))
     stored = moved(slope, ideal_slope, sizes | {"G": error.ideal})
     keys = 2 * s["max_rows"] + 2 * (d + int(constant)) * penalised

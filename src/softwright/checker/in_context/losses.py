@@ -1,7 +1,7 @@
 """The losses of generalised linear models that the checker knows, one row per method, written apart from the builder's.
 
-The slope of a loss in s is a sum of weights times G, y and 1, G the link of an argument that is a sum of weights times
-s and y; the weights are functions of the loss scale c.
+The slope of a loss in s is a sum of weights times G, y and data (1 at observations), G the link of an argument that is
+a sum of weights times s and y; the weights are functions of the loss scale c.
 """
 
 from __future__ import annotations
