@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from softwright.approximation.catalogue import STRATEGIES, names_in_words
+from softwright.methods.methods import METHODS
 from softwright.targets.formula.definitions import DEFINED
 from softwright.targets.formula.functions import ROWS
 from softwright.targets.formula.parser import FUNCTIONS
@@ -56,8 +57,20 @@ def _spelt(spelling: Spelling) -> str:
     return f"`{getattr(spelling.call, '__name__', spelling.call)}{option}`"
 
 
+def methods() -> str:
+    """One line per method in context: what it minimises, its solvers, and the estimator with the same answer."""
+    lines = ["| method | objective | solvers (default first) | scikit-learn |", "|---|---|---|---|"]
+    for row in METHODS.values():
+        objective = row.objective.split(", s =")[0].replace("|", "\\|")
+        solvers = ", ".join(f"`{solver}`" for solver in row.solvers)
+        peer = "none" if row.peer is None else f"`{row.peer.place.partition(':')[2]}({row.peer.shown})`"
+        lines.append(f"| `{row.name}` | {objective} | {solvers} | {peer} |")
+    return "\n".join(lines)
+
+
 LISTS: dict[str, Callable[[], str]] = {
     "activations": activations,
+    "methods": methods,
     "strategies": strategies,
     "strategy names": names_in_words,
     "functions": functions,
