@@ -14,12 +14,13 @@ import torch
 
 import softwright as sw
 from softwright.attention import Head
+from softwright.checker import boxes
 from softwright.checker.verdict import Verdict
 from softwright.checker.verify import verify
 from softwright.domain import Box
 from softwright.errors import FileFormatError
 from softwright.fileformat import ModelFile, read_model, weights_sha256, write_model
-from tests.checker.checker_support import Case, make_case, sine_case, soft_axis
+from tests.checker.checker_support import Case, make_case, plane_case, sine_case, soft_axis
 
 LINE = Box(x=(-1.0, 1.0))
 
@@ -251,6 +252,21 @@ def edit_section(header: str, name: str, beginning: str) -> str:
     found = json.loads(header)
     found["__metadata__"][name] = beginning + found["__metadata__"][name][1:]
     return json.dumps(found)
+
+
+def test_a_false_norm_is_refuted_on_the_boxes_of_the_file(tmp_path: Path) -> None:
+    case = plane_case(p=2.0, exact=1e-12)
+    verdict = check(case, tmp_path)
+    assert "refuted: the norm is at least" in verdict.reason
+    assert verdict.boxes == case.certificate["boxes"]
+
+
+def test_a_norm_that_cannot_be_proved_ends_within_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boxes, "NORM_BUDGET", 100)
+    case = sine_case(p=2.0, exact=1.0, rounding=1e-40)
+    verdict = check(case, tmp_path)
+    assert verdict.status == "NOT VERIFIED"
+    assert case.certificate["boxes"] < verdict.boxes <= 100 + 3 * case.certificate["boxes"]
 
 
 # ------------------------------------------------------------------------------------------------------------ memories

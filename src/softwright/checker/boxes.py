@@ -3,7 +3,8 @@
 Boxes. The stored tree is walked from the domain with exact rationals, so its leaves cover the domain. On a leaf
 x = c + r s, |s_i| <= 1, the residual g - f becomes a polynomial in s plus an error. Its Bernstein coefficients b_i
 bound it: sup <= max|b_i|, and as Bernstein polynomials are weights of equal integral, int |q|^P <= volume mean|b_i|^P.
-A leaf whose bound is not sharp enough here is bisected further; a centre with a larger error than stated refutes.
+A leaf whose bound is not sharp enough here is bisected further; a centre with a larger error than stated refutes. So
+does, of a norm, int |q|^P >= volume |mean of q|^P, by Jensen, and the mean of q is that of its b_i.
 
 Parts. With several parts each is proved on its own variables; their bounds, and the modulus of the sum of the constants
 taken off their residuals, must add up to no more than the statement (see `statement.py`).
@@ -33,6 +34,7 @@ EXTRA_DEPTH, OWN_BUDGET = 16, 10_000  # bisections of one leaf here; boxes in al
 MOST_BITS = 1024  # of the balls, after doublings
 BATCH = 64  # boxes worked on together
 ROUNDS = 6  # of bisecting all boxes for an Lp norm
+NORM_BUDGET = 2_000  # boxes for it, beside three for each leaf of the tree
 
 
 @dataclass
@@ -49,6 +51,7 @@ class Finding:
 
     bounds: list[arb]  # moduli of Bernstein coefficients plus the error: their maximum bounds the residual
     seen: arb  # a lower bound of the residual at the centre
+    mean: arb  # a lower bound of the modulus of an output's mean
     rounding: float
     axis: int  # the variable to bisect
     noisy: bool  # more precision would help more
@@ -143,11 +146,13 @@ class Proof:
     def integrate(self, exponent: float, progress: Callable[[int], None]) -> None:
         """Prove the Lp bound, bisecting all boxes where the first sum is not sharp enough."""
         p, items, norm = arb(exponent), list(self.leaves()), ZERO
+        budget = NORM_BUDGET + 3 * len(items)
         for _ in range(ROUNDS):
-            integral, finer, rounded = ZERO, [], True
+            integral, least, finer, rounded = ZERO, ZERO, [], True
             for batch in batches(items):
                 for item, found in zip(batch, self.examine(batch), strict=True):
                     integral += total(x.upper() ** p for x in found.bounds) / len(found.bounds) * volume(item.box)
+                    least += found.mean.lower() ** p * volume(item.box) if found.mean > 0 else ZERO
                     rounded = rounded and found.rounding <= self.allowed
                     finer += halves(item, found.axis)
                 self.boxes += len(batch)
@@ -155,6 +160,10 @@ class Proof:
             norm = integral.upper() ** (1 / p)
             if rounded and norm <= self.part.exact:
                 return
+            lower = least.lower() ** (1 / p) if least > 0 else ZERO
+            require(not lower > self.part.exact, f"refuted: the norm is at least {float(lower):.6g}")
+            if self.boxes + len(finer) > budget:
+                break
             items = finer
         raise NotProvedError(f"not re-proved: the norm came out as {float(norm):.6g}, or rounding as too large")
 
@@ -189,6 +198,10 @@ class Proof:
             yield Finding(
                 bounds=[functools.reduce(arb.max, column) for column in zip(*bounds, strict=True)],
                 seen=functools.reduce(arb.max, (abs(coefficients[n][0]) - residuals[n].error for n in own)),
+                mean=functools.reduce(
+                    arb.max,
+                    (abs(total(bernstein[n]) / len(bernstein[n])) - e for n, e in zip(own, errors, strict=True)),
+                ),
                 rounding=float(np.max((run + self.joining * (run + size)) * (1 + 2.0**-30))),
                 axis=int(np.argmax(pull)) if pull.max() > 0 else int(np.argmax(list(map(float, frames[b][1])))),
                 noisy=any(8 * total(x.rad() for x in coefficients[n]) > part.exact for n in own),
