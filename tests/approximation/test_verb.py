@@ -301,6 +301,15 @@ def test_a_jump_is_named_as_the_reason(target: Any) -> None:
         sw.approximate(target, LINE, tol=1e-3)
 
 
+@pytest.mark.parametrize("formula", ["step(x - y)", "floor(x) + y", "y*cos(y) + where(x < 0.3, 0, 1 + x)"])
+def test_a_jump_in_several_variables_is_named_at_once(formula: str) -> None:
+    started = time.thread_time()
+    with pytest.raises(sw.ToleranceNotReached, match="jumps by 1") as caught:
+        sw.approximate(formula, sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-4)
+    assert time.thread_time() - started < 5
+    assert caught.value.best.network.tokens < 40
+
+
 def test_an_empty_batch_runs_through_every_engine() -> None:
     built = sw.approximate("sin(x)*y", sw.Box(x=(-1, 1), y=(0, 1)), tol=1e-3, certify=False)
     for engine in ("sdpa", "factorised"):

@@ -32,7 +32,7 @@ def choose(problem: Problem, formula: Formula | None = None, strategy: str = "au
 
 
 def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
-    """The first attempt that meets the tolerance, else the best of all."""
+    """The first attempt that meets the tolerance or finds a jump, else the best of all."""
     points = probe_points(problem.dim, 4000, seed=1)
     trivial = affine_fit(problem, points, problem.function(points))
     if trivial is not None and not problem.kinks:
@@ -47,7 +47,7 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
             continue  # what needs more time than is left is passed over; the last attempt always gives something
         if fit is None or fit.tokens > problem.budget.max_tokens:
             continue
-        if fit.error <= problem.tolerance:
+        if fit.error <= problem.tolerance or fit.jumps:  # nothing continuous meets a jump
             return fit
         fits.append(fit)
     return best_of(fits, problem.tolerance)

@@ -58,19 +58,24 @@ def _add_up(
     embed: list[Callable[[Head], Head]],
     reason: str,
 ) -> Fit | None:
-    """Fit every part to a share of the tolerance and put the heads side by side; None if a part misses badly."""
+    """Fit every part to a share of the tolerance and put the heads side by side; None if a part misses it.
+
+    A part that jumps misses it whatever is done: it stays, so that the result says so.
+    """
     points = probe_points(problem.dim, 6000, seed=51)
     share = 0.9 * problem.tolerance / len(parts)
     heads: list[Head] = []
     constant, gradient = np.zeros(problem.outputs), np.zeros((problem.outputs, problem.dim))
     reasons = [reason]
+    jumps: tuple[str, ...] = ()
     error = 0.0
     for (part, part_formula), place in zip(parts, embed, strict=True):
         problem.budget.check()
         fit = automatic(replace(part, tolerance=share), part_formula)
-        if fit.error > share:
+        if fit.error > share and not fit.jumps:
             return None
         error += fit.error
+        jumps += fit.jumps
         for head in map(place, fit.in_unit_frame()):
             if head.tokens == 1:  # a single token is an affine function, which any other head carries for nothing
                 constant += head.values[0]
@@ -82,4 +87,4 @@ def _add_up(
         heads = [Head(np.zeros((1, problem.dim)), np.zeros(1), np.zeros((1, problem.outputs)))]
     heads[0] = heads[0].plus_affine(constant, gradient)
     seen = float(np.abs(sum(head(points) for head in heads) - problem.function(points)).max())
-    return Fit(heads, max(seen, min(error, problem.tolerance)), "sum", tuple(reasons))
+    return Fit(heads, max(seen, min(error, problem.tolerance)), "sum", tuple(reasons), jumps=jumps)
