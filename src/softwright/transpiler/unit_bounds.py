@@ -42,7 +42,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from softwright.precision import PRECISIONS
+from softwright.precision import FLOAT64, PRECISIONS
 from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
 from softwright.targets.mlp import BETA, ELU_POWERS, ELU_SHIFT, Activation
 from softwright.transpiler.neuron_heads import OMEGA
@@ -150,7 +150,7 @@ def _powers(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -
     alpha, m0 = abs(activation.options["alpha"]), ELU_SHIFT[arithmetic.name]
     exact = 2 * alpha * float(np.exp(-ELU_POWERS * m0)) + 1.01 * (1 + alpha) * _W0[2] / (BETA - ELU_POWERS - 2)
     exact += 1.01 * (1 + alpha) * 6 * arithmetic.exp_error * _W0[2] / BETA
-    exact += alpha * (2.1 * arithmetic.unit + 4 * 2.0**-53)
+    exact += alpha * (2.1 * arithmetic.unit + 4 * FLOAT64.unit)
     score = arithmetic.exp_error + arithmetic.gamma(10) * (ELU_POWERS * m0 + 2)
 
     def rounding(m: np.ndarray) -> np.ndarray:
