@@ -42,6 +42,7 @@ from scipy.stats import qmc
 import softwright as sw
 from softwright.approximation.problem import Problem
 from softwright.approximation.strategies.cells import cell_head
+from softwright.fileformat import write_atomically
 
 FRESH_SEED = 31_415_926
 SHARE_OF_CHEBYSHEV = 0.75
@@ -482,7 +483,7 @@ def main() -> None:
     table = markdown(results, adam_seconds) + "\n\n" + text
     print(table)
     if options.out is not None:
-        options.out.write_text(table + "\n", encoding="utf-8")
+        write_atomically(options.out, f"{table}\n".encode())
     sys.exit(0 if passed else 1)
 
 

@@ -787,7 +787,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--networks", type=int)
     parser.add_argument("--first", type=int, default=0, help="number of the first network, for a run in pieces")
-    parser.add_argument("--claims", type=int, help="at most one a network")
+    parser.add_argument("--claims", type=int, help="at most one per network")
     parser.add_argument("--mutations", type=int)
     parser.add_argument("--evaluations", type=int)
     options = parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,24 @@ from softwright.approximation.problem import Problem
 from softwright.approximation.strategies.cells import cell_head
 from softwright.approximation.strategies.pieces import gate_head
 from softwright.attention import Axis, Head
+from softwright.fileformat import write_atomically
 from softwright.methods.figure import plot_methods
-from softwright.report.style import BLUE, GREEN, ORANGE, RED, STYLE
+from softwright.report.style import BLUE, CYCLE, ORANGE, RED, STYLE
 from softwright.targets.mlp.activation import Activation
 from softwright.transpiler.figure import draw_head
 from softwright.transpiler.tokens import table_for
 
 IMAGES = Path(__file__).resolve().parent / "images"
-COLOURS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#8A7A00")
 
 
-def write(figure: Figure, name: str, *, shaded: bool = False) -> None:
+def write(figure: Figure, name: str, *, shaded: bool = False, dpi: int = 0) -> None:
     """Save pictures of lines with a palette of 256 colours, a third of the size, shaded ones with all their colours."""
-    path = IMAGES / name
-    figure.savefig(path, dpi=90 if shaded else 110)
-    with Image.open(path) as image:
-        small = image.convert("RGB")
-    (small if shaded else small.quantize(256)).save(path, optimize=True)
+    drawn, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=dpi or (90 if shaded else 110))
+    with Image.open(drawn) as image:
+        colours = image.convert("RGB")
+    (colours if shaded else colours.quantize(256)).save(small, format="PNG", optimize=True)
+    write_atomically(IMAGES / name, small.getvalue())
 
 
 def regimes() -> None:
@@ -61,8 +63,8 @@ def regimes() -> None:
         top.plot(t, head(t), color="black", lw=1.2, label="8 tokens")
         top.set_title(f"{name}\nlargest error {error:.1e}", loc="left", fontsize=9.5)
         for j, weight in enumerate(head.weights(t).T):
-            bottom.plot(t, weight, color=COLOURS[j % 7], lw=1.2)
-            bottom.fill_between(t[:, 0], weight, color=COLOURS[j % 7], alpha=0.12, lw=0)
+            bottom.plot(t, weight, color=CYCLE[j % 7], lw=1.2)
+            bottom.fill_between(t[:, 0], weight, color=CYCLE[j % 7], alpha=0.12, lw=0)
         bottom.set_ylim(0, 1.05)
         bottom.set_xlabel("x")
         for axis in (top, bottom):

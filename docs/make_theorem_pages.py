@@ -12,15 +12,16 @@ import re
 import sys
 from pathlib import Path
 
-from PIL import Image
+from make_images import IMAGES, write
 
 from softwright.cli.theorem import table_of
+from softwright.fileformat import write_atomically
 from softwright.theorems import LABELS, find_theorem
 from softwright.theorems.tools.theorem import Theorem
 from softwright.theorems.verb import finish, row, sweep_rows
 
 DOCS = Path(__file__).resolve().parent
-PAGES, IMAGES = DOCS / "theorems", DOCS / "images"
+PAGES = DOCS / "theorems"
 MEASURED = re.compile(r"<!-- measured -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -43,14 +44,12 @@ def begun(stated: Theorem) -> str:
 
 
 def draw(stated: Theorem) -> None:
-    path = IMAGES / f"theorem-{stated.label.lower()}.png"
-    finish(stated, stated.build()).plot().savefig(path, dpi=100)
-    with Image.open(path) as image:
-        image.convert("RGB").quantize(256).save(path, optimize=True)
+    write(finish(stated, stated.build()).plot(), f"theorem-{stated.label.lower()}.png", dpi=100)
 
 
 def put(page: Path, text: str, measured: str) -> None:
-    page.write_text(MEASURED.sub(lambda _: f"<!-- measured -->\n{measured}\n<!-- end -->", text, count=1))
+    fresh = MEASURED.sub(lambda _: f"<!-- measured -->\n{measured}\n<!-- end -->", text, count=1)
+    write_atomically(page, fresh.encode())
 
 
 def main(labels: list[str]) -> None:

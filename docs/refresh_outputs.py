@@ -18,6 +18,8 @@ from pathlib import Path
 
 from lists import refresh_lists
 
+from softwright.fileformat import write_atomically
+
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
@@ -74,7 +76,7 @@ def main() -> None:
             text = page.read_text(encoding="utf-8")
             fresh = refresh_console(refresh_python(refresh_lists(text), folder), folder)
         if fresh != text:
-            page.write_text(fresh, encoding="utf-8")
+            write_atomically(page, fresh.encode())
         print(("changed " if fresh != text else "same    ") + page.name)
 
 

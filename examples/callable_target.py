@@ -13,7 +13,7 @@ def eccentric_anomaly(mean_anomaly: float) -> float:
     return angle
 
 
-# Plain floats or arrays, one argument a variable or one array of points: the call style is found by trial.
+# Plain floats or arrays, one argument per variable or one array of points: the call style is found by trial.
 built = sw.approximate(eccentric_anomaly, sw.Box(mean_anomaly=(0, math.pi)), tol=1e-6)
 print(built)
 print("network: ", float(built(mean_anomaly=1.0)[0]))

@@ -1,4 +1,4 @@
-"""Kinks cost one token a piece: hard gates between affine values. Run: python examples/kink.py"""
+"""Kinks cost one token per piece: hard gates between affine values. Run: python examples/kink.py"""
 
 import softwright as sw
 

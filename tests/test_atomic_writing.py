@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pytest
 
 from softwright.errors import FileFormatError, FileNotWritten
-from softwright.fileformat import write_atomically
+from softwright.fileformat import write_atomically, write_folder
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, pipes, modes and locks of POSIX")
 
@@ -136,3 +136,27 @@ def test_strays_of_killed_writers_go_and_those_of_living_ones_stay(tmp_path: Pat
     write_atomically(path, write)
     assert path.read_bytes() == b"outer"
     assert names(tmp_path) == sorted(["a.png", *others])
+
+
+@posix
+def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_folder(tmp_path / "new", lambda place: (place / "a").write_bytes(b"1"))
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "new") == 0o750 and names(tmp_path / "new") == ["a"]
+    with pytest.raises(FileFormatError, match="exists already"):
+        write_folder(tmp_path / "new", lambda place: None)
+
+    def half(place: Path) -> None:
+        (place / "a").write_bytes(b"1")
+        assert not (tmp_path / "other").exists()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(FileNotWritten, match=r"other.*No space"):
+        write_folder(tmp_path / "other", half)
+    (tmp_path / "third.01234567.part").mkdir()
+    (tmp_path / "third.01234567.part" / "left").write_bytes(b"")
+    write_folder(tmp_path / "third", lambda place: None)
+    assert names(tmp_path) == ["new", "third"]

@@ -184,7 +184,7 @@ def test_imports_that_cross_a_room_stay_few() -> None:
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_modules_are_short_enough_to_read(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LONGEST, f"{_name(path)} has {lines} lines: one algorithm a file, at most {LONGEST}"
+    assert lines <= LONGEST, f"{_name(path)} has {lines} lines: one algorithm per file, at most {LONGEST}"
 
 
 @pytest.mark.parametrize(

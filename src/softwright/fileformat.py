@@ -20,6 +20,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -96,11 +97,11 @@ def write_atomically(path: str | Path, content: bytes | Callable[[BinaryIO], obj
     place = writable(path)
     _remove_strays(place)
     try:
-        stream, temporary = _temporary(place)
+        handle, temporary = _named_temporary(place, _new_file)
     except OSError as error:
         raise FileNotWritten(f"{path}: cannot be written ({error.strerror}); check the folder's rights") from error
     try:
-        with stream:
+        with os.fdopen(handle, "w+b") as stream:
             if place.exists():
                 temporary.chmod(stat.S_IMODE(place.stat().st_mode))
             if isinstance(content, bytes):
@@ -122,36 +123,78 @@ def write_atomically(path: str | Path, content: bytes | Callable[[BinaryIO], obj
         raise
 
 
-def _temporary(place: Path) -> tuple[BinaryIO, Path]:
-    """A new file beside `place`, locked as long as it is open: that tells it from one whose writer is gone."""
+def write_folder(path: str | Path, fill: Callable[[Path], object]) -> None:
+    """A new folder with the files that `fill` writes into it; it appears under its name when all of them are there."""
+    place = Path(os.path.realpath(path))
+    if place.exists():
+        raise FileFormatError(f"{path}: exists already; remove it or choose another name")
+    if not place.parent.is_dir():
+        raise FileFormatError(f"{path}: the folder {place.parent} does not exist; create it first")
+    _remove_strays(place)
+    temporary, handle = place, -1
+    try:
+        handle, temporary = _named_temporary(place, _new_folder)
+        fill(temporary)
+        temporary.rename(place)
+        _sync_folder(place.parent)
+    except BaseException as error:
+        if temporary != place:
+            shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, SoftwrightError):
+            raise FileNotWritten(f"{path}: cannot be written ({error.strerror or error})") from error
+        raise
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _new_file(temporary: Path) -> int:
+    return os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+
+
+def _new_folder(temporary: Path) -> int:
+    temporary.mkdir()
+    with suppress(OSError):  # not every system opens folders
+        return os.open(temporary, os.O_RDONLY)
+    return -1
+
+
+def _named_temporary(place: Path, create: Callable[[Path], int]) -> tuple[int, Path]:
+    """Something new beside `place`, locked as long as it is open: that tells it from one whose writer is gone."""
     while True:
         temporary = place.with_name(f"{place.name}.{secrets.token_hex(4)}.part")
         with suppress(FileExistsError):
-            stream = os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), "w+b")
-            _lock(stream)
-            if os.fstat(stream.fileno()).st_nlink:  # else another writer took it for a stray before it was locked
-                return stream, temporary
-            stream.close()
+            handle = create(temporary)
+            if handle < 0:
+                return handle, temporary
+            _lock(handle)
+            if os.fstat(handle).st_nlink:  # else another writer took it for a stray before it was locked
+                return handle, temporary
+            os.close(handle)
 
 
 def _remove_strays(place: Path) -> None:
-    """Remove temporary files of this target that nobody holds: their writers were killed."""
+    """Remove temporary files and folders of this target that nobody holds: their writers were killed."""
     ours = re.compile(re.escape(place.name) + r"\.[0-9a-f]{8}\.part")
     strays: list[Path] = []
     with suppress(OSError):
         strays = [entry for entry in place.parent.iterdir() if ours.fullmatch(entry.name)]
     for stray in strays:
-        with suppress(OSError), stray.open("rb") as stream:
-            if _lock(stream):
-                stray.unlink()
+        with suppress(OSError):
+            handle = os.open(stray, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            try:
+                if _lock(handle):
+                    shutil.rmtree(stray) if stray.is_dir() else stray.unlink()
+            finally:
+                os.close(handle)
 
 
-def _lock(stream: BinaryIO) -> bool:
+def _lock(handle: int) -> bool:
     """Whether nobody else holds the file, which is ours from now on. Where there are no locks, nothing is a stray."""
     try:
         import fcntl
 
-        fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (ImportError, OSError):
         return False
     return True

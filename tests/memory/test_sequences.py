@@ -126,7 +126,7 @@ def test_next_tokens() -> None:
         ([float("nan"), 1.0], "sequence", "not finite"),
         ([{}, {}], "sequence", "cannot be a class"),
         (["a", float("nan")], "sequence", "is nan"),
-        ([["a"], ["b"]], "token", "one label a token"),
+        ([["a"], ["b"]], "token", "one label per token"),
         ("next", "sequence", "mode='token'"),
     ],
 )

@@ -406,3 +406,22 @@ def test_the_figure(tmp_path: Path) -> None:
     sw.memorize(rows, np.linspace(0, 1, 100), rank=3).plot()
     with pytest.raises(sw.InvalidInput, match="change the ending"):
         sw.memorize([[1], [2]], [1, 2]).plot(tmp_path / "x.txt")
+
+
+def test_what_python_takes_for_equal_stays_apart(tmp_path: Path) -> None:
+    labels = [1, True, 1.0, 0, False, "1", None]
+    rows = [[i, i + 1] for i in range(len(labels))]
+    built = sw.memorize(rows, labels)
+    built.save(tmp_path / "m.safetensors")
+    for network in (built.network, sw.load(tmp_path / "m.safetensors").network):
+        assert [(type(x), x) for x in network.recall(rows).labels] == [(type(x), x) for x in labels]
+    more = sw.add_sequences(built, [[90], [91]], [0.0, True])
+    assert [repr(x) for x in more.network.recall([[90], [91], rows[0]]).labels] == ["0.0", "True", "1"]
+
+
+def test_tokens_beyond_64_bits_are_refused_and_large_labels_too() -> None:
+    with pytest.raises(sw.InvalidInput, match="below 2\\^63"):
+        sw.memorize(np.array([[2**64 - 1, 3]], dtype=np.uint64), ["a"])
+    assert sw.memorize(np.array([[2**63 - 1, 3]], dtype=np.uint64), ["a"]).network.recall([[2**63 - 1, 3]]).known.all()
+    with pytest.raises(sw.InvalidInput, match="float64 holds sums of labels"):
+        sw.memorize([[1], [2]], [1e308, -1e308])

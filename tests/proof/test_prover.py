@@ -25,7 +25,7 @@ TARGETS = {1: "sin(2*x) + 0.1*x**3", 2: "cos(x - y)*exp(-0.3*x)", 3: "x*y - z/(4
 
 
 def soft_cells(values: np.ndarray, width: float, box: Box, dtype: torch.dtype = torch.float64) -> AttentionNetwork:
-    """A grid of Gaussian cells over the unit frame, one axis a variable."""
+    """A grid of Gaussian cells over the unit frame, one axis per variable."""
     axes = []
     for n in values.shape:
         center = np.linspace(-1.2, 1.2, n)

@@ -100,7 +100,7 @@ def test_b2_tokens_are_the_sum_of_linear_maps_and_all_columns_of_the_attention_a
     X = torch.from_numpy(made.sample(np.random.default_rng(0), 20))
     Z = sum(P @ X @ Q for P, Q in zip(tokens.P, tokens.Q, strict=True)) + tokens.R
     torch.testing.assert_close(tokens(X), Z)
-    assert tokens.P.shape == (2, 2 * 4 + 3, 2)  # one term a column of X; keys, bias, value, copy, one
+    assert tokens.P.shape == (2, 2 * 4 + 3, 2)  # one term per column of X; keys, bias, value, copy, one
     scores = (attention.W_K[0] @ Z).transpose(1, 2) @ (attention.W_Q[0] @ Z)
     whole = (attention.W_V[0] @ Z) @ scores.softmax(dim=1)  # (q, 1, N): the attention of every token
     torch.testing.assert_close(whole, made.network(X).expand_as(whole))

@@ -56,6 +56,7 @@ from softwright.theorems import find_theorem
         ("B1", {"pieces": 1}, "at least 2 pieces"),
         ("B1", {"beta": 1e300}, "beta overflow"),
         ("B1", {"slopes": [[1.0], [1.0]], "offsets": [0.0, 1.0]}, "same slope"),
+        ("B1", {"width": 100.0}, "take a smaller width"),
         ("B2", {"eps0": 0.0}, "0 < eps0 < 1"),
         ("B2", {"eps0": -1.0}, "0 < eps0 < 1"),
         ("B2", {"beta": 1e300}, "beta overflow"),
@@ -109,3 +110,10 @@ def test_impossible_sizes_name_the_condition(label: str, sizes: dict[str, Any], 
     with pytest.raises(InvalidInput, match=f"theorem {label}") as caught:
         find_theorem(label).build(**sizes)
     assert any(words in fault or re.search(words, fault) for fault in caught.value.faults)
+
+
+@pytest.mark.parametrize(("label", "sizes"), [("C4", {"vocabulary": 20, "sequences": 10}), ("C5", {"levels": 9})])
+def test_no_advice_to_do_what_was_done(label: str, sizes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="float64") as caught:
+        find_theorem(label).build(**sizes, scale="tight")
+    assert "scale='tight'" not in str(caught.value)

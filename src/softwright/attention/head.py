@@ -216,7 +216,7 @@ class Head:
         return replace(self, values=values, slopes=base + np.asarray(gradient, dtype=float))
 
     def scaled(self, factor: float | np.ndarray) -> Head:
-        """The head times `factor`, a number or one number an output (m,)."""
+        """The head times `factor`, a number or one number per output (m,)."""
         f = np.asarray(factor, dtype=float)
         slopes = None if self.slopes is None else self.slopes * (f[..., None] if f.ndim else f)
         return replace(self, values=self.values * f, slopes=slopes)

@@ -194,7 +194,7 @@ def check_gap(keys: np.ndarray, gap: float) -> None:
 def close_pairs(points: np.ndarray, gap: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Every pair of points (N, 1 or 2) that can be closer than `gap`, once, in chunks: same or touching cells."""
     span = float(np.ptp(points, axis=0).max())
-    side = max(gap * (1.0 + 1e-6), span / 1e8)  # with at most 1e8 cells a side, rounding cannot skip a cell
+    side = max(gap * (1.0 + 1e-6), span / 1e8)  # with at most 1e8 cells per side, rounding cannot skip a cell
     cells = np.floor((points - points.min(axis=0)) / side).astype(np.int64)
     first, second = cells[:, 0], cells[:, 1] if points.shape[1] == 2 else np.zeros(len(points), dtype=np.int64)
     code = (first << 32) + second + 1

@@ -52,7 +52,7 @@ def verify(path: str | Path, progress: Say = None) -> Verdict:
 
 def reprove(file: ModelFile, progress: Say = None) -> Verdict:
     """The same for a file that has been read."""
-    started, before, boxes = time.perf_counter(), (ctx.prec, ctx.cap), 0
+    started, before, boxes = time.monotonic(), (ctx.prec, ctx.cap), 0
 
     def report(done: int) -> None:
         nonlocal boxes
@@ -70,7 +70,7 @@ def reprove(file: ModelFile, progress: Say = None) -> Verdict:
         verdict = Verdict(NOT_VERIFIED, reason, boxes)
     finally:
         ctx.prec, ctx.cap = before
-    return replace(verdict, seconds=time.perf_counter() - started)
+    return replace(verdict, seconds=time.monotonic() - started)
 
 
 def _row(file: ModelFile) -> Callable[[ModelFile, Progress], Verdict]:

@@ -122,8 +122,8 @@ def delivery(
     failure: ToleranceNotReached | None = None
     with exit_codes(as_json):
         check_outputs(None if folder else output, *others)
-        if folder and output is not None:
-            _check_new_folder(output)
+        if folder and output is not None and output.exists():
+            raise FileFormatError(f"{output}: exists already; remove it or choose another name")
         if plot is not None:
             check_outputs(plot)
             from softwright.report.style import check_figure
@@ -149,10 +149,3 @@ def check_outputs(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             writable(path)
-
-
-def _check_new_folder(path: Path) -> None:
-    if path.exists():
-        raise FileFormatError(f"{path}: exists already; remove it or choose another name")
-    if not path.parent.is_dir():
-        raise FileFormatError(f"{path}: the folder {path.parent} does not exist; create it first")

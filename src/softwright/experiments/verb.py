@@ -1,13 +1,11 @@
 """`reproduce`: the experiments of papers A and C, with weights computed instead of trained; a CSV and a figure each.
 
-    points      error against the number p of interpolation tokens, 60..120       A1   n = 50, d = 10, [a, b] = [-25,
-                25]
-    heads       error against the number H of heads, 1..16                        A2   n = 50, d = 10, [a, b] = [-25,
-                25]
-    range       error against |b - a|, 10..50                                     A1   p = 60
-    heatmap     attention weights for |b - a| = 0.5, 1.5, 3                       A1   p = 30, n = 29
-    sequence    a random relu network of 10 units, n = 20, d = 5, inputs in [0,1] A3   against the heads of layer 1
-    memory      token sequences of the standard library's source, rank-1 layer    paper C's experiment, recalled
+    points     A1   error against the number p of interpolation tokens, 60..120; n = 50, d = 10, [a, b] = [-25, 25]
+    heads      A2   error against the number H of heads, 1..16; n = 50, d = 10, [a, b] = [-25, 25]
+    range      A1   error against |b - a|, 10..50; p = 60
+    heatmap    A1   attention weights for |b - a| = 0.5, 1.5, 3; p = 30, n = 29
+    sequence   A3   a random relu network of 10 units against the heads of layer 1; n = 20, d = 5, inputs in [0, 1]
+    memory     C    token sequences of the standard library's source in a rank-1 layer, recalled
 
 Data is uniform in [-5, 5] in the first four. `trained` adds models of the paper's shape, trained with the published
 settings (`trained.py`), to the same figures.
@@ -28,6 +26,7 @@ from softwright.errors import Faults
 from softwright.experiments import figure as reproduce_figure
 from softwright.experiments.library_sequences import library_sequences
 from softwright.experiments.trained import RELU_SEQUENCES, train_clip, train_sequences
+from softwright.progress import Progress, Say, reporting
 from softwright.targets.table_files import write_csv
 from softwright.theorems import find_theorem
 from softwright.theorems.tools.clipping import RADIUS
@@ -48,7 +47,6 @@ _TRAINED_HEADS = 8  # of the two-layer model
 _STORED = (100, 300, 1000, 3000)
 _SEED = 1234
 Rows = list[dict[str, Any]]
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -74,10 +72,9 @@ def reproduce(
     folder: str | Path = "reproduced",
     *,
     trained: bool = False,
-    progress: Say | None = None,
+    progress: Progress = None,
 ) -> list[Experiment]:
     """Run the experiments of these names (all unless given) and write a CSV and a figure of each into the folder."""
-    say = progress or (lambda message: None)
     faults = Faults("reproduce")
     for name in names or ():
         faults.check(name in _EXPERIMENTS, f"there is no experiment {name!r}; choose from {', '.join(_EXPERIMENTS)}")
@@ -85,7 +82,7 @@ def reproduce(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     done = []
-    with one_thread():
+    with reporting(progress, "reproducing") as say, one_thread():
         for name in names or _EXPERIMENTS:
             say(name)
             done.append(_run(name, folder, trained, say))

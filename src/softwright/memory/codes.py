@@ -3,7 +3,7 @@
 Generic numbers separate almost surely; random ones are generic, and how far apart the ids really are is measured
 afterwards. Linear or golden-ratio weights of places would collide exactly on "ab..ba" and "ba..ab".
 
-    order, "weights"    a_l = w_l in [1/2, 3/2]: one number a place, as a score; the softmax weighs the tokens by place
+    order, "weights"    a_l = w_l in [1/2, 3/2]: one number per place, as a score; softmax weighs the tokens by place
     order, "products"   the code of a token is multiplied by a random code of its place as well: near-permutations are
                         then as far apart as other sequences, which float32 needs
     multisets           the score of a token is a multiple of its own code: a_t = exp(k.c_t)
@@ -20,7 +20,7 @@ from softwright.memory.context_head import ContextHead
 from softwright.memory.sequences import Packed, Reading
 
 _SET_SCORE = 0.3
-_DENSE_VOCABULARY = 4  # a table may have this many rows a token before ids are searched for instead
+_DENSE_VOCABULARY = 4  # a table may have this many rows per token before ids are searched for instead
 
 
 @dataclass(frozen=True)

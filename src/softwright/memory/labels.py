@@ -4,7 +4,7 @@
     values    real numbers (M,) or vectors (M, m)
     "next"    every token's label is the token after it, and None after the last
 
-In token mode labels come row by row and are flattened, so that everything after this module sees one label an item.
+In token mode labels come row by row and are flattened, so that everything after this module sees one label per item.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = ("classes", "values")
 
 @dataclass(frozen=True)
 class Labels:
-    """values (M, m), one row an item; of classes m = 1 and the value is an index into `classes`."""
+    """values (M, m), one row per item; of classes m = 1 and the value is an index into `classes`."""
 
     values: np.ndarray
     classes: list[Any] | None
@@ -46,7 +46,7 @@ class Labels:
 
 
 def read_labels(labels: Any, packed: Packed, mode: str, kind: str | None, faults: Faults) -> Labels | None:
-    """One label a row (mode "sequence") or a token (mode "token"), or None with the reasons in `faults`."""
+    """One label per row (mode "sequence") or token (mode "token"), or None with the reasons in `faults`."""
     if hasattr(labels, "detach"):  # a torch tensor
         labels = labels.detach().cpu().numpy()
     if isinstance(labels, str) and labels == "next":
@@ -71,9 +71,20 @@ def read_as(labels: Any, packed: Packed, mode: str, known: list[Any] | None, fau
     found = read_labels(labels, packed, mode, "values" if known is None else "classes", faults)
     if found is None or known is None or found.classes is None:
         return found
-    place = {label: i for i, label in enumerate(known)}
-    moved = [place.setdefault(label, len(place)) for label in found.classes]
-    return Labels(np.array(moved, dtype=np.float64)[found.values.astype(np.int64)], list(place))
+    classes = list(known)
+    place = {_key(label): i for i, label in enumerate(classes)}
+    moved = []
+    for label in found.classes:
+        if _key(label) not in place:
+            place[_key(label)] = len(classes)
+            classes.append(label)
+        moved.append(place[_key(label)])
+    return Labels(np.array(moved, dtype=np.float64)[found.values.astype(np.int64)], classes)
+
+
+def _key(label: Any) -> Any:
+    """What tells classes apart: Python takes 1, True and 1.0 for the same."""
+    return (type(label), label) if isinstance(label, bool | int | float) else label
 
 
 def is_plain(label: Any) -> bool:
@@ -118,7 +129,7 @@ def _flattened(labels: Any, packed: Packed, faults: Faults) -> Any:
         i = wrong[0]
         found = f"{len(labels[i])} labels" if _sized(labels[i]) else repr(labels[i])
         faults.add(
-            f"{len(wrong)} row(s) do not have one label a token, first row {i}: {packed.lengths[i]} tokens, {found}; "
+            f"{len(wrong)} row(s) do not have one label per token, first row {i}: {packed.lengths[i]} tokens, {found}; "
             "mode='token' needs a list of labels for each sequence"
         )
         return None
@@ -156,15 +167,18 @@ def _classes(labels: Any, faults: Faults) -> Labels | None:
     if isinstance(labels, np.ndarray):
         labels = labels.tolist()
     place: dict[Any, int] = {}
+    classes: list[Any] = []
     values = np.empty((len(labels), 1))
     for i, label in enumerate(labels):
         plain = label.item() if isinstance(label, np.generic) else label
         try:
-            values[i, 0] = place.setdefault(plain, len(place))
+            values[i, 0] = place.setdefault(_key(plain), len(place))
         except TypeError:
             faults.add(f"label {i} is {type(plain).__name__}, which cannot be a class; use a tuple or real numbers")
             return None
         if isinstance(plain, float) and math.isnan(plain):  # equals nothing, not even itself
             faults.add(f"label {i} is nan; remove the row or give it a class")
             return None
-    return Labels(values, list(place))
+        if len(place) > len(classes):
+            classes.append(plain)
+    return Labels(values, classes)

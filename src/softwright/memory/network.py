@@ -43,7 +43,7 @@ def paper_parameters(rank: int, width: int, longest: int, count: int) -> int:
 
 @dataclass(frozen=True)
 class Recall:
-    """What came back, one entry an item: a sequence, or in token mode a token (`nested` gives them row by row).
+    """What came back, one entry per item: a sequence, or in token mode a token (`nested` gives them row by row).
 
     known     whether the id lies within the proved radius of a key, as that of every stored item does
     distance  from the id to the key

@@ -12,7 +12,7 @@ powers of two scale without rounding. It is so large that for a stored id all ot
     ramp_j = relu(a_j t + b_j)   below 0 at t_j and above 1 at t_{j+1},     step_j = relu(1 - ramp_j),
     cell_j = relu(step_j - step_{j-1}),     y = sum_j y_j cell_j.
 
-The usual two relus a key differ by numbers of size 1/gap and lose as many digits; here steps are exactly 0 or 1 at
+The usual two relus per key differ by numbers of size 1/gap and lose as many digits; here steps are exactly 0 or 1 at
 stored ids, so the sum has one term and no rounding at all.
 """
 

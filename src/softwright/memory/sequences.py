@@ -52,7 +52,7 @@ class Packed:
 
     @property
     def width(self) -> int:
-        """Numbers a token: the d of vectors, 0 of integer tokens."""
+        """Numbers per token: the d of vectors, 0 of integer tokens."""
         return self.content.shape[2] if self.is_vectors else 0
 
     def rows(self, which: np.ndarray | slice) -> Packed:
@@ -90,6 +90,9 @@ def pack(sequences: Any, faults: Faults) -> Packed | None:
 def _pack_array(array: np.ndarray, faults: Faults) -> Packed | None:
     if array.dtype == object:
         return _pack_rows(list(array), faults)
+    if array.ndim == 2 and array.dtype == np.uint64 and array.size and array.max() >= 2**63:
+        faults.add(f"tokens must be integers below 2^63, got {array.max()}; number them anew")
+        return None
     if array.ndim == 2 and array.dtype.kind in "iu":
         content = array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)
     elif array.ndim == 3 and array.dtype.kind in "fiu":

@@ -4,26 +4,25 @@
     folder/keys-00000.safetensors    rows of the tensors that have one row per item, in order
     folder/index.json                the files, their rows and their SHA-256
 
-No copy of more than one shard is made beside the network itself. The folder is written under a temporary name and
-renamed when it is complete: a killed process leaves nothing under the final name.
+No copy of more than one shard is made beside the network itself. The folder appears under its name when it is complete.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 
 from softwright.errors import FileFormatError, InvalidInput
-from softwright.fileformat import read_model, weights_sha256, write_atomically, write_model
+from softwright.fileformat import read_model, reading, weights_sha256, write_atomically, write_folder, write_model
 from softwright.memory.network import MemoryNetwork
+from softwright.precision import precision_of
 from softwright.result.built import Built, from_sections
 from softwright.result.constructed import tensors_of
 
@@ -35,36 +34,20 @@ _BLOCK = 1 << 22
 
 def save_shards(built: Built, folder: str | Path, *, rows: int = ROWS) -> None:
     """Write a memory as a folder of files of at most `rows` items each. An existing folder is not overwritten."""
-    target = Path(folder)
     network = built.network
     if not isinstance(network, MemoryNetwork):
         raise InvalidInput("save_shards", [f"a network of kind {built.kind!r} is one file; use Built.save"])
     if rows < 1:
         raise InvalidInput("save_shards", [f"rows = {rows}; give at least 1"])
-    if target.exists():
-        raise FileFormatError(f"{target}: exists already; remove it or choose another name")
-    if not target.parent.is_dir():
-        raise FileFormatError(f"{target}: the folder {target.parent} does not exist; create it first")
-    temporary = Path(tempfile.mkdtemp(prefix=target.name, suffix=".part", dir=target.parent))
-    try:
-        _write(built, network, temporary, rows)
-        temporary.chmod(0o755)
-        temporary.rename(target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    write_folder(folder, lambda place: _write(built, network, place, rows))
 
 
 def load_shards(folder: str | Path) -> Built[MemoryNetwork]:
     """Read a folder written by `save_shards`; every file must be there and unchanged."""
     source = Path(folder)
     index = _index(source)
-    try:
+    with reading(source, "a folder that describes a memory", "save it again"):
         return _read(source, index)
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, SafetensorError) as error:
-        if isinstance(error, FileFormatError):
-            raise
-        raise FileFormatError(f"{source}: the folder does not describe a memory ({error}); save it again") from error
 
 
 def _write(built: Built[Any], network: MemoryNetwork, folder: Path, rows: int) -> None:
@@ -83,10 +66,8 @@ def _write(built: Built[Any], network: MemoryNetwork, folder: Path, rows: int) -
 
 
 def _index(source: Path) -> dict[str, Any]:
-    try:
+    with reading(source, "a folder written by save_shards", "copy the whole folder"):
         index = json.loads((source / "index.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{source}: not a folder written by save_shards ({error})") from error
     if not isinstance(index, dict) or index.get("schema") != SCHEMA:
         raise FileFormatError(f"{source}: index.json is not of schema {SCHEMA!r}; save the memory again")
     return index
@@ -100,9 +81,15 @@ def _read(source: Path, index: dict[str, Any]) -> Built:
         if _sha256(path) != entry["sha256"]:
             raise FileFormatError(f"{path}: changed or cut short since it was saved (SHA-256); copy the folder again")
     content = read_model(source / "memory.safetensors")
-    arrays = {name: np.empty(shape, dtype=np.dtype(kind)) for name, (shape, kind) in index["tensors"].items()}
-    if not set(arrays) <= set(_BY_ROW):
-        raise ValueError(f"unknown tensors {sorted(set(arrays) - set(_BY_ROW))}")
+    if not set(index["tensors"]) <= set(_BY_ROW):
+        raise ValueError(f"unknown tensors {sorted(set(index['tensors']) - set(_BY_ROW))}")
+    held = sum((source / Path(entry["name"]).name).stat().st_size for entry in index["files"])
+    claimed = sum(
+        math.prod(shape) * np.dtype(precision_of(kind).name).itemsize for shape, kind in index["tensors"].values()
+    )
+    if claimed > held or any(min(shape, default=0) < 0 for shape, _ in index["tensors"].values()):
+        raise ValueError(f"the index speaks of {claimed} bytes, the files hold {held}")
+    arrays = {name: np.empty(shape, dtype=kind) for name, (shape, kind) in index["tensors"].items()}
     done = dict.fromkeys(arrays, 0)
     for entry in index["files"][1:]:
         with safe_open(str(source / Path(entry["name"]).name), framework="numpy") as opened:

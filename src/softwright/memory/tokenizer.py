@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from softwright.errors import FileFormatError, InvalidInput
+from softwright.errors import InvalidInput
+from softwright.fileformat import reading
 
 NAMES = ("whitespace", "bytes")
 
@@ -30,7 +31,7 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, texts: Sequence[str]) -> list[Any]:
-        """One row of integers a text."""
+        """One row of integers per text."""
         ...
 
     def to_bytes(self) -> bytes:
@@ -84,24 +85,23 @@ class HuggingFace:
 
     name = "huggingface"
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, name: str = "the tokenizer") -> None:
         try:
             package = import_module("tokenizers")
         except ImportError as error:
             fault = "this tokenizer needs the package tokenizers; install it with: pip install 'softwright[text]'"
             raise InvalidInput("tokenizer", [fault]) from error
         self.content = content
-        try:
+        with reading(name, "a tokenizers file", "write it with Tokenizer.save"):
             self._inner = package.Tokenizer.from_str(content.decode())
-        except Exception as error:  # the package raises bare Exception on a damaged file
-            raise FileFormatError(f"not a tokenizers file ({error}); write it with Tokenizer.save") from error
 
     def learn(self, texts: Sequence[str]) -> Tokenizer:
         """Its vocabulary is fixed."""
         return self
 
     def encode(self, texts: Sequence[str]) -> list[Any]:
-        return [found.ids for found in self._inner.encode_batch(list(texts), add_special_tokens=False)]
+        with reading("the tokenizer", "able to read these texts", "give it an unknown token, or leave the words out"):
+            return [found.ids for found in self._inner.encode_batch(list(texts), add_special_tokens=False)]
 
     def to_bytes(self) -> bytes:
         return self.content
@@ -118,7 +118,9 @@ def read_tokenizer(name: Any) -> Tokenizer:
         if not path.is_file():
             known = ", ".join(NAMES)
             raise InvalidInput("tokenizer", [f"{str(name)!r} is neither one of {known} nor a file of `tokenizers`"])
-        return HuggingFace(path.read_bytes())
+        with reading(path, "a readable file", "check its rights"):
+            content = path.read_bytes()
+        return HuggingFace(content, str(path))
     if all(callable(getattr(name, method, None)) for method in ("learn", "encode", "to_bytes")):
         return name
     raise InvalidInput("tokenizer", [f"{name!r} is no tokenizer; use {', '.join(NAMES)} or the path of a file"])

@@ -117,7 +117,7 @@ def certify(
         question = pose(network, target, domain, engine, order)
         run = Run(Limits(max_seconds, max_boxes), executor, say)
         found = _answer(question, p, bound, tightness, run, between)
-    found.seconds = time.perf_counter() - question.started
+    found.seconds = time.monotonic() - question.started
     return found
 
 
@@ -221,7 +221,7 @@ def _between(question: Question, table: Table, seconds: float) -> Between | None
         lower=found.lower,
         witness=found.witness,
         boxes=found.boxes,
-        seconds=time.perf_counter() - whole.started,
+        seconds=time.monotonic() - whole.started,
     )
 
 

@@ -143,7 +143,7 @@ class Question:
             weights_sha256=self.weights_sha256,
             target=self.target.describe(),
             version=__version__,
-            seconds=time.perf_counter() - self.started,
+            seconds=time.monotonic() - self.started,
             assumptions=self.assumptions,
             lower=found.lower,
             witness=as_point(found.witness),
@@ -156,7 +156,7 @@ def as_point(witness: np.ndarray | None) -> tuple[float, ...]:
 
 def pose(network: AttentionNetwork, target: Any, domain: Any, engine: str, order: int | None = None) -> Question:
     """Check a question and bring it to the form the search needs; all faults at once."""
-    started = time.perf_counter()
+    started = time.monotonic()
     faults = Faults("certify")
     if not isinstance(network, AttentionNetwork):
         raise InvalidInput("certify", [f"{type(network).__name__} is not an AttentionNetwork; build one first"])

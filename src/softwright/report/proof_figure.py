@@ -1,6 +1,6 @@
 """A figure of the proof itself: the boxes on which the bound was proved one by one, and the error that they enclose.
 
-    one variable     the leaves as bars, one row a depth, coloured by how much of the bound they use; the error below
+    one variable     the leaves as bars, one row per depth, coloured by how much of the bound they use; the error below
     two variables    the leaves as rectangles in the same colours; the error below
     parts            one panel for each summand of an additive proof, leaves coloured by depth
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ERROR, LIMIT, EDGE = "#0072B2", "#D55E00", "#444444"
 _PANELS = 4  # parts shown of an additive proof
-_POINTS = {1: 24, 2: 7}  # samples a leaf and axis
+_POINTS = {1: 24, 2: 7}  # samples per leaf and axis
 _MOST_POINTS = 400_000
 _PIXELS = 200  # of the picture of the error, a side
 Residual = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> largest |network - target| over the outputs (n,)

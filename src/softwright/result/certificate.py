@@ -8,9 +8,10 @@ weights of `weights_sha256`, run in `dtype` by `engine`, differs from the target
 g is the network in real arithmetic; |g - f| <= exact_part holds at all real x of the domain. For `norm="Lp"` the left
 side is (int over the domain of max over outputs |.|^p dx)^(1/p), Lebesgue measure, not divided by the volume.
 
-The proof. A bisection tree of the domain in preorder, one byte a node: i in 0..d-1 splits the box along variable i (in
-the order of `domain`) at the exact midpoint, the lower half first; 255 is a leaf, on which the inequality was proved
-directly. Such a tree covers the domain by construction; no list of boxes has to be believed. Stored as zlib in base64.
+The proof. A bisection tree of the domain in preorder, one byte per node: i in 0..d-1 splits the box along variable i
+(in the order of `domain`) at the exact midpoint, the lower half first; 255 is a leaf, on which the inequality was
+proved directly. Such a tree covers the domain by construction; no list of boxes has to be believed. Stored as zlib in
+base64.
 
 Additive problems. Where heads depend on few variables each and so do the terms of the formula, the tree is a list of
 `Part`s. With c_i a constant vector,
@@ -75,7 +76,7 @@ class Part:
     exact_part: float
     rounding_part: float
     tree: bytes | None  # None: a closed form, which a checker finds again by itself
-    constant: tuple[float, ...]  # one number an output, taken off this part's residual
+    constant: tuple[float, ...]  # one number per output, taken off this part's residual
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -297,7 +298,7 @@ def _tree_faults(c: Certificate, names: tuple[str, ...]) -> list[str]:
                 )
             faults.check(
                 len(part.constant) > 0 and all(map(is_number, part.constant)),
-                f"part {i}: constant {part.constant!r} must hold one finite number an output",
+                f"part {i}: constant {part.constant!r} must hold one finite number per output",
             )
             if part.tree is not None:
                 trees.append((part.tree, len(part.variables)))

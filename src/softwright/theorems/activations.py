@@ -223,7 +223,7 @@ def _construct(
         target=target,
         sample=sample,
         quantities={"beta": beta, "eps0": eps0, "hidden error": error, "largest first unit": first_range},
-        reasons=(f"{activation} is {len(clips)} clip(s): {len(clips)} head(s) of theorem A1 a layer",),
+        reasons=(f"{activation} is {len(clips)} clip(s): {len(clips)} head(s) of theorem A1 per layer",),
         line=Line(
             lambda u: (_line(clips, points, eps0, u), phi(u)), -first_range, first_range
         ),

@@ -134,7 +134,14 @@ def _construct(
         pushed = points + step[:, None] * normal
         both = np.concatenate([points, pushed])
         both = both[np.abs(both).max(axis=1) <= _REACH]
-        return cells.shaped(both[gaps(A, b, both)[1] >= margin], 1)
+        return both[gaps(A, b, both)[1] >= margin][:, :, None]
+
+    faults.check(
+        len(sample(np.random.default_rng(seed), 100)) > 0,
+        f"width = {width:g}: no point of [-{_REACH:g}, {_REACH:g}]^{d} was found outside a band that wide round the "
+        "walls, so nothing would be claimed there; take a smaller width",
+    )
+    faults.raise_if_any()
 
     return PartitionConstruction(
         slopes=A,

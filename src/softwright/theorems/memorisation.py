@@ -39,7 +39,7 @@ from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.drawing import draw_labels
 from softwright.theorems.tools.network import Attention, FeedForward, TheoremNetwork
 from softwright.theorems.tools.rank_one import RankOne, exact_bits
-from softwright.theorems.tools.sequences import SEQUENCE_OPTIONS, Sequences, scale_option
+from softwright.theorems.tools.sequences import SEQUENCE_OPTIONS, Sequences, scale_option, tight_or
 from softwright.theorems.tools.theorem import PAPER_C, Option, Theorem
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def memory_construction(
             promised = float((head.present_delta().log() / arb(10).log()).mid())
         faults.add(
             f"the ids are {gap:.3g} apart in float64, whose rounding reaches {eta:.3g}; the theorem separates them by "
-            f"10^{promised:.0f}, below what float64 resolves: take scale='tight', fewer or better separated tokens, or "
-            "memorisation.exact_recall, which runs the network in ball arithmetic"
+            f"10^{promised:.0f}, below what float64 resolves: take {tight_or(head.scale)}fewer or better separated "
+            "tokens, or memorisation.exact_recall, which runs the network in ball arithmetic"
         )
     faults.raise_if_any()
     z = ids @ w

@@ -44,7 +44,7 @@ from softwright.theorems.tools.drawing import draw_curves
 from softwright.theorems.tools.modulus import Modulus
 from softwright.theorems.tools.network import FeedForward, TheoremNetwork
 from softwright.theorems.tools.rank_one import RankOne, Vocabulary, rank_one
-from softwright.theorems.tools.sequences import HEAD_SIZE, scale_option
+from softwright.theorems.tools.sequences import HEAD_SIZE, scale_option, tight_or
 from softwright.theorems.tools.theorem import PAPER_C, Theorem, options
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _construct(
     faults.check(
         gap > 8.0 * eta,
         f"the ids of {contexts} contexts are {gap:.3g} apart in float64, whose rounding reaches {eta:.3g}: the "
-        f"theorem's ids are e^-{head.spread:.3g} apart; take fewer levels or tokens, or scale='tight'",
+        f"theorem's ids are e^-{head.spread:.3g} apart; take {tight_or(head.scale)}fewer levels or tokens",
     )
     faults.raise_if_any()
     readout, steepest, terms = bounded_readout(ids @ w, values, w)

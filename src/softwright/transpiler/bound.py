@@ -1,4 +1,4 @@
-"""A bound for transpiled feed-forward networks: one closed formula a layer, no sampling.
+"""A bound for transpiled feed-forward networks: one closed formula per layer, no sampling.
 
 The reference is the network of the source in real arithmetic, with exactly the weights that the source holds; what is
 bounded is the attention network as it runs in its dtype, on inputs of the box that are numbers of that dtype. With

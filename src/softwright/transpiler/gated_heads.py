@@ -76,7 +76,7 @@ class GatedHeads(nn.Module):
             self.register_buffer(name, torch.tensor(array, dtype=dtype))
 
     def extra_repr(self) -> str:
-        return f"inputs={self.inputs}, units={self.heads}, heads a unit={len(self.steps)}, layout={self.layout!r}"
+        return f"inputs={self.inputs}, units={self.heads}, heads per unit={len(self.steps)}, layout={self.layout!r}"
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):  # what runs is what was proved

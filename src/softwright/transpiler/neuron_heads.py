@@ -189,7 +189,7 @@ def _by_sdpa(s: Tensor, tokens: Tensor) -> Tensor:
 def _stock_attention(
     weight: np.ndarray, bias: np.ndarray, table: TokenTable, dtype: torch.dtype
 ) -> nn.MultiheadAttention:
-    """Stock multi-head attention with one head a neuron; the output projection passes the heads on."""
+    """Stock multi-head attention with one head per neuron; the output projection passes the heads on."""
     H, d = weight.shape
     W, c = torch.tensor(weight, dtype=dtype), torch.tensor(bias, dtype=dtype)
     beta = table.sink_gate

@@ -121,7 +121,7 @@ def _models(head: ExactHead, shape: Basis, found: Moments) -> HeadOnBoxes:
     C, B = len(found.N), found.D.shape[1]
     sloped = head.sloped
     terms = int(found.kept.max()) + 8
-    # Normalise by the float 1/D_0: an exact common factor but for one rounding a coefficient (counted in gamma).
+    # Normalise by the float 1/D_0: an exact common factor but for one rounding per coefficient (counted in gamma).
     inverse = 1.0 / found.D[0]
     D = found.D * inverse
     D_error = up(up(found.D_bound, terms) * inverse + found.dropped_weight * inverse)

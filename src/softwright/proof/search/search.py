@@ -77,11 +77,11 @@ class Limits:
 
     seconds: float
     boxes: int
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def elapsed(self) -> float:
-        return time.perf_counter() - self.started
+        return time.monotonic() - self.started
 
     @property
     def spent(self) -> bool:

@@ -90,7 +90,7 @@ class UndefinedSearch:
     # Points -------------------------------------------------------------------------------------------------------
 
     def _grid(self) -> np.ndarray:
-        """Corners, centre, a grid with an odd number of points a side, and scattered points."""
+        """Corners, centre, a grid with an odd number of points per side, and scattered points."""
         dim = len(self.names)
         most = min(_GRID_POINTS, _GRID_WORK // len(self.tape))
         side = int(most ** (1.0 / dim) + 1e-9)

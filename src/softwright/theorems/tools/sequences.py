@@ -32,6 +32,11 @@ def scale_option(default: str) -> Option:
     return Option("scale", str, default, "tight: what these tokens need; paper: the theorem's own scale", SCALES)
 
 
+def tight_or(scale: str) -> str:
+    """The beginning of an advice: the tight scale, for those who have not taken it."""
+    return "" if scale == "tight" else "scale='tight', "
+
+
 @dataclass(frozen=True)
 class Sequences:
     """Tokens (N, d, n), their vocabulary, and the head that was asked for."""
