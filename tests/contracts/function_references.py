@@ -5,14 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import mpmath
 import numpy as np
+import pytest
 from mpmath import mp, mpf
+
+from softwright.proof.arithmetic.balls import precision
+from softwright.targets.formula import ROWS, Expression
+from softwright.targets.formula.definitions import DEFINED
 
 Real = Any
 
@@ -131,3 +139,64 @@ SEVERAL_ARGUMENTS: dict[str, Callable[..., Real | None]] = {
 }
 # Not a function of numbers alone; tests/targets has its tests.
 CHOICES = frozenset({"where"})
+
+
+# What the tests share -------------------------------------------------------------------------------------------------
+
+UNIT = 2.0**-53
+BITS = 160
+NAMES = ("x", "y", "z")
+EXAMPLES = {row.name: tuple(row.example.values()) for row in (*ROWS, *DEFINED.values())}
+one_argument = pytest.mark.parametrize("name", ONE_ARGUMENT)
+several_arguments = pytest.mark.parametrize("name", SEVERAL_ARGUMENTS)
+
+
+@contextmanager
+def exact_enough() -> Iterator[None]:
+    """Digits to spare on both sides; boxes that reach beyond a domain are meant, so nothing is warned of."""
+    with mp.workprec(BITS), precision(BITS), np.errstate(all="ignore"):
+        yield
+
+
+def generator_of(name: str) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(name.encode()))
+
+
+def call(name: str, count: int = 1) -> Expression:
+    return Expression(f"{name}({', '.join(NAMES[:count])})", NAMES[:count])
+
+
+def arguments_of(name: str) -> int:
+    return {"pow": 2, "hypot": 2, "atan2": 2, "xlogy": 2, "mod": 2, "min": 2, "max": 2, "clip": 3}[name]
+
+
+def points_of(reference: Reference, generator: np.random.Generator, count: int = 30) -> np.ndarray:
+    """Floats of the whole domain: all sizes, both signs, the ends, and the neighbourhood of all special places."""
+    top = math.log(reference.largest)
+    sizes = np.exp(generator.uniform(math.log(1e-300), top, count))
+    usual = np.exp(generator.uniform(math.log(1e-6), min(top, math.log(50.0)), 2 * count))
+    special = np.array([0.0, 1.0, 0.5, 1.5, 2.5, *reference.places])
+    near = (special[:, None] + generator.normal(0, 1, (len(special), 4)) * [1e-9, 1e-4, 1e-2, 0.1]).ravel()
+    points = np.concatenate([sizes, usual, special, near])
+    ends = [end for end in reference.domain if math.isfinite(end)]
+    inner = [math.nextafter(end, other) for end in ends for other in (-math.inf, math.inf)]
+    points = np.unique(np.concatenate([points, -points, ends, inner]))
+    return np.array([x for x in points if reference(float(x)) is not None])
+
+
+def inside_of(reference: Reference, generator: np.random.Generator, count: int) -> np.ndarray:
+    """Places at which boxes are tried: moderate ones, and all where something happens."""
+    low, high = max(reference.domain[0], -8.0), min(reference.domain[1], 8.0)
+    special = [*reference.places, *reference.parts, 0.0, *(-x for x in reference.places)]
+    ends = [end for end in reference.domain if math.isfinite(end)]
+    middle = generator.uniform(low, high, count)
+    return np.array([*middle, *(x for x in special if low <= x <= high), *ends])
+
+
+def tolerated(name: str, x: float, value: Real, unit: float = UNIT) -> Real:
+    """Eight units in the last place of the value, and what a last digit of the argument makes."""
+    if name in JUMPS:
+        return mpf(0)
+    low, high = ONE_ARGUMENT[name].domain
+    apart = [min(max(mpf(x) * (1 + s * mpf(unit)), low), high) for s in (-1, 1)]
+    return 8 * (abs(value) * unit + max(abs(ONE_ARGUMENT[name].value(other) - value) for other in apart))
