@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import mpmath as mp
+import numpy as np
 import pytest
 from flint import arb, ctx
 from hypothesis import given, settings
@@ -19,6 +20,8 @@ from softwright.checker.refusal import NotProvedError, UndefinedError, printable
 from softwright.checker.taylor import ZERO, Model, Space, evaluate
 from softwright.checker.trees import additive_terms, depth, nonnegative, rational_value, renamed
 from softwright.checker.verify import verify
+from softwright.errors import InvalidInput
+from softwright.targets import Expression
 from tests.checker.checker_support import Case, sine_case
 from tests.checker.reference import Undefined, ball, value_of
 
@@ -150,6 +153,24 @@ def test_models_of_random_formulas_hold_them(text: str, x: float, y: float, radi
             return
         if mp.isfinite(value):
             assert low.union(high).overlaps(ball(value)), f"{text} at {at}"
+
+
+@settings(max_examples=250, deadline=None)
+@given(TEXTS, st.floats(-2, 2), st.floats(-2, 2))
+def test_builder_and_checker_read_the_same_formula(text: str, x: float, y: float) -> None:
+    """What the builder accepts the checker reads; the builder's float is in the checker's range about the point."""
+    try:
+        value = float(Expression(text, NAMES)(np.array([[x, y]]))[0, 0])
+    except InvalidInput:
+        return
+    try:
+        low, high = model_at(text, [x, y], 1e-7).bounds()
+    except NotProvedError as error:
+        assert isinstance(error, UndefinedError) or "exponent" in str(error)
+        return
+    if np.isfinite(value) and abs(value) < 1e8:
+        slack = 1e-6 * (1 + abs(value))
+        assert low - slack <= value <= high + slack
 
 
 @pytest.mark.parametrize(
