@@ -13,7 +13,7 @@ import softwright as sw
 from softwright.attention.stack import apply_layer
 from softwright.errors import InvalidInput
 from softwright.methods.prompts import read_prompt
-from softwright.methods.step_bound import Group, bilinear_bound
+from softwright.methods.step_bound import Asked, Group, Numbers, bilinear_bound
 
 
 def _layer_error(built: sw.Built, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
@@ -77,7 +77,7 @@ def test_the_exact_part_is_not_far_from_the_worst_case() -> None:
     """Two keys t = +-rho with v = +-B make F = B tanh(rho s): the bound is above that error and within a factor 30."""
     delta = 0.08
     group = Group((delta, -delta), (0.5 / delta, -0.5 / delta), 8, 2)
-    bound = bilinear_bound(group, Fraction(1), reach=1.0, value=1.0, keys=2, dtype="float64", slot=1.0)
+    bound = bilinear_bound(group, Fraction(1), Asked(1.0, 1.0, 2, "float64", 1.0, Numbers(1.0, 1.0)))
     worst = abs(np.tanh(delta) / delta - 1)
     assert worst <= bound.exact <= 30 * worst
 
@@ -106,4 +106,4 @@ def test_the_certificate_is_stored_and_void_after_a_change(tmp_path: Path) -> No
 def test_scores_beyond_the_radius_are_refused() -> None:
     group = Group((2.0, -2.0), (0.25, -0.25), 8, 2)
     with pytest.raises(InvalidInput, match="score_bound"):
-        bilinear_bound(group, Fraction(1), reach=1.0, value=1.0, keys=2, dtype="float64", slot=1.0)
+        bilinear_bound(group, Fraction(1), Asked(1.0, 1.0, 2, "float64", 1.0, Numbers(1.0, 1.0)))

@@ -46,7 +46,7 @@ entry by entry; every other number is read from them. All is evaluated in ball a
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,7 @@ from softwright.methods.links import Row, link_head, link_tokens
 from softwright.methods.step_bound import (
     MOST,
     PRECISION,
+    Asked,
     Bound,
     Group,
     Numbers,
@@ -146,27 +147,12 @@ def off(stored: dict[str, float], ideal: dict[str, Fraction], sizes: dict[str, a
 
 
 @precision(PRECISION)
-def mean_bound(
-    group: Group,
-    wanted: Fraction,
-    sink: float,
-    *,
-    reach: float,
-    value: float,
-    keys: int,
-    dtype: str,
-    slot: float,
-    numbers: Numbers | None = None,
-) -> Bound:
-    """|group - wanted * mean(t v)| for |t| <= reach, |v| <= value, at most `keys` keys, half of them counting."""
-    largest = max(abs(s) for s in group.scales) * reach
-    if largest >= 1.5:
-        raise InvalidInput(
-            "link_bound", [f"scores reach {largest:.3g}, beyond 1.5; raise score_bound or lower the angle"]
-        )
+def mean_bound(group: Group, wanted: Fraction, sink: float, asked: Asked) -> Bound:
+    """|group - wanted * mean(t v)|, half of the keys counting."""
+    asked.check_scores(group)
     if not sink >= 4:
         raise InvalidInput("link_bound", [f"counting tokens have the score {sink:g}; build the stack with in_context"])
-    rho, B, C = ball(reach), ball(value), abs(rational(wanted))
+    rho, B, C = ball(asked.reach), ball(asked.value), abs(rational(wanted))
     eps = (-ball(sink)).exp()
     scales = [Fraction(s) for s in group.scales]
     outputs = [Fraction(o) for o in group.outputs]
@@ -189,9 +175,8 @@ def mean_bound(
     for o, s in zip(outputs, scales, strict=True):
         ratio = abs(rational(s)) * rho / R
         error += abs(rational(o)) * eps * B * growth * ratio ** (MOST + 1) / (1 - ratio)
-    size = ball(slot) + error  # of what the residual stream adds up, besides C rho B
-    numbers = numbers or Numbers(reach + value + sink, value)
-    return Bound(upward(error), upward(heads_rounding(group, rho, B, keys, dtype, size, C, numbers, sink)))
+    # What the residual stream adds up, besides C rho B, is the slot and the error.
+    return Bound(upward(error), upward(heads_rounding(group, asked, ball(asked.slot) + error, C, sink)))
 
 
 def read_step(stack: InContextStack, family: Family) -> Step:
@@ -355,10 +340,8 @@ def link_certificate(stack: InContextStack, target: dict[str, Any], family: Fami
         slot = W if name == "coefficient" else score
         values = upward(value + ball(score) * (1 + root))
         numbers = Numbers(upward(ball(X) + ball(Y) + 2 * root + 2 * ball(values) + abs(ball(step.sink)) + 2), values)
-        part = mean_bound(
-            step.mean, -Fraction(eta), step.sink, reach=upward(reach), value=upward(value), keys=keys, dtype=c.dtype,
-            slot=slot, numbers=numbers,
-        )  # fmt: skip
+        asked = Asked(upward(reach), upward(value), keys, c.dtype, slot, numbers)
+        part = mean_bound(step.mean, -Fraction(eta), step.sink, asked)
         exact, rounding = arb(part.exact), arb(part.rounding)
         exact += ball(eta) * reach * (factor * exact_link + stored)
         rounding += ball(eta) * reach * factor * rounding_link
@@ -366,10 +349,8 @@ def link_certificate(stack: InContextStack, target: dict[str, Any], family: Fami
             rounding += unit * ball(score)  # what the query carries
         if step.penalty is not None:
             carried = root * ball(W) * unit + smallest  # the one rounding of what unit tokens carry
-            other = bilinear_bound(
-                step.penalty, -Fraction(eta) * c.features, reach=upward(root * size),
-                value=upward(root * ball(W) + carried), keys=keys, dtype=c.dtype, slot=slot, numbers=numbers,
-            )  # fmt: skip
+            unit_asked = replace(asked, reach=upward(root * size), value=upward(root * ball(W) + carried))
+            other = bilinear_bound(step.penalty, -Fraction(eta) * c.features, unit_asked)
             squares = max(abs(Fraction(r) ** 2 - Fraction(c.penalty)) for r in step.roots)
             exact += arb(other.exact) + ball(eta) * rational(squares) * size * ball(W)
             rounding += arb(other.rounding) + ball(eta) * c.features * root * size * carried

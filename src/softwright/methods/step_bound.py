@@ -76,6 +76,24 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a group is asked: |t| <= reach, |v| <= value, at most so many keys, added to a slot that large."""
+
+    reach: float
+    value: float
+    keys: int
+    dtype: str
+    slot: float
+    numbers: Numbers
+
+    def check_scores(self, group: Group) -> None:
+        largest = max(abs(s) for s in group.scales) * self.reach
+        if largest >= 1.5:
+            remedy = "raise score_bound or lower the angle"
+            raise InvalidInput("step_bound", [f"scores reach {largest:.3g}, beyond 1.5; {remedy}"])
+
+
+@dataclass(frozen=True)
 class Bound:
     exact: float
     rounding: float
@@ -99,24 +117,10 @@ def group_of(layer: StackLayer, query: tuple[int, int], key: tuple[int, int], ou
 
 
 @precision(PRECISION)
-def bilinear_bound(
-    group: Group,
-    wanted: Fraction,
-    *,
-    reach: float,
-    value: float,
-    keys: int,
-    dtype: str,
-    slot: float,
-    numbers: Numbers | None = None,
-) -> Bound:
-    """|group - wanted * cov(t, v)| for |t| <= reach, |v| <= value, at most `keys` keys, added to a slot that large."""
-    rho, B = ball(reach), ball(value)
-    largest = max(abs(s) for s in group.scales) * reach
-    if largest >= 1.5:
-        raise InvalidInput(
-            "step_bound", [f"scores reach {largest:.3g}, beyond 1.5; raise score_bound or lower the angle"]
-        )
+def bilinear_bound(group: Group, wanted: Fraction, asked: Asked) -> Bound:
+    """|group - wanted * cov(t, v)|."""
+    asked.check_scores(group)
+    rho, B = ball(asked.reach), ball(asked.value)
     scales = [Fraction(s) for s in group.scales]
     outputs = [Fraction(o) for o in group.outputs]
     error = arb(0)
@@ -130,17 +134,15 @@ def bilinear_bound(
     for o, s in zip(outputs, scales, strict=True):
         ratio = abs(rational(s)) * rho / radius
         error += abs(rational(o)) * B / radius.cos() * ratio ** (MOST + 1) / (1 - ratio)
-    beside = ball(slot) + error  # what the last sum rounds, besides wanted * cov and the rounding before it
-    numbers = numbers or Numbers(reach + value, value)
-    rounding = heads_rounding(group, rho, B, keys, dtype, beside, abs(rational(wanted)), numbers)
+    # What the last sum rounds, besides wanted * cov and the rounding before it, is the slot and the error.
+    rounding = heads_rounding(group, asked, ball(asked.slot) + error, abs(rational(wanted)))
     return Bound(upward(error), upward(rounding))
 
 
-def heads_rounding(
-    group: Group, rho: arb, B: arb, keys: int, dtype: str, slot: arb, wanted: arb, numbers: Numbers, sink: float = 0.0
-) -> arb:
+def heads_rounding(group: Group, asked: Asked, slot: arb, wanted: arb, sink: float = 0.0) -> arb:
     """`sink` > 0: half of the keys are counting tokens with that score and the value 0 (`link_bound`)."""
-    arithmetic = precision_of(dtype)
+    arithmetic, numbers, keys, dtype = precision_of(asked.dtype), asked.numbers, asked.keys, asked.dtype
+    rho, B = ball(asked.reach), ball(asked.value)
     u, exp_error = arb(arithmetic.unit), arb(arithmetic.exp_error)
 
     def gamma(k: int) -> arb:
@@ -268,11 +270,12 @@ def gradient_certificate(stack: InContextStack, target: dict[str, Any]) -> Close
         numbers = Numbers(largest + values + W * size, values)
         parts = [
             bilinear_bound(
-                group, -Fraction(eta) * (1 if place == 0 else c.features), reach=reach * size * (1 + 2**-50),
-                value=most, keys=keys, dtype=c.dtype, slot=W * size, numbers=numbers,
+                group,
+                -Fraction(eta) * (1 if place == 0 else c.features),
+                Asked(reach * size * (1 + 2**-50), most, keys, c.dtype, W * size, numbers),
             )
             for place, (group, reach, most) in enumerate(groups)
-        ]  # fmt: skip
+        ]
         # Tokens carry f = w.x rounded once, unit tokens also sqrt(penalty), whose square counts, as it is stored.
         held = ball(u) * ball(eta) * ball(W) * ball(size) * (ball(X) ** 2 + 8 * ball(c.penalty))
         held += 4 * arb(smallest) * ball(eta) * ball(size) * (ball(X) + c.features * (1 + ball(c.penalty)))
@@ -309,11 +312,7 @@ def group_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedFo
     numbers = Numbers(SIZES, 1.0, SIZES)
     for place, (key, wanted) in enumerate((("x", -1), ("g", -c.features))[: 1 + (c.penalty > 0)]):
         group = group_of(layer, z, stack.slots[key], z[0], slice(place * heads, (place + 1) * heads))
-        parts.append(
-            bilinear_bound(
-                group, Fraction(wanted), reach=reach, value=1.0, keys=keys, dtype=c.dtype, slot=2.0, numbers=numbers
-            )
-        )
+        parts.append(bilinear_bound(group, Fraction(wanted), Asked(reach, 1.0, keys, c.dtype, 2.0, numbers)))
     bound = added(parts, arb(0), arb(0))
     return stated(
         stack,

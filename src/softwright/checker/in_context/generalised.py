@@ -12,10 +12,12 @@ import math
 import numpy as np
 from flint import arb, fmpq
 
+from softwright.checker.in_context import steps
 from softwright.checker.in_context.bilinear import Group, gamma, run_error
 from softwright.checker.in_context.links import link_error, moved
 from softwright.checker.in_context.losses import LOSSES, Loss
 from softwright.checker.in_context.preparation import (
+    Form,
     check_centre,
     check_tokens,
     only,
@@ -25,17 +27,7 @@ from softwright.checker.in_context.preparation import (
 )
 from softwright.checker.in_context.scaling import cell_edges, cell_rows, check_soft_cells
 from softwright.checker.in_context.stack import ExpectedHead, Layer, Stack
-from softwright.checker.in_context.steps import (
-    Claim,
-    as_float,
-    check_angle,
-    check_guards,
-    columns,
-    largest_number,
-    penalty_group,
-    read_out,
-    repeated,
-)
+from softwright.checker.in_context.steps import Claim
 from softwright.checker.refusal import require
 
 
@@ -45,10 +37,10 @@ def generalised(stack: Stack) -> Claim:
     require(bool(s["step_size"]) and not s["scaling"], "steps have a size and are proved for features as given")
     require(constant or loss.curvature is not None, f"{s['method']} has an intercept")
     extra = dict.fromkeys(("s", "G", "log_a", "slope", "bias", "value", "link", "weights", "rates"), 1)
-    columns(stack, extra | {"z": d + constant}, d + constant)
+    steps.columns(stack, extra | {"z": d + constant}, d + constant)
     check_tokens(stack, constant=constant, counting=True, start=0.0, log_a=math.log(loss.curvature or 1.0))
     link, step = _prepared(stack, loss)
-    check_guards(stack, ("data", "query"), ("data",), stack.head, "x")
+    steps.check_guards(stack, ("data", "query"), ("data",), stack.head, "x")
     tokens, scale = _check_link_tokens(stack, loss), rational(s["loss_scale"])
     ideal_argument, ideal_slope = loss.argument(scale), loss.slope(scale)
     argument = {slot: rational(float(link.tensors["Wq"][0, stack.at(slot), 1])) for slot in ideal_argument}
@@ -58,15 +50,15 @@ def generalised(stack: Stack) -> Claim:
     slope = {slot: rational(float(step.tensors["Wv"][0, stack.at(slot), 0])) for slot in ideal_slope}
     sink = rational(float(step.tensors["Wk"][0, stack.at("count"), 2]))
     own, many, to = stack.block("x") + stack.block("g"), 2 * s["order"], stack.vector(s=1.0)
-    counts = (stack.vector(one=1.0), stack.vector(count=as_float(sink)))
+    counts = (stack.vector(one=1.0), stack.vector(count=steps.as_float(sink)))
     also = [only(stack, "data", "count"), weighted(stack), counts]
-    values = stack.vector(**{slot: as_float(weight) for slot, weight in slope.items()})
-    heads, scales, outputs = read_group(step, range(many), also, own, stack.block("x"), values, to)
-    check_angle(stack, scales)
+    values = stack.vector(**{slot: steps.as_float(weight) for slot, weight in slope.items()})
+    heads, scales, outputs = read_group(step, range(many), Form(also, own, stack.block("x"), values, to))
+    steps.check_angle(stack, scales)
     penalty: tuple[tuple[fmpq, ...], tuple[fmpq, ...]] = ((), ())
     units = ("unit",) if penalised else ()
     if penalised:
-        more, *free = read_group(step, range(many, 2 * many), [only(stack, "pen")], own, stack.block("g"), to, to)
+        more, *free = read_group(step, range(many, 2 * many), Form([only(stack, "pen")], own, stack.block("g"), to, to))
         heads, penalty = heads + more, (free[0], free[1])
     stack.same_layer(step, "step", ("data", "query", "basis", *units), ("data", "count", *units), heads)
 
@@ -88,12 +80,12 @@ def generalised(stack: Stack) -> Claim:
         exact = eta * reach * (weight * error.exact + stored)
         rounding = eta * reach * weight * error.rounding
         if penalised:
-            group, off, carried = penalty_group(stack, *penalty, size)
+            group, off, carried = steps.penalty_group(stack, *penalty, size)
             groups.append(group)
             exact, rounding = exact + off, rounding + carried
         alone = sum((group.exact() for group in groups), arb(0))
         every = value + score + sum((group.value for group in groups), arb(0))
-        largest = largest_number(s) + every + slot + error.most + abs(arb(sink))
+        largest = steps.largest_number(s) + every + slot + error.most + abs(arb(sink))
         rounding += run_error(
             groups, precision, exact=alone, keys=keys, heads=step.heads, slot=slot, values=every, largest=largest
         )
@@ -114,7 +106,7 @@ def generalised(stack: Stack) -> Claim:
 
 def _link_head(stack: Stack, argument: dict[str, fmpq], group: str = "link", to: str = "G") -> ExpectedHead:
     """The head that reads the tokens of a group at the argument's place, and writes their value."""
-    asks = stack.vector(**{slot: as_float(weight) for slot, weight in argument.items()})
+    asks = stack.vector(**{slot: steps.as_float(weight) for slot, weight in argument.items()})
     bias = (stack.vector(one=1.0), stack.vector(bias=1.0))
     pairs = [only(stack, group), (asks, stack.vector(slope=1.0)), bias]
     return ExpectedHead(pairs, stack.vector(value=1.0)[:, None], stack.vector(**{to: 1.0})[None])
@@ -133,8 +125,8 @@ def _prepared(stack: Stack, loss: Loss) -> tuple[Layer, Layer]:
     if responds:
         head, R = _link_head(stack, {"s": fmpq(1)}), stack.residual(("G", "G", 0.0))
         stack.same_layer(stack.program[-1], "link", ("query",), ("link",), [head], R)
-    read_out(stack, "s", **({"G": 1.0} if responds else {"s": 1.0}))
-    first, second = repeated(stack, s["steps"] or 100, 2)
+    steps.read_out(stack, "s", **({"G": 1.0} if responds else {"s": 1.0}))
+    first, second = steps.repeated(stack, s["steps"] or 100, 2)
     return first, second
 
 

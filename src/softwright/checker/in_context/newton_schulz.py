@@ -10,8 +10,10 @@ import math
 
 from flint import arb, fmpq
 
+from softwright.checker.in_context import steps
 from softwright.checker.in_context.bilinear import Group, run_error
 from softwright.checker.in_context.preparation import (
+    Form,
     check_centre,
     check_product,
     check_tokens,
@@ -22,7 +24,7 @@ from softwright.checker.in_context.preparation import (
 )
 from softwright.checker.in_context.scaling import check_scaling
 from softwright.checker.in_context.stack import Stack
-from softwright.checker.in_context.steps import Claim, check_angle, check_guards, columns, read_out, repeated
+from softwright.checker.in_context.steps import Claim
 from softwright.checker.refusal import require
 
 
@@ -30,7 +32,7 @@ def newton_schulz(stack: Stack) -> Claim:
     s, precision, LARGEST = stack.settings, stack.precision, arb(2) ** 64
     require(s["method"] == "ridge" or s["penalty"] == 0, "least squares has no penalty")
     d, penalised, many, data = s["features"], s["penalty"] > 0, 2 * s["order"], people(stack)
-    columns(stack, {"z": d, "f": 1}, d)
+    steps.columns(stack, {"z": d, "f": 1}, d)
     largest = d * math.sqrt(2.0) if s["scaling"] else s["largest_eigenvalue"] + s["penalty"]
     start = 1.9 / largest
     check_tokens(stack, constant=False, counting=False, start=start, log_a=0.0)
@@ -38,22 +40,24 @@ def newton_schulz(stack: Stack) -> Claim:
     check_centre(stack, stack.program[0], True, ("offset",) if s["intercept"] else (), start)
     if s["scaling"]:
         check_scaling(stack, stack.program[1:6], start)
-    read_out(stack, "f", f=1.0, offset=1.0)
-    check_guards(stack, (*data, "query"), data, len(stack.program) - 1, "z")
+    steps.read_out(stack, "f", f=1.0, offset=1.0)
+    steps.check_guards(stack, (*data, "query"), data, len(stack.program) - 1, "z")
     also, x, z = [only(stack, "data"), weighted(stack)], stack.block("x"), stack.block("z")
     last = stack.program[-1]
-    heads, scales, outputs = read_group(last, range(last.heads), also, z, x, stack.vector(y=1.0), stack.vector(f=1.0))
+    heads, scales, outputs = read_group(
+        last, range(last.heads), Form(also, z, x, stack.vector(y=1.0), stack.vector(f=1.0))
+    )
     check_product(stack, scales, outputs, 1.0, s["score_bound"], s["order"], s["angle"])
     stack.same_layer(last, "read", ("query", "basis"), data, heads)
 
     wanted = math.log(1.0 / s["tolerance"]) * largest * s["condition"] / 1.9
-    (layer,) = repeated(stack, s["steps"] or max(1, math.ceil(math.log2(wanted))), 1)
-    heads, scales, outputs = read_group(layer, range(many), also, z, x, z, z.T)
-    check_angle(stack, scales)
+    (layer,) = steps.repeated(stack, s["steps"] or max(1, math.ceil(math.log2(wanted))), 1)
+    heads, scales, outputs = read_group(layer, range(many), Form(also, z, x, z, z.T))
+    steps.check_angle(stack, scales)
     parts, units = [(scales, outputs, fmpq(-1))], ("unit",) if penalised else ()
     if penalised:
         pen, g = [only(stack, "pen")], stack.block("g")
-        more, scales, outputs = read_group(layer, range(many, 2 * many), pen, z, g, z, z.T)
+        more, scales, outputs = read_group(layer, range(many, 2 * many), Form(pen, z, g, z, z.T))
         heads += more
         parts.append((scales, outputs, fmpq(-d)))
     doubled = stack.residual(("z", "z", 2.0))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from flint import arb, fmpq
@@ -50,24 +51,31 @@ def only(stack: Stack, *flags: str) -> Pair:
     return one, OMEGA * (stack.vector(**dict.fromkeys(flags, 1.0)) - one)
 
 
-def read_group(
-    layer: Layer,
-    heads: range,
-    also: Sequence[Pair],
-    Q: np.ndarray,
-    K: np.ndarray,
-    V: np.ndarray,
-    O: np.ndarray,  # noqa: E741
-) -> tuple[list[ExpectedHead], tuple[fmpq, ...], tuple[fmpq, ...]]:
-    """Heads with scores s_h (x_i Q).(x_j K) and outputs o_h O: what they must be, given s_h and o_h as stored."""
-    V, O = V.reshape(len(V), -1), O.reshape(-1, O.shape[-1])  # noqa: E741
-    row, column = _place(Q)
-    value, slot = _place(O)
+@dataclass(frozen=True)
+class Form:
+    """What the heads of a group share: scores `also` + s (x_i Q).(x_j K), values V (D, v) or (D,), outputs o O."""
+
+    also: Sequence[Pair]
+    Q: np.ndarray
+    K: np.ndarray
+    V: np.ndarray
+    O: np.ndarray  # noqa: E741
+
+    def head(self, s: float, o: float) -> ExpectedHead:
+        V, O = self.V.reshape(len(self.V), -1), self.O.reshape(-1, self.O.shape[-1])  # noqa: E741
+        return ExpectedHead([*self.also, (s * self.Q, self.K)], V, o * O)
+
+
+def read_group(layer: Layer, heads: range, form: Form) -> tuple[list[ExpectedHead], tuple[fmpq, ...], tuple[fmpq, ...]]:
+    """What the heads of a group must be, given their scales and outputs as stored; and those."""
+    row, column = _place(form.Q)
+    writes = form.O.reshape(-1, form.O.shape[-1])
+    value, slot = _place(writes)
     expected, scales, outputs = [], [], []
     for h in heads:
-        s = float(layer.tensors["Wq"][h, row, len(also) + column]) / Q[row, column]
-        o = float(layer.tensors["Wo"][h, value, slot]) / O[value, slot]
-        expected.append(ExpectedHead([*also, (s * Q, K)], V, o * O))
+        s = float(layer.tensors["Wq"][h, row, len(form.also) + column]) / form.Q[row, column]
+        o = float(layer.tensors["Wo"][h, value, slot]) / writes[value, slot]
+        expected.append(form.head(s, o))
         scales.append(rational(s))
         outputs.append(rational(o))
     return expected, tuple(scales), tuple(outputs)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from softwright.checker.in_context.preparation import check_product, close, only, people, read_group, weighted
-from softwright.checker.in_context.stack import ExpectedHead, Layer, Pair, Stack
+from softwright.checker.in_context.preparation import Form, check_product, close, only, people, read_group, weighted
+from softwright.checker.in_context.stack import ExpectedHead, Layer, Stack
 from softwright.checker.refusal import require
 
 OFFSET = 0.7390851332151607  # where the edges of cells begin; no number that data like to have
@@ -69,41 +69,29 @@ def check_scaling(stack: Stack, layers: Sequence[Layer], start: float) -> None:
     spread = stack.block("spread").T
     fresh, everybody = stack.residual(("x", "x", 0.0)), (*people(stack), "query")
     _check_cells(stack, layers[0], "ranges", "range", "scale1", cell_edges(-30, 30, 1))
-    many = layers[1].heads
-    heads = product_heads(stack, layers[1], range(many), [], x, first, e, x.T, factor=d, reach=settings["range_bound"])
+    form = Form([], x, first, e, x.T)
+    heads = product_heads(stack, layers[1], range(layers[1].heads), form, d, settings["range_bound"])
     stack.same_layer(layers[1], "scale", everybody, ("unit",), heads, fresh, close(stack))
     many = layers[2].heads - (2 if root else 0)
-    heads = product_heads(stack, layers[2], range(many), also, e, x, x, spread, factor=1.0, reach=1.0)
+    heads = product_heads(stack, layers[2], range(many), Form(also, e, x, x, spread), 1.0, 1.0)
     if root:
-        own = root * first
-        some, pen = range(many, many + 2), [only(stack, "pen")]
-        heads += product_heads(stack, layers[2], some, pen, own, e, own, spread, factor=float(d), reach=1e3)
+        form = Form([only(stack, "pen")], root * first, e, root * first, spread)
+        heads += product_heads(stack, layers[2], range(many, many + 2), form, float(d), 1e3)
     stack.same_layer(layers[2], "spread", ("unit",), (*people(stack), "unit"), heads, None, close(stack))
     _check_cells(stack, layers[3], "spreads", "spread", "scale2", cell_edges(-24, 20, 2))
     many, reach = layers[4].heads // 2, settings["feature_bound"]
-    heads = product_heads(stack, layers[4], range(many), [], x, second, e, (x + start * z).T, factor=d, reach=reach)
+    heads = product_heads(stack, layers[4], range(many), Form([], x, second, e, (x + start * z).T), d, reach)
     both = np.concatenate([first, stack.vector(tau1=1.0)[:, None]], axis=1)
     writes = np.concatenate([root * (g + start * z).T, total[None]])
-    heads += product_heads(stack, layers[4], range(many, 2 * many), [], e, second, both, writes, factor=d, reach=reach)
+    heads += product_heads(stack, layers[4], range(many, 2 * many), Form([], e, second, both, writes), d, reach)
     stack.same_layer(layers[4], "scale", (*everybody, "unit"), ("unit",), heads, fresh, close(stack))
 
 
 def product_heads(
-    stack: Stack,
-    layer: Layer,
-    heads: range,
-    also: Sequence[Pair],
-    Q: np.ndarray,
-    K: np.ndarray,
-    V: np.ndarray,
-    O: np.ndarray,  # noqa: E741
-    *,
-    factor: float,
-    reach: float,
+    stack: Stack, layer: Layer, heads: range, form: Form, factor: float, reach: float
 ) -> list[ExpectedHead]:
-    expected, scales, outputs = read_group(layer, heads, also, Q, K, V, O)
-    order = len(heads) // 2
-    angles = ANGLES[stack.precision.name]
+    expected, scales, outputs = read_group(layer, heads, form)
+    order, angles = len(heads) // 2, ANGLES[stack.precision.name]
     require(order in angles, "there are more or fewer heads than a product takes")
     check_product(stack, scales, outputs, factor, reach, order, angles[order])
     return expected

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from flint import arb, fmpq
 
+from softwright.checker.in_context import steps
 from softwright.checker.in_context.bilinear import Group, run_error
 from softwright.checker.in_context.preparation import (
+    Form,
     check_centre,
     check_tokens,
     only,
@@ -19,16 +21,7 @@ from softwright.checker.in_context.preparation import (
     weighted,
 )
 from softwright.checker.in_context.stack import Stack
-from softwright.checker.in_context.steps import (
-    Claim,
-    check_angle,
-    check_guards,
-    columns,
-    largest_number,
-    penalty_group,
-    read_out,
-    repeated,
-)
+from softwright.checker.in_context.steps import Claim
 from softwright.checker.refusal import require
 
 
@@ -37,22 +30,22 @@ def squares(stack: Stack) -> Claim:
     require(s["method"] == "ridge" or s["penalty"] == 0, "least squares has no penalty")
     require(bool(s["step_size"]) and not s["scaling"], "steps have a size and are proved for features as given")
     d, penalised, data = s["features"], s["penalty"] > 0, people(stack)
-    columns(stack, {"f": 1}, d)
+    steps.columns(stack, {"f": 1}, d)
     check_tokens(stack, constant=False, counting=False, start=0.0, log_a=0.0)
     require(stack.head == 1 and stack.tail == 0, "other layers prepare the prompt or read out")
     check_centre(stack, stack.program[0], True, ("offset",) if s["intercept"] else (), 0.0)
-    read_out(stack, "f", f=1.0, offset=1.0)
-    check_guards(stack, (*data, "query"), data, stack.head, "x")
+    steps.read_out(stack, "f", f=1.0, offset=1.0)
+    steps.check_guards(stack, (*data, "query"), data, stack.head, "x")
 
-    (layer,) = repeated(stack, s["steps"] or 100, 1)
+    (layer,) = steps.repeated(stack, s["steps"] or 100, 1)
     own, f, many = stack.block("x") + stack.block("g"), stack.vector(f=1.0), 2 * s["order"]
     also, difference = [only(stack, "data"), weighted(stack)], stack.vector(f=1.0, y=-1.0)
-    heads, scales, outputs = read_group(layer, range(many), also, own, stack.block("x"), difference, f)
-    check_angle(stack, scales)
+    heads, scales, outputs = read_group(layer, range(many), Form(also, own, stack.block("x"), difference, f))
+    steps.check_angle(stack, scales)
     penalty: tuple[tuple[fmpq, ...], tuple[fmpq, ...]] = ((), ())
     units = ("unit",) if penalised else ()
     if penalised:
-        more, *free = read_group(layer, range(many, 2 * many), [only(stack, "pen")], own, stack.block("g"), f, f)
+        more, *free = read_group(layer, range(many, 2 * many), Form([only(stack, "pen")], own, stack.block("g"), f, f))
         heads, penalty = heads + more, (free[0], free[1])
     stack.same_layer(layer, "gradient", (*data, "query", "basis", *units), (*data, *units), heads)
 
@@ -66,12 +59,12 @@ def squares(stack: Stack) -> Claim:
         groups = [Group(scales, outputs, -rational(s["step_size"]), X * size, value, u * value + tau, d, X)]
         exact, rounding = arb(0), eta * X * size * carried
         if penalised:
-            group, off, rounded = penalty_group(stack, *penalty, size)
+            group, off, rounded = steps.penalty_group(stack, *penalty, size)
             groups.append(group)
             exact, rounding = exact + off, rounding + rounded
         alone = sum((group.exact() for group in groups), arb(0))
         values = value + sum((group.value for group in groups), arb(0))
-        largest = largest_number(s) + values + slot
+        largest = steps.largest_number(s) + values + slot
         rounding += run_error(
             groups, precision, exact=alone, keys=keys, heads=layer.heads, slot=slot, values=values, largest=largest
         )
