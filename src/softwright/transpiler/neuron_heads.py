@@ -118,7 +118,7 @@ class NeuronHeads(nn.Module):
         return torch.cat([self._sequence(part) for part in x.split(step)])
 
     def _sequence(self, x: Tensor) -> Tensor:
-        """x (B, n, d): n positions; tokens with affine values exist once a position, constant ones (sinks) once."""
+        """x (B, n, d): n positions; tokens with affine values exist once per position, constant ones (sinks) once."""
         batch, n, _ = x.shape
         s = linear(x, self.weight, self.bias).transpose(1, 2)  # (B, H, n)
         k, b, v, u = self.tokens

@@ -51,11 +51,13 @@ def check_parts(module: nn.Module, faults: Faults) -> None:
 
 def _check_hooks(part: nn.Module, where: str, faults: Faults) -> None:
     for hook in part._forward_hooks.values():
-        faults.add(f"{where} has the forward hook {name_of(hook)}, which may change its result; remove it first")
+        faults.add(f"{where} has the forward hook {call_name(hook)}, which may change its result; remove it first")
     for hook in part._forward_pre_hooks.values():
         known = next((entry for kind, entry in _RECOMPUTED.items() if isinstance(hook, kind)), None)
         if known is None:
-            faults.add(f"{where} has the forward pre-hook {name_of(hook)}, which may change its input; remove it first")
+            faults.add(
+                f"{where} has the forward pre-hook {call_name(hook)}, which may change its input; remove it first"
+            )
         elif isinstance(hook, SpectralNorm) and part.training:
             faults.add(f"{where} is in training mode, where spectral_norm changes its weight; call module.eval() first")
         elif not torch.equal(getattr(part, _tensor_of(hook)), _recomputed(part, hook)):
@@ -123,7 +125,7 @@ def _in_place(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     if node.op == "call_module":
         layer = modules[str(node.target)]
         return bool(getattr(layer, "inplace", False)) and not isinstance(layer, DROPOUTS)
-    if name_of(node.target).endswith("_"):
+    if call_name(node.target).endswith("_"):
         return True
     if node.target is functional.dropout or not callable(node.target):
         return False
@@ -161,8 +163,8 @@ def _is_made_of(node: fx.Node, other: fx.Node, modules: dict[str, nn.Module]) ->
 def _shown(node: fx.Node, modules: dict[str, nn.Module]) -> str:
     if node.op == "call_module":
         return f"{node.target} ({type(modules[str(node.target)]).__name__})"
-    return f"the operation {name_of(node.target)}"
+    return f"the operation {call_name(node.target)}"
 
 
-def name_of(function: Any) -> str:
+def call_name(function: Any) -> str:
     return function if isinstance(function, str) else getattr(function, "__name__", type(function).__name__)

@@ -18,10 +18,10 @@ from torch import fx, nn
 from torch.nn import functional
 
 from softwright.errors import Faults, InvalidInput
-from softwright.precision import name_of as dtype_name
+from softwright.precision import name_of
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
-from softwright.targets.mlp.torch_checks import DROPOUTS, check_in_place, check_parts, name_of
+from softwright.targets.mlp.torch_checks import DROPOUTS, call_name, check_in_place, check_parts
 
 _SPELLINGS = spellings("torch")
 _CLASSES = [entry for entry in _SPELLINGS if isinstance(entry[1].call, type)]
@@ -91,7 +91,7 @@ def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | Ga
     check_in_place(graph, reader.modules, faults)
     result = reader.read(graph)
     faults.raise_if_any()
-    dtype = dtype_name(next((p.dtype for p in module.parameters()), torch.float64))
+    dtype = name_of(next((p.dtype for p in module.parameters()), torch.float64))
     label = name or type(module).__name__
     if isinstance(result, _Product) and result.down is not None:
         return GatedNetwork(result.gate.layers[0], result.value.layers[0], result.down, dtype, label)
@@ -134,7 +134,7 @@ class _Reader:
         if node.op == "call_module":
             return self._module(str(node.target), operands[0])
         if not operands:
-            self.faults.add(f"it uses {name_of(node.target)}, which no Linear layer holds; use {KNOWN}")
+            self.faults.add(f"it uses {call_name(node.target)}, which no Linear layer holds; use {KNOWN}")
             return None
         function, rest = node.target, tuple(operands[1:])
         if function in (operator.mul, torch.mul, "mul") and len(operands) == 2:
@@ -152,7 +152,7 @@ class _Reader:
         found = _functional(function, rest, dict(node.kwargs)) if isinstance(operands[0], (_Branch, _Product)) else None
         if found is not None:
             return self._activate(operands[0], found)
-        self.faults.add(f"the operation {name_of(function)} has no attention form; use {KNOWN}")
+        self.faults.add(f"the operation {call_name(function)} has no attention form; use {KNOWN}")
         return None
 
     def _module(self, path: str, value: Any) -> Any:
