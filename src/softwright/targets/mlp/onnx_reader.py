@@ -33,21 +33,32 @@ def read_onnx(source: Path) -> tuple[DenseNetwork, Runner]:
         model = onnx.load(str(source))
     except Exception as error:  # protobuf, onnx and the operating system each raise their own
         raise FileFormatError(f"{source}: not a readable ONNX file ({_first(error)}); export it again") from error
+    try:
+        network = _read_graph(model.graph, source)
+    except InvalidInput:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:  # a graph that is no graph
+        raise FileFormatError(f"{source}: not a readable ONNX graph ({_first(error)}); export it again") from error
+    (name,) = _inputs(model.graph)
+    return network, lambda points, dtype: _evaluated(model, name, points, dtype)
+
+
+def _inputs(graph: Any) -> list[str]:
+    constants = {tensor.name for tensor in graph.initializer}
+    return [str(entry.name) for entry in graph.input if entry.name not in constants]
+
+
+def _read_graph(graph: Any, source: Path) -> DenseNetwork:
     faults = Faults(str(source))
-    graph = model.graph
     constants = _constants(graph, faults)
-    inputs = [entry for entry in graph.input if entry.name not in constants]
-    faults.check(
-        len(inputs) == 1,
-        f"the graph has inputs {', '.join(entry.name for entry in inputs) or 'none'}; a network here has one",
-    )
+    inputs = _inputs(graph)
+    faults.check(len(inputs) == 1, f"the graph has inputs {', '.join(inputs) or 'none'}; a network here has one")
     faults.check(len(graph.output) == 1, f"the graph has {len(graph.output)} outputs; a network here has one")
     faults.raise_if_any()
     chain = _Chain(constants, faults)
-    _follow(graph, inputs[0].name, chain, faults)
+    _follow(graph, inputs[0], chain, faults)
     faults.raise_if_any()
-    network = DenseNetwork(chain.layers, chain.dtype, source.stem)
-    return network, lambda points, dtype: _evaluated(model, inputs[0].name, points, dtype)
+    return DenseNetwork(chain.layers, chain.dtype, source.stem)
 
 
 def _constants(graph: Any, faults: Faults) -> dict[str, np.ndarray]:

@@ -44,7 +44,7 @@ def spelt_out(nodes: Sequence[Any], source: str, constants: Mapping[str, np.ndar
     for count, node in enumerate(nodes[:LONGEST], 1):
         operands = [values.get(name, _number(constants.get(name))) for name in node.input]
         value = _step(node.op_type, operands)
-        if value is None:
+        if value is None or not node.output:
             break
         values[node.output[0]] = value
         try:
