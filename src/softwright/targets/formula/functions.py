@@ -323,9 +323,11 @@ def _at(order: Any) -> int:
     if isinstance(order, Interval):
         return int(order.lower)
     if isinstance(order, arb):
-        return int(order.unique_fmpz())
+        order = order.unique_fmpz()
     value = exact_value(order) if isinstance(order, Node) else order
-    return int(value)  # type: ignore[arg-type]
+    if value is None:
+        raise ValueError("the order of a family of functions is a written integer")
+    return int(value)
 
 
 def _order(n: int) -> Node:
