@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from softwright.attention.autocast import without_autocast
 from softwright.attention.factorised import factorised_head
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
@@ -82,6 +83,7 @@ class AttentionNetwork(nn.Module):
         """The heads as data, with the very numbers that run."""
         return [head.to_head() for head in self.layer]
 
+    @without_autocast
     def forward(self, x: Tensor, engine: str = "sdpa") -> Tensor:
         """(..., d) -> (..., m). `engine="factorised"` evaluates grid heads axis by axis: the same sum, faster."""
         if x.shape[-1:] != self.center.shape:

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from softwright.attention.autocast import no_autocast
 from softwright.errors import Faults
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
@@ -192,11 +193,6 @@ class StackLayer(nn.Module):
     def description(self) -> dict[str, Any]:
         shapes = {name: list(tensor.shape) for name, tensor in self.named_buffers()}
         return {"rows": list(self.rows), "keys": list(self.keys), "label": self.label, "shapes": shapes}
-
-
-def no_autocast(tensor: Tensor) -> torch.autocast:
-    """What runs inside is what was proved, whatever autocast says outside."""
-    return torch.autocast(tensor.device.type, enabled=False)
 
 
 def apply_layer(layer: StackLayer, stream: Stream, attend: Callable[[Tensor, Tensor], Tensor] | None = None) -> Stream:

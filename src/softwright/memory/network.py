@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from softwright.attention.autocast import no_autocast, without_autocast
 from softwright.attention.view import AttentionView, HeadView, numbers
 from softwright.errors import Faults, InvalidInput
 from softwright.memory.context_head import TENSORS, ContextHead
@@ -127,6 +128,7 @@ class MemoryNetwork(nn.Module):
     def index(self) -> NearestKeys:
         return NearestKeys(self.readout.keys.double().numpy())
 
+    @without_autocast
     def forward(self, content: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Tokens (B, n) or vectors (B, n, d) -> (B, m), or (B, n, m) in token mode. Classes come as their index."""
         ids = self.head(content, lengths)
@@ -165,7 +167,8 @@ class MemoryNetwork(nn.Module):
         by_token = self.reading.mode == "token"
         if by_token:
             foreign = np.repeat(foreign, np.minimum(packed.lengths, self.head.longest))
-        found = self._pruned(packed, foreign) if engine == "pruned" else self._dense(packed, foreign)
+        with no_autocast(self.radii):
+            found = self._pruned(packed, foreign) if engine == "pruned" else self._dense(packed, foreign)
         lengths = np.minimum(packed.lengths, self.head.longest) if by_token else None
         return Recall(
             labels=self._labels(found, unknown == "abstain"),
@@ -179,12 +182,13 @@ class MemoryNetwork(nn.Module):
 
     def recalled_values(self, packed: Packed, engine: str = "pruned") -> np.ndarray:
         """The numbers (M, m) that stand for the labels of all items; nan where none can have been stored."""
-        if engine == "dense":
-            return self._literal(packed)[1].double().numpy()
-        foreign = self.head.foreign(packed)
-        if self.reading.mode == "token":
-            foreign = np.repeat(foreign, np.minimum(packed.lengths, self.head.longest))
-        found = self._pruned(packed, foreign)
+        with no_autocast(self.radii):
+            if engine == "dense":
+                return self._literal(packed)[1].double().numpy()
+            foreign = self.head.foreign(packed)
+            if self.reading.mode == "token":
+                foreign = np.repeat(foreign, np.minimum(packed.lengths, self.head.longest))
+            found = self._pruned(packed, foreign)
         return np.where(foreign[:, None], np.nan, found["values"])
 
     def _pruned(self, packed: Packed, foreign: np.ndarray) -> dict[str, np.ndarray]:

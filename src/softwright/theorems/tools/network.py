@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from softwright.attention import SumOfLinear
+from softwright.attention.autocast import without_autocast
 
 _CHUNK_ELEMENTS = 4_000_000  # entries of the largest temporary, about 32 MB in float64
 
@@ -238,6 +239,7 @@ class TheoremNetwork(nn.Module):
     def heads(self) -> int:
         return sum(int(getattr(stage, "heads", 0)) for stage in self.stages)
 
+    @without_autocast
     def forward(self, X: Tensor) -> Tensor:
         for stage in self.stages:
             X = stage(X)
