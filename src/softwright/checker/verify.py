@@ -17,7 +17,7 @@ from typing import Literal
 from flint import ctx
 
 from softwright.checker.boxes import reprove_boxes
-from softwright.checker.closed import reprove_recall, reprove_step, reprove_sums
+from softwright.checker.closed import reprove_recall, reprove_step, reprove_sums, reprove_theorem
 from softwright.checker.parser import NotProvedError, require
 from softwright.checker.statement import check_subject
 from softwright.checker.verdict import NOT_VERIFIED, Verdict, scoped
@@ -38,7 +38,7 @@ REPROOFS: dict[tuple[str, str], Callable[[ModelFile, Progress], Verdict]] = {
     (CLOSED, "memory"): reprove_recall,
     (CLOSED, "transpiled"): reprove_sums,
     (CLOSED, "in_context"): reprove_step,
-    (CLOSED, "theorem"): reprove_sums,
+    (CLOSED, "theorem"): reprove_theorem,
 }
 
 

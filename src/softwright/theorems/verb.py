@@ -94,6 +94,7 @@ def finish(
         "label": made.label,
         "text": f"theorem {made.label}: {stated.title}",
         "sizes": made.sizes,
+        **({"drawn": made.drawn} if made.drawn else {}),
     }
     exact = precision_of(made.network.dtype) is FLOAT64
     return Built(

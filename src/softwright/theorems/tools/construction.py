@@ -33,6 +33,8 @@ class Construction:
     network          its label, layers and heads are those of the construction
     bound            the theorem's bound for these sizes, rounded up (`float_above`)
     sizes            the options it was built with, ready for JSON
+    drawn            what the bound speaks of and a seed or the user gave (weights, sequences, labels), ready for JSON:
+                     whoever checks the file needs it
     tokens           largest number of tokens that a layer attends to
     statement        one sentence: what `bound` bounds, for which inputs
     quantities       beta, eps0 and whatever else went into the bound
@@ -52,6 +54,7 @@ class Construction:
     statement: str
     target: Callable[[Any], Any]
     sample: Callable[[np.random.Generator, int], Any]
+    drawn: dict[str, Any] = field(default_factory=dict)
     quantities: dict[str, float] = field(default_factory=dict)
     norm: str = "sup"
     rounding: float | None = None

@@ -1,0 +1,61 @@
+"""`Proved`: what a re-proof found, and the comparison of what a certificate states with it.
+
+A re-proof reads the model, the target and the tensors of a file, never the numbers that the certificate states. What
+it returns is compared here: the sentence must be the same, the stated parts at least what was proved, and every number
+beside them what it is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from flint import arb, fmpq
+
+from softwright.checker.entries import at_least_zero, is_number
+from softwright.checker.refusal import require
+
+SAME = 1e-6  # relative: numbers that are told, and that nothing rests on
+
+
+@dataclass(frozen=True)
+class Proved:
+    """A sentence, upper bounds of the two parts of the error it speaks of, and the numbers they are made of.
+
+    `rounding` is None where the sentence is about real arithmetic alone. `assumptions` are those that the certificate
+    must name, in these words; `hypotheses` the ids of those that nobody but the user can answer for.
+    """
+
+    statement: str
+    exact: arb
+    rounding: arb | None
+    method: str
+    norm: str = "sup"
+    engine: str = "any"
+    quantities: dict[str, arb] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    hypotheses: tuple[str, ...] = ()
+
+
+def compare(said: dict[str, Any], proved: Proved) -> None:
+    """What is stated follows from what was proved."""
+    for name in ("statement", "method", "norm", "engine"):
+        require(said[name] == getattr(proved, name), f"the {name} should read: {getattr(proved, name)}")
+    require(tuple(said["assumptions"]) == proved.assumptions, f"the assumptions should be {list(proved.assumptions)}")
+    require(all(at_least_zero(said[name]) for name in ("bound", "exact_part", "rounding_part")), "a part is damaged")
+    bound, exact, rounding = (
+        fmpq(*float(said[name]).as_integer_ratio()) for name in ("bound", "exact_part", "rounding_part")
+    )
+    require(exact + rounding <= bound, "the bound is below the sum of its parts")
+    rounded = arb(0) if proved.rounding is None else proved.rounding
+    for name, least, stated in (("exact", proved.exact, exact), ("rounding", rounded, rounding)):
+        require(
+            least <= arb(stated),
+            f"{name} part: {float(least.abs_upper()):.6g} can be proved, {float(arb(stated)):.6g} is stated",
+        )
+    given = said["quantities"]
+    require(set(given) == set(proved.quantities), f"the quantities should be {', '.join(proved.quantities) or 'none'}")
+    for name, value in proved.quantities.items():
+        require(is_number(given[name]), f"{name} is no number")
+        near = abs(value - given[name]) <= SAME * abs(value) + arb(2) ** -900
+        require(near, f"{name} should be {float(value.mid()):.6g}, {given[name]:.6g} is stated")
