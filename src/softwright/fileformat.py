@@ -5,6 +5,9 @@
                model       {"kind", "box": {name: [low, high]}, "dtype", "heads": [{"structure", "axis_sizes"}, ...]}
                target, plan, observed, certificate   one JSON text each, where known
 
+Tensors called reference.<name> are no part of the network: they hold what it is compared with (the weights of a source
+network, the points of a table), so that a checker has it. They have a digest of their own.
+
 Nothing here imports torch, so that a checker can read a file without it; nothing here is executable, so that loading
 a file cannot run anything.
 
@@ -35,29 +38,59 @@ from safetensors.numpy import save
 from softwright.errors import FileFormatError, FileNotWritten, ForeignFile, SoftwrightError
 
 SCHEMA = "1"  # what is written; READERS says what is read
+REFERENCE = "reference."  # how the names of tensors begin that are no part of the network
 _SECTIONS = ("model", "target", "plan", "observed", "certificate")
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """The content of a file: tensors as stored, and the JSON sections of its header."""
+    """The content of a file: all tensors as stored, and the JSON sections of its header."""
 
     tensors: dict[str, np.ndarray]
     sections: dict[str, Any]
 
     @property
+    def subject_tensors(self) -> dict[str, np.ndarray]:
+        """The tensors of the network."""
+        return {name: array for name, array in self.tensors.items() if not name.startswith(REFERENCE)}
+
+    @property
+    def reference_tensors(self) -> dict[str, np.ndarray]:
+        """What the network is compared with, by names without their common beginning."""
+        found = self.tensors.items()
+        return {name.removeprefix(REFERENCE): array for name, array in found if name.startswith(REFERENCE)}
+
+    @property
     def weights_sha256(self) -> str:
-        return weights_sha256(self.tensors)
+        """The digest of the network's own tensors."""
+        return weights_sha256(self.subject_tensors)
+
+    @property
+    def reference_sha256(self) -> str:
+        """The digest of what it is compared with; empty if the file holds nothing of the kind."""
+        return reference_sha256(self.reference_tensors)
 
 
 def weights_sha256(tensors: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 over names, types, shapes and bytes of all tensors, in order of their names."""
+    """SHA-256 over names, types, shapes and bytes of the tensors given, in order of their names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(f"{name}|{array.dtype.newbyteorder('<').str}|{array.shape}|".encode())
         digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
     return digest.hexdigest()
+
+
+def reference_sha256(reference: Mapping[str, np.ndarray]) -> str:
+    """The same of what a network is compared with, by names without their common beginning; empty for nothing."""
+    return weights_sha256(reference) if reference else ""
+
+
+def with_reference(
+    tensors: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """The tensors of a file that holds a network and what it is compared with."""
+    return {**tensors, **{f"{REFERENCE}{name}": array for name, array in (reference or {}).items()}}
 
 
 def write_model(path: str | Path, tensors: Mapping[str, np.ndarray], sections: Mapping[str, Any]) -> None:

@@ -39,6 +39,7 @@ _BOTH: dict[str, Test] = {
     "seconds": at_least_zero,
     "assumptions": list_of(is_text),
     "target": is_object,
+    "reference_sha256": is_text,
 }
 _PROVED: dict[str, Test] = {  # of a whole proof and of one of its parts
     "variables": list_of(is_text),
@@ -162,8 +163,10 @@ def check_frame(tensors: dict[str, np.ndarray], domain: list[tuple[fmpq, fmpq]],
 def check_subject(file: ModelFile) -> None:
     """The certificate speaks of the weights, the target and the dtype in the file, and says nothing else."""
     said, model = file.sections["certificate"], file.sections["model"]
-    check_entries(said, ENTRIES[said["schema"]], "the certificate", ("between",))
+    check_entries(said, ENTRIES[said["schema"]], "the certificate", ("between", "reference_sha256"))
     require(said["weights_sha256"] == file.weights_sha256, "the weights are not the ones that were certified (SHA-256)")
+    reference = said.get("reference_sha256", "")
+    require(reference == file.reference_sha256, "the reference tensors are not the ones that were certified (SHA-256)")
     require(same(said["target"], file.sections.get("target")), "the file's target is not the one that was certified")
     require(said["dtype"] == model.get("dtype", said["dtype"]), "the dtype stated is not the model's")
     for text in texts(said):

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from softwright.errors import FileFormatError, InvalidInput
-from softwright.fileformat import read_model, write_model
+from softwright.fileformat import read_model, reference_sha256, with_reference, write_model
 from softwright.result.certified import Certified, read_certificate
 from softwright.result.constructed import Constructed, Network, tensors_of
 from softwright.result.kinds import kind_of, loaded
@@ -30,7 +32,8 @@ class Built(Generic[NetworkT]):
     `network` is a `torch.nn.Module`; its class depends on what was built (see `result.constructed` for what all have in
     common). `certificate` is a proof over the whole domain, rounding included; where there is none, `unproved` says
     why. `observed` is a sample: the largest deviation at inputs that no builder saw. `source` is the live target where
-    there is one (a formula is rebuilt from a file; a callable is not).
+    there is one (a formula is rebuilt from a file; a callable is not). `reference` holds arrays that the certificate
+    compares the network with and that are no part of it; a file keeps them, so that a checker has them.
     """
 
     network: NetworkT
@@ -40,6 +43,7 @@ class Built(Generic[NetworkT]):
     certificate: Any = None  # a `Certified`: a Certificate, or a ClosedForm
     unproved: str = ""
     source: Any = field(default=None, repr=False, compare=False)
+    reference: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def kind(self) -> str:
@@ -119,7 +123,7 @@ class Built(Generic[NetworkT]):
         """Weights and everything said about them in one safetensors file. With `rows`, a memory becomes a folder of
         files of at most so many items each."""
         if rows is None:
-            write_model(path, tensors_of(self.network), self.sections())
+            write_model(path, with_reference(tensors_of(self.network), self.reference), self.sections())
             return
         shards = kind_of(self.kind).shards
         if not shards:
@@ -137,21 +141,29 @@ def load(path: str | Path) -> Built[Any]:
         return loaded(_FOLDER)(path)
     content = read_model(path)
     try:
-        return from_sections(content.sections, content.tensors, content.weights_sha256, path)
+        digest = content.weights_sha256
+        return from_sections(content.sections, content.subject_tensors, digest, path, content.reference_tensors)
     except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise FileFormatError(
             f"{path}: the file does not describe a network ({error}); build and save it again"
         ) from error
 
 
-def from_sections(sections: Mapping[str, Any], tensors: Mapping[str, Any], digest: str, path: str | Path) -> Built[Any]:
+def from_sections(
+    sections: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray],
+    digest: str,
+    path: str | Path,
+    reference: Mapping[str, np.ndarray] | None = None,
+) -> Built[Any]:
     """What was built, from the sections and tensors of a file at `path`; `digest` is the SHA-256 of these tensors."""
+    reference = reference or {}
     model, target, observed = sections["model"], sections.get("target", {}), sections.get("observed")
     kind = kind_of(model["kind"])
     if not kind.stored:
         raise ValueError(f"no file holds a network of kind {kind.name!r}")
     network = loaded(kind.network).rebuilt(model, tensors)
-    certificate, unproved = _certificate(sections.get("certificate"), digest, path)
+    certificate, unproved = _certificate(sections.get("certificate"), digest, reference_sha256(reference), path)
     return Built(
         network=network,
         plan=Plan.from_dict(sections["plan"]),
@@ -160,16 +172,18 @@ def from_sections(sections: Mapping[str, Any], tensors: Mapping[str, Any], diges
         certificate=certificate,
         unproved=unproved,
         source=loaded(_TARGET)(target),
+        reference=reference,
     )
 
 
-def _certificate(data: Any, digest: str, path: str | Path) -> tuple[Certified | None, str]:
+def _certificate(data: Any, digest: str, reference: str, path: str | Path) -> tuple[Certified | None, str]:
     """The certificate of a file, if it still speaks of these weights; a changed weight voids it, visibly."""
     if data is None:
         return None, ""
     certificate = read_certificate(data)
-    if certificate.weights_sha256 != digest:
-        reason = "the weights in the file are not those that its certificate was proved for"
+    if (certificate.weights_sha256, certificate.reference_sha256) != (digest, reference):
+        what = "weights" if certificate.weights_sha256 != digest else "reference tensors"
+        reason = f"the {what} in the file are not those that its certificate was proved for"
         warnings.warn(f"{path}: {reason}; the certificate is dropped", UserWarning, stacklevel=4)
         return None, reason
     return certificate, ""

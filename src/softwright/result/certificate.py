@@ -124,6 +124,7 @@ class Certificate:
     witness: tuple[float, ...] = ()
     p: float | None = field(default=None)  # only with norm="Lp"
     between: Between | None = None  # only for tables on grids
+    reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
 
     def __post_init__(self) -> None:
         faults = Faults("Certificate")
@@ -164,6 +165,7 @@ class Certificate:
         elif self.tree is not None:
             tree = [part.to_json() for part in self.tree]
         between = {} if self.between is None else {"between": self.between.to_json()}
+        reference = {"reference_sha256": self.reference_sha256} if self.reference_sha256 else {}
         return {
             "schema": SCHEMA,
             "norm": self.norm,
@@ -187,6 +189,7 @@ class Certificate:
             "lower": self.lower,
             "witness": list(self.witness),
             **between,
+            **reference,
             "hex": {
                 **{name: float(getattr(self, name)).hex() for name in _NUMBERS},
                 "domain": {name: [float(end).hex() for end in side] for name, side in self.domain.items()},
@@ -398,6 +401,7 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
         lower=float(data["lower"]),
         witness=tuple(data["witness"]),
         between=Between.from_json(data["between"]) if data.get("between") is not None else None,
+        reference_sha256=data.get("reference_sha256", ""),
     )
 
 

@@ -20,10 +20,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from softwright.errors import Faults, InvalidInput
+from softwright.fileformat import reference_sha256
 from softwright.precision import name_of
 from softwright.version import __version__
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from softwright.result.constructed import Network
 
 SCHEMA = "softwright-closed-form/1"
@@ -49,6 +52,7 @@ class ClosedForm:
     assumptions: tuple[str, ...] = ()
     engine: str = "any"
     norm: str = "sup"
+    reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
 
     def __post_init__(self) -> None:
         faults = Faults("ClosedForm")
@@ -86,8 +90,12 @@ class ClosedForm:
         assumptions: tuple[str, ...] = (),
         engine: str = "any",
         norm: str = "sup",
+        reference: Mapping[str, np.ndarray] | None = None,
     ) -> ClosedForm:
-        """The certificate of this very network; `started` is the `time.monotonic()` at which the proof began."""
+        """The certificate of this very network; `started` is the `time.monotonic()` at which the proof began.
+
+        `reference` are the arrays that it is compared with, where they are none of its own: those of `Built.reference`.
+        """
         from softwright.result.constructed import digest_of  # torch is not needed to read a certificate
 
         return cls(
@@ -105,6 +113,7 @@ class ClosedForm:
             assumptions=assumptions,
             engine=engine,
             norm=norm,
+            reference_sha256=reference_sha256(reference or {}),
         )
 
     @property
@@ -120,7 +129,10 @@ class ClosedForm:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready dictionary, the `certificate` section of a model file."""
-        return {"schema": SCHEMA, **asdict(self), "assumptions": list(self.assumptions)}
+        content = {"schema": SCHEMA, **asdict(self), "assumptions": list(self.assumptions)}
+        if not self.reference_sha256:
+            del content["reference_sha256"]
+        return content
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ClosedForm:
