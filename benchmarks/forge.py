@@ -49,7 +49,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 10  # that a verdict may take
 MUTATIONS: dict[str, Mutation] = {function.__name__: function for function in (*TENSORS, *STATEMENTS)}
 PROVED = ("VERIFIED", "VERIFIED ON A PART")
-VERDICTS = ("NOT VERIFIED", "CONSISTENT", *PROVED, "FALSE", "odd", "word", "unjudged", "raised", "slow")
+VERDICTS = ("NOT VERIFIED", "VERIFIED GIVEN", *PROVED, "FALSE", "odd", "word", "unjudged", "raised", "slow")
 
 
 class TooSlow(Exception):
@@ -130,7 +130,7 @@ def stored_files(place: Path) -> list[Base]:
     arrays = np.load(folder / "answers.npz", allow_pickle=False)
     bases = []
     for name, said in json.loads((folder / "expected.json").read_text("utf-8")).items():
-        if said.get("status") not in ("VERIFIED", "CONSISTENT"):
+        if said.get("status") not in ("VERIFIED", "VERIFIED GIVEN"):
             continue
         file = read_model(place / f"{name}.safetensors")
         questions = {} if said["questions"] is None else {"": said["questions"]}
@@ -206,7 +206,7 @@ def apply(
 def forge(bases: list[Base], count: int, seed: int, place: Path, keep: Path | None, tally: Tally) -> None:
     """`count` forgeries: each kind of mutation in turn, on a file to which it applies."""
     files, kinds, path = [base.file for base in bases], list(MUTATIONS), place / "forged.safetensors"
-    # Files that are VERIFIED are worth more attacks than those of which nothing more than CONSISTENT is ever said.
+    # Files that are VERIFIED are worth more attacks than those of which nothing more than VERIFIED GIVEN is ever said.
     chances = np.array([3.0 if base.status == "VERIFIED" else 1.0 for base in bases])
     for trial in range(count):
         rng, kind = np.random.default_rng([seed, trial]), kinds[trial % len(kinds)]

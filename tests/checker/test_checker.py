@@ -179,15 +179,17 @@ def test_damaged_parts_are_refused(damage: Callable[[list[dict[str, Any]]], None
     assert not check(case, tmp_path).verified
 
 
-def test_targets_that_are_not_in_the_file_are_consistent_at_best(tmp_path: Path) -> None:
+def test_targets_that_are_not_in_the_file_are_verified_given_that_they_are_what_they_are_called(tmp_path: Path) -> None:
     case = sine_case()
-    case.target = {"kind": "function", "name": "f", "variables": ["x"]}
+    case.target = {"kind": "function", "name": "f", "variables": ["x"], "lipschitz": 3.0, "second_derivative": None}
     case.certificate["target"] = case.target
     case.certificate["assumptions"] = ["the given Lipschitz constant 3"]
     verdict = check(case, tmp_path)
-    assert verdict.status == "CONSISTENT"
+    assert verdict.status == "VERIFIED GIVEN"
     assert not verdict.verified
-    assert "Lipschitz" in verdict.reason
+    assert verdict.given == ("callable-values", "user-lipschitz")
+    assert verdict.hypotheses == ("ieee754", "exp-ulp<=4", *verdict.given)
+    assert str(verdict).startswith("VERIFIED GIVEN callable-values, user-lipschitz: ")
     case.certificate["tree"] = encode_tree(bytes([0, 255]))
     assert check(case, tmp_path).status == "NOT VERIFIED"
 

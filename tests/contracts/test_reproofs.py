@@ -15,6 +15,7 @@ from softwright.result.certified import SCHEMAS
 from softwright.result.kinds import KINDS
 from tests.contracts.kinds_made import MADE
 
+UNPROVED = ("transpiled", "theorem")  # kinds of which not every certificate can be proved again
 STORED = [name for name, kind in KINDS.items() if kind.stored]
 
 
@@ -42,7 +43,7 @@ def test_what_a_verb_writes_has_a_row_and_passes(path: Path) -> None:
     verdict = sw.verify(path)
     assert (ctx.prec, ctx.cap) == before
     assert isinstance(verdict, sw.Verdict)
-    assert verdict.status in ("VERIFIED", "CONSISTENT")
+    assert verdict.verified or sections["model"]["kind"] in UNPROVED
     assert bool(verdict) == verdict.verified == (verdict.status == "VERIFIED")
     assert verdict.seconds > 0
 

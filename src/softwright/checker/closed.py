@@ -1,7 +1,7 @@
 """Certificates whose proof is a formula: what the checker can say of them.
 
-The stated numbers must be finite and add up. Where a file holds all that the formula needs, it is evaluated again from
-the tensors alone, in ball arithmetic; elsewhere the answer is CONSISTENT: nothing is wrong, but nothing was re-proved.
+The stated numbers must be finite and add up, and the formula is evaluated again from the tensors alone, in ball
+arithmetic. What no formula is known for is not verified: a sum of stated numbers proves nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from flint import fmpq
 
 from softwright.checker.in_context.statement import prove_step
 from softwright.checker.memory import prove_recall
-from softwright.checker.parser import require
+from softwright.checker.parser import NotProvedError, require
 from softwright.checker.theorems.table import THEOREMS, prove_theorem
-from softwright.checker.verdict import CONSISTENT, VERIFIED, Verdict
+from softwright.checker.verdict import Verdict, settled
 from softwright.fileformat import ModelFile
 
 
@@ -34,23 +34,22 @@ def reprove_recall(file: ModelFile, _: Callable[[int], None]) -> Verdict:
     """A memory recalls its labels: proved again from the tensors."""
     check_sums(file)
     proved, count = prove_recall(file), len(file.tensors["readout.keys"])
-    return Verdict(VERIFIED, proved, target=f"recall of the labels of {count} stored items")
+    return settled(proved, target=f"recall of the labels of {count} stored items")
 
 
 def reprove_step(file: ModelFile, _: Callable[[int], None]) -> Verdict:
     """One step of a solver in context: proved again from the tensors and the settings."""
     check_sums(file)
-    return Verdict("VERIFIED", prove_step(file))
+    return settled(prove_step(file))
 
 
 def reprove_sums(file: ModelFile, _: Callable[[int], None]) -> Verdict:
-    """A formula whose ingredients the file does not hold."""
+    """A formula that the checker does not know."""
     check_sums(file)
     said = file.sections["certificate"]
-    return Verdict(
-        CONSISTENT,
+    raise NotProvedError(
         f"{said['method']} states {said['statement']} within {said['bound']:.6g}; weights and sums were checked, "
-        "the formula was not evaluated again",
+        "but the formula is not one that could be evaluated again"
     )
 
 
@@ -60,4 +59,5 @@ def reprove_theorem(file: ModelFile, progress: Callable[[int], None]) -> Verdict
         return reprove_sums(file, progress)
     check_sums(file)
     said, proved = file.sections["certificate"], prove_theorem(file)
-    return Verdict(VERIFIED, f"{proved.statement}: within {said['bound']:.6g}")
+    reason, arithmetic = f"{proved.statement}: within {said['bound']:.6g}", "real" if proved.rounding is None else ""
+    return settled(reason, proved.hypotheses, arithmetic=arithmetic)

@@ -25,6 +25,7 @@ from flint import arb, fmpq
 from scipy.optimize import linprog
 
 from softwright.checker.head import KEY_BLOCK, Head
+from softwright.checker.limits import check_time
 from softwright.checker.parser import rational_value
 from softwright.checker.statement import Part, Statement, rational
 
@@ -117,6 +118,7 @@ def excess(pieces: set[Piece], others: set[Piece], part: Part) -> fmpq:
     rest = list(others)
     worst = fmpq(0)
     for piece in pieces:
+        check_time()
         best = min(largest(plus(piece, other, -1), part) for other in rest)
         if best > 0 and len(rest) > 1:
             best = min(best, mixed_excess(piece, rest, part))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from softwright.checker.limits import check_time
 from softwright.checker.memory_entries import check_memory, check_quantities
 from softwright.checker.parser import require
 from softwright.checker.precision import PRECISIONS, Precision, precision_of
@@ -184,6 +185,7 @@ def check_gap(keys: np.ndarray, gap: float) -> None:
     for left, right in close_pairs(keys[:, axes], gap):
         seen += len(left)
         require(seen <= MOST_PAIRS, "too many keys lie close together to compare all pairs")
+        check_time()
         squares = np.zeros(len(left))
         for axis in range(keys.shape[1]):
             squares += (keys[left, axis] - keys[right, axis]) ** 2

@@ -43,7 +43,7 @@ __all__ = [
 
 LONGEST_TEXT, LONGEST_NUMBER = 10_000, 400
 MOST_PENDING = 450  # calls of `expression` within each other
-DEEPEST = 250  # levels of the tree: what walks it recursively takes two frames a level
+DEEPEST = 200  # levels of the tree: what walks it recursively takes two frames a level
 
 TOKEN = re.compile(
     r"[ \t\r\n]*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"  # number

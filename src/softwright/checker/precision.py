@@ -23,6 +23,11 @@ class Precision:
         """Relative error of exp: an ulp of a number in [1, 2) is two units."""
         return 2 * self.exp_ulps * self.unit
 
+    @property
+    def hypotheses(self) -> tuple[str, ...]:
+        """The ids of what every statement about a run in this type rests on."""
+        return "ieee754", f"exp-ulp<={self.exp_ulps}"
+
 
 PRECISIONS = {
     row.name: row

@@ -27,6 +27,7 @@ from itertools import product
 from flint import arb, arb_mat, arb_poly, arb_series, fmpq
 
 from softwright.checker.functions import FUNCTIONS, INVERSE, Curve
+from softwright.checker.limits import check_time
 from softwright.checker.refusal import UndefinedError
 from softwright.checker.trees import Tree
 
@@ -251,6 +252,7 @@ def least(b: arb, c: arb) -> arb:
 
 def evaluate(node: Tree, variables: list[Model]) -> Model:
     """The formula on a box, in the models of its variables."""
+    check_time()
     kind, space = node[0], variables[0].space
     if kind in ("number", "pi", "e"):
         value = arb(node[1]) if kind == "number" else arb.pi() if kind == "pi" else arb.const_e()

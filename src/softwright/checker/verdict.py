@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,22 +12,24 @@ from softwright.fileformat import ModelFile
 
 VERIFIED = "VERIFIED"
 ON_A_PART = "VERIFIED ON A PART"
-CONSISTENT = "CONSISTENT"
+GIVEN = "VERIFIED GIVEN"
 NOT_VERIFIED = "NOT VERIFIED"
+_TEXTS = ("reason", "target", "domain", "dtype", "arithmetic")
 
 
 @dataclass(frozen=True)
 class Verdict:
     """`status` and what it is about.
 
-    VERIFIED            re-proved on the whole box of the model
+    VERIFIED            re-proved, on the whole box of the model where there is one
     VERIFIED ON A PART  re-proved, but only on the part of the model's box that `domain` names
-    CONSISTENT          nothing is wrong, but the file does not hold what a proof needs
+    VERIFIED GIVEN      re-proved as far as the file goes; `given` names what it leaves to others to answer for
     NOT VERIFIED        what is wrong, in `reason`
 
-    As a truth value it is True for VERIFIED alone: `if sw.verify(path): ...`. `target`, `domain` and `dtype` say what
-    was proved of what and where; `hypotheses` what had to be assumed: IEEE 754 arithmetic, and how exact the run-time
-    library's exp is. All texts are printable lines, whatever a file says.
+    As a truth value it is True for VERIFIED alone: `if sw.verify(path): ...`. `target`, `domain`, `dtype`, `arithmetic`
+    and `runtimes` say what was proved of what, where, and for which runs; `hypotheses` is all that had to be assumed:
+    IEEE 754 arithmetic and how exact the run-time library's exp is, where the run is spoken of, and those of `given`.
+    All texts are printable lines, whatever a file says.
     """
 
     status: str
@@ -36,11 +39,16 @@ class Verdict:
     target: str = ""
     domain: str = ""
     dtype: str = ""
+    arithmetic: str = ""
+    runtimes: tuple[str, ...] = ()
     hypotheses: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("reason", "target", "domain", "dtype"):
+        for name in _TEXTS:
             object.__setattr__(self, name, printable(getattr(self, name)))
+        for name in ("runtimes", "hypotheses", "given"):
+            object.__setattr__(self, name, tuple(map(printable, getattr(self, name))))
 
     @property
     def verified(self) -> bool:
@@ -50,15 +58,25 @@ class Verdict:
         return self.verified
 
     def to_json(self) -> dict[str, Any]:
-        fields = ("status", "reason", "target", "domain", "dtype", "boxes", "seconds")
-        return {**{name: getattr(self, name) for name in fields}, "hypotheses": list(self.hypotheses)}
+        fields = ("status", "reason", "target", "domain", "dtype", "arithmetic", "boxes", "seconds")
+        lists = ("runtimes", "hypotheses", "given")
+        return {name: getattr(self, name) for name in fields} | {name: list(getattr(self, name)) for name in lists}
 
     def __str__(self) -> str:
+        status = f"{self.status} {', '.join(self.given)}" if self.given else self.status
         about = [f"target {self.target}"] if self.target else []
         about += [f"on {self.domain}"] if self.domain else []
-        about += [f"in {self.dtype} under {', '.join(self.hypotheses)}"] if self.hypotheses else []
+        about += [f"in {self.arithmetic} arithmetic"] if self.arithmetic else []
+        about += [f"run by {' or '.join(self.runtimes)}"] if self.runtimes else []
+        about += [f"under {', '.join(self.hypotheses)}"] if self.hypotheses else []
         scope = f"; {', '.join(about)}" if about else ""
-        return f"{self.status}: {self.reason}{scope} ({self.boxes} boxes, {self.seconds:.2f} s)"
+        return f"{status}: {self.reason}{scope} ({self.boxes} boxes, {self.seconds:.2f} s)"
+
+
+def settled(reason: str, given: Iterable[str] = (), **about: Any) -> Verdict:
+    """The verdict about what was proved, given further hypotheses, if there are any."""
+    further = tuple(given)
+    return Verdict(GIVEN if further else VERIFIED, reason, given=further, **about)
 
 
 def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
@@ -68,12 +86,14 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
     said, model = file.sections["certificate"], file.sections["model"]
     precision, box, target = precision_of(said["dtype"]), said.get("domain"), said["target"]
     whole = {name: [float(x) for x in sides] for name, sides in model.get("box", {}).items()} if box else None
-    partial = verdict.verified and box is not None and box != whole
+    partial = box is not None and box != whole
     return replace(
         verdict,
-        status=ON_A_PART if partial else verdict.status,
+        status=ON_A_PART if partial and verdict.verified else verdict.status,
+        reason=f"{verdict.reason}; on a part of the model's box" if partial and verdict.given else verdict.reason,
         target=verdict.target or str(target.get("text") or target.get("name") or target["kind"]),
         domain=", ".join(f"{name} in [{low:.17g}, {high:.17g}]" for name, (low, high) in box.items()) if box else "",
         dtype=precision.name,
-        hypotheses=("ieee754", f"exp-ulp<={precision.exp_ulps}"),
+        arithmetic=verdict.arithmetic or precision.name,
+        hypotheses=(*(() if verdict.arithmetic == "real" else precision.hypotheses), *verdict.given),
     )

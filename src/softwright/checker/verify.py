@@ -18,6 +18,7 @@ from flint import ctx
 
 from softwright.checker.boxes import reprove_boxes
 from softwright.checker.closed import reprove_recall, reprove_step, reprove_sums, reprove_theorem
+from softwright.checker.limits import SECONDS, limited
 from softwright.checker.parser import NotProvedError, require
 from softwright.checker.statement import check_subject
 from softwright.checker.verdict import NOT_VERIFIED, Verdict, scoped
@@ -42,15 +43,19 @@ REPROOFS: dict[tuple[str, str], Callable[[ModelFile, Progress], Verdict]] = {
 }
 
 
-def verify(path: str | Path, progress: Say = None) -> Verdict:
-    """Re-prove the certificate in a model file. `progress`, if given, is told in words how far the proof has come."""
+def verify(path: str | Path, progress: Say = None, max_seconds: float = SECONDS) -> Verdict:
+    """Re-prove the certificate in a model file. `progress`, if given, is told in words how far the proof has come.
+
+    What is not proved within `max_seconds` is not verified: a file decides how much work it is, its reader how much of
+    it is done.
+    """
     try:
-        return reprove(read_model(path), progress)
+        return reprove(read_model(path), progress, max_seconds)
     except FileFormatError as error:
         return Verdict(NOT_VERIFIED, str(error))
 
 
-def reprove(file: ModelFile, progress: Say = None) -> Verdict:
+def reprove(file: ModelFile, progress: Say = None, max_seconds: float = SECONDS) -> Verdict:
     """The same for a file that has been read."""
     started, before, boxes = time.monotonic(), (ctx.prec, ctx.cap), 0
 
@@ -62,7 +67,8 @@ def reprove(file: ModelFile, progress: Say = None) -> Verdict:
 
     try:
         ctx.prec, ctx.cap = BITS, 64
-        verdict = scoped(_row(file)(file, report), file)
+        with limited(max_seconds):
+            verdict = scoped(_row(file)(file, report), file)
     except NotProvedError as error:
         verdict = Verdict(NOT_VERIFIED, str(error), boxes)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, zlib.error) as error:

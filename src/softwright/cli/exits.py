@@ -20,12 +20,14 @@ BAD_INPUT = 2
 TOLERANCE_NOT_REACHED = 3
 FILE_ERROR = 4
 ON_A_PART = 5
+GIVEN = 6
 INTERRUPTED = 130
 
 EXIT_CODE_HELP = (
     "Exit codes: 0 ok; 1 the check failed (verify); 2 bad input; 3 the tolerance was not reached "
     "(the best network is still written); 4 a file cannot be read or written; "
-    "5 verified on a part of the model's box only (verify); 130 interrupted."
+    "5 verified on a part of the model's box only (verify); 6 verified given hypotheses that only you can answer for "
+    "(verify); 130 interrupted."
 )
 
 

@@ -9,7 +9,7 @@ with I the interpolant. A network that meets a smooth table at its points leaves
 h^2/8 times its second derivative: a property of the interpolant rather than a fault of the network. `bound` is the
 smallest that was proved in a short time; `lower` was seen at `witness`, so that it can be judged.
 
-The numbers of a table are not in the file, so that `verify` cannot redo this proof; it says CONSISTENT.
+The numbers of a table are not in the file, so that `verify` cannot redo this proof; it names the table as a hypothesis.
 """
 
 from __future__ import annotations
