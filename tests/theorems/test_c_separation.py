@@ -45,7 +45,7 @@ def test_c1_random_vocabularies(length: int, more: int, jitter: float, seed: int
 
 def test_c1_value_off_by_twice_the_bound_is_outside_its_ball() -> None:
     made = C1.build(values=6, length=3)
-    bits, row = int(made.quantities["bits"]), made.sets[4]
+    bits, row = made.bits, made.sets[4]
     value = exact_forward(made.network, row[None], bits)[0][0]
     with precision(bits + 64):
         off = 2 * separation_bound(3, 2 * made.quantities["r"])
@@ -81,7 +81,7 @@ def test_c2_ids_are_apart_and_matrices_have_rank_one(scale: str, length: int, wo
         assert np.linalg.matrix_rank(W[0].numpy()) == 1
     assert made.parameters == 4 * (3 + dim)
     assert (made.network.layers, made.network.heads) == (1, 1)
-    assert made.quantities["shift"] <= made.quantities["largest_shift"]
+    assert made.shift <= made.quantities["largest_shift"]
 
 
 @given(st.integers(2, 3), st.integers(0, 2), st.integers(1, 3), st.integers(1, 5), st.booleans(), st.integers(0, 10**6))
@@ -96,7 +96,7 @@ def test_c2_random_sequences(length: int, more: int, dim: int, count: int, paper
         assert "beta overflow" in str(error) or "no direction" in str(error)
         assume(False)
         return
-    assume(made.quantities["bits"] < 40_000)
+    assume(made.bits < 40_000)
     check(made)
     ids_bits = exact_ids(made.network, made.sequences, made.places[:1], made.bits)
     shift = [abs(float(b.mid()) - x) for b, x in zip(ids_bits[0], _token(made), strict=True)]
@@ -119,7 +119,7 @@ def _shares(made) -> bool:
 
 def test_c2_output_that_is_too_large_is_caught() -> None:
     made = C2.build(scale="tight")
-    assert made.quantities["shift"] <= made.quantities["largest_shift"]
+    assert made.shift <= made.quantities["largest_shift"]
     change(made, "stages.0.W_O", (0, 0, 0), 2.0 * made.quantities["largest_shift"])
     out = made.network.evaluate(made.sequences) - made.sequences
     assert np.abs(out).max() > made.quantities["largest_shift"]

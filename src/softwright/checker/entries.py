@@ -21,6 +21,10 @@ def is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
+def is_whole(value: Any) -> bool:
+    return type(value) is int
+
+
 def is_size(value: Any) -> bool:
     return type(value) is int and value >= 1
 

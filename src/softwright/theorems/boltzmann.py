@@ -167,13 +167,14 @@ def _construct(values: int, length: int, jitter: float, seed: int, entries: Any)
             f"all {len(sets)} sets of {length} out of {len(entries)} entries, every pair, with {bits}-bit balls",
             f"in float64 {lost} of the {len(sets)} values coincide with another",
         ),
-        statement="-log10 of the least distance between boltz values of different sets, over all pairs",
+        statement=(
+            f"-log10 of the least distance between boltz values of different sets of {length} of the {len(entries)} "
+            "entries, over all pairs"
+        ),
         target=lambda inputs: boltz_numpy(np.asarray(inputs, dtype=float)[:, 0])[:, None, None],
         sample=lambda rng, n: sets[rng.integers(0, len(sets), n), None, :],
-        quantities={
-            "delta": delta, "r": 0.5 * spread, "sets": float(len(sets)), "bits": float(bits),
-            "float64_equal": float(lost),
-        },
+        drawn={"entries": entries.tolist()},
+        quantities={"delta": delta, "r": 0.5 * spread, "sets": float(len(sets))},
         norm="digits",
         measure=measure,
     )  # fmt: skip

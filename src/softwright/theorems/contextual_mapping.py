@@ -37,12 +37,16 @@ Context = tuple[frozenset[int], int]  # the tokens seen, and the token that look
 
 @dataclass(frozen=True, kw_only=True)
 class MappingConstruction(Construction):
-    """The head, the sequences, one place (sequence, position) for every context, and the bits that resolve the ids."""
+    """The head, the sequences, one place (sequence, position) for every context, the bits that resolve the ids, and
+    what float64 makes of them: the largest shift, and how many coincide with another.
+    """
 
     head: RankOne
     sequences: np.ndarray
     places: list[tuple[int, int]]
     bits: int
+    shift: float
+    coinciding: int
 
 
 def contexts(index: np.ndarray, causal: bool = False) -> dict[Context, tuple[int, int]]:
@@ -118,9 +122,12 @@ def mapping_construction(
         sequences=sequences,
         places=places,
         bits=bits,
+        shift=shift(network, sequences),
+        coinciding=lost,
         network=network,
         bound=bound,
         sizes=sizes,
+        drawn={"sequences": sequences.tolist()},
         tokens=sequences.shape[2],
         counted=head.parameters,
         statement="-log10 of the least distance between ids of different (set of tokens, token) pairs",
@@ -132,8 +139,7 @@ def mapping_construction(
         ),
         quantities={
             "scale": head.c, "r_min": V.r_min, "r_max": V.r_max, "eps": V.eps, "vocabulary": float(len(V.tokens)),
-            "ids": float(len(places)), "shift": shift(network, sequences), "largest_shift": 0.25 * V.eps,
-            "bits": float(bits), "float64_equal": float(lost),
+            "ids": float(len(places)), "largest_shift": 0.25 * V.eps,
         },
         norm="digits",
         measure=measure,
@@ -182,7 +188,7 @@ def largest_float64(length: int, scale: str, most: int = 12) -> int:
             found = C2.build(data=X, scale=scale)
         except InvalidInput:
             break
-        if found.quantities["float64_equal"] > 0:
+        if found.coinciding > 0:
             break
         largest = words
     return largest

@@ -39,6 +39,9 @@ STAGES: dict[str, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {  # 
     "softmax": (frozenset(), frozenset(), frozenset()),
 }
 
+NOT_DRAWN = "the file does not hold what was drawn; build the theorem again"
+REAL_ARITHMETIC = ("real arithmetic (the theorem says nothing of rounding)",)  # what certificates without it assume
+
 
 @dataclass(frozen=True)
 class Stage:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from softwright.checker.proved import Proved, compare
 from softwright.checker.refusal import require
+from softwright.checker.theorems import boltzmann, contextual, hardmax, memorised
 from softwright.checker.theorems.reading import TheoremFile, read_theorem
 from softwright.fileformat import ModelFile
 
@@ -19,7 +20,17 @@ class Row:
     prove: Callable[[TheoremFile], Proved]
 
 
-THEOREMS: dict[str, Row] = {}
+THEOREMS: dict[str, Row] = {
+    "C1": Row("the Boltzmann operator tells sets apart by at least (log n)^2 e^(-2r)", boltzmann.prove),
+    "C2": Row("one rank-1 softmax head gives every (set of tokens, token) its own id", contextual.prove),
+    "C3": Row(
+        "with hardmax one layer is not a contextual mapping: {1,2,5,6} and {1,3,4,6} get one id", hardmax.prove
+    ),
+    "C4": Row(
+        "one rank-1 head and a relu readout memorise N sequences with 4(s+d) + d(2nN+d) parameters", memorised.prove
+    ),
+    "C6": Row("the same with a causal mask: every prefix gets its own id and its own label", memorised.prove),
+}
 
 
 def prove_theorem(file: ModelFile) -> Proved:

@@ -64,7 +64,7 @@ class Sequences:
         if words is None:
             raise InvalidInput(faults.subject, faults.found)
         sizes = {
-            "sequences": sequences, "length": X.shape[2], "vocabulary": vocabulary, "dim": X.shape[1],
+            "sequences": X.shape[0], "length": X.shape[2], "vocabulary": vocabulary, "dim": X.shape[1],
             "head_size": head_size, "scale": scale, "seed": seed, **given,
         }  # fmt: skip
         return cls(X, words, head_size, scale, seed, sizes)
