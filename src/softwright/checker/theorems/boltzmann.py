@@ -19,6 +19,7 @@ import numpy as np
 from flint import arb, ctx
 
 from softwright.checker.entries import check_entries, is_float, is_number, is_size, is_whole, list_of
+from softwright.checker.limits import check_time
 from softwright.checker.proved import Proved
 from softwright.checker.refusal import require
 from softwright.checker.theorems.means import digits, weighed
@@ -71,6 +72,7 @@ def least_gap(entries: list[arb], length: int) -> arb:
     least: arb | None = None
     ascending = [frozenset(members) for top in sorted(by_top, reverse=True) for members in by_top[top]]
     for lower, higher in pairwise(ascending):
+        check_time()
         gap = whole.difference(higher, lower).lower()
         require(gap > 0, "two sets cannot be told apart, or not in the order of the theorem")
         least = gap if least is None or gap < least else least

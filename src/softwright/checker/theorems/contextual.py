@@ -18,6 +18,7 @@ from itertools import combinations
 
 from flint import arb, ctx
 
+from softwright.checker.limits import check_time
 from softwright.checker.proved import Proved
 from softwright.checker.refusal import require
 from softwright.checker.theorems.means import Weighed, digits, weighed
@@ -89,6 +90,7 @@ def distances(
         whole = weighed(values, [key * query for key in keys])
         reach[token] = max((mean(whole, values, seen) for seen in sets), key=lambda ball: ball.upper())
         for one, other in combinations(sets, 2):
+            check_time()
             moved = abs(whole.difference(one, other))
             least = smaller(least, max(abs(o) * moved for o in head.output))
     for one, other in combinations(groups, 2):

@@ -1,10 +1,10 @@
 """C3 again: the stored hardmax layer gives the token 1 one id in {1, 2, 5, 6} and in {1, 3, 4, 6}.
 
-Tokens are t e, e = (1, ..., 1)/d. A head scores token t for the query 1 by kappa t, kappa = (W_K e).(W_Q e), so hardmax
-takes the largest token (kappa > 0), the smallest (kappa < 0) or, shared evenly by all, their mean (kappa = 0). All three
-are the same in both sequences, whatever the weights, so the ids are equal: the bound 0 needs nothing but the kind of
-layer, and the numbers of the sequences. The layer of the file is evaluated all the same, in exact rationals, and with
-softmax in place of hardmax in balls, for the quantity `softmax_gap`.
+Tokens are t e, e = (1, ..., 1)/d. A head scores token t for the query 1 by kappa t, kappa = (W_K e).(W_Q e), so
+hardmax takes the largest token (kappa > 0), the smallest (kappa < 0) or, shared evenly by all, their mean (kappa = 0).
+All three are the same in both sequences, whatever the weights, so the ids are equal: the bound 0 needs nothing but the
+kind of layer, and the numbers of the sequences. The layer of the file is evaluated all the same, in exact rationals,
+and with softmax in place of hardmax in balls, for the quantity `softmax_gap`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from flint import arb, fmpq
 
 from softwright.checker.entries import check_entries, is_size, is_whole
+from softwright.checker.limits import check_time
 from softwright.checker.proved import Proved
 from softwright.checker.refusal import require
 from softwright.checker.theorems.reading import REAL_ARITHMETIC, Stage, TheoremFile
@@ -59,6 +60,7 @@ def layer(stage: Stage, d: int) -> tuple[list[fmpq], list[list[fmpq]]]:
     """Of every head kappa, and W_O W_V e (d,)."""
     slopes, outputs = [], []
     for W_K, W_Q, W_V, W_O in zip(*(stage[name].tolist() for name in ("W_K", "W_Q", "W_V", "W_O")), strict=True):
+        check_time()
         key, query, value = ([sum(map(exact, row), fmpq(0)) / d for row in W] for W in (W_K, W_Q, W_V))
         slopes.append(sum((a * b for a, b in zip(key, query, strict=True)), fmpq(0)))
         outputs.append([sum((exact(w) * v for w, v in zip(row, value, strict=True)), fmpq(0)) for row in W_O])

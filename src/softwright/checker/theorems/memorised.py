@@ -1,7 +1,8 @@
 """C4 and C6 again: the stored head and readout answer every position of the drawn sequences with its label.
 
-The theorem's network has real weights and errs by nothing: the exact part is 0. That of the file has rounded weights and
-runs in float64, and all of that is the rounding part. For every context (with a mask, C6: the tokens up to the position)
+The theorem's network has real weights and errs by nothing: the exact part is 0. That of the file has rounded weights
+and runs in float64, and all of that is the rounding part. For every context (with a mask, C6: the tokens up to the
+position)
 
     |computed - label| <= |network in real arithmetic - label| + |computed - network in real arithmetic|,
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from flint import arb, ctx
 
+from softwright.checker.limits import check_time
 from softwright.checker.proved import Proved
 from softwright.checker.refusal import require
 from softwright.checker.theorems.reading import TheoremFile
@@ -46,6 +48,7 @@ def prove(file: TheoremFile) -> Proved:
         tokens = [[arb(x) for x in row] for row in sequences.tokens.tolist()]
         answers: dict[tuple[frozenset[int], int], list[tuple[arb, arb]]] = {}
         for seen, token in contexts:
+            check_time()
             order = [token, *sorted(seen - {token})]
             point, off = run_head(head, [tokens[i] for i in order], 0)
             answers[seen, token] = [answer(line, point, off) for line in lines]

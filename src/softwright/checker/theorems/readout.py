@@ -5,15 +5,15 @@
 one direction w for all relus of a block. Sorted by their thresholds, the relus that are on at z = w.id are the first k,
 and prefix sums of c_j, |c_j|, c_j t_j, |c_j t_j| give the value and all that follows in a few operations.
 
-*As it runs.* The computed id is id + delta, |delta_i| <= e_i, the same for all relus. With theta_j in [0, 1], 1 where the
-relu is on at all such ids and 0 where it is off at all of them,
+*As it runs.* The computed id is id + delta, |delta_i| <= e_i, the same for all relus. With theta_j in [0, 1], 1 where
+the relu is on at all such ids and 0 where it is off at all of them,
 
     relu(w.(id + delta) - t_j) - relu(w.id - t_j) = theta_j w.delta,
 
-so the id's error moves out_o by at most sum_i |w_i S + [i = o]| e_i at the worst S in [sum of c_j <= 0, sum of c_j >= 0]
-over the theta_j: slopes of the piecewise linear function, not the sum of the moduli of its bends. Roundings of the
-relu's own argument, lambda_j = gamma |w|.|id| + u |w.id - t_j|, do add up by moduli, sum_j |c_j| lambda_j over the relus
-that may be on; so do those of the sum, gamma_k sum_j |c_j| |argument|.
+so the id's error moves out_o by at most sum_i |w_i S + [i = o]| e_i at the worst S = sum_j theta_j c_j: slopes of the
+piecewise linear function, not the sum of the moduli of its bends. Roundings of the relu's own argument,
+lambda_j = gamma |w|.|id| + u |w.id - t_j|, do add up by moduli, sum_j |c_j| lambda_j over the relus that may be on; so
+do those of the sum, gamma_k sum_j |c_j| |argument|.
 """
 
 from __future__ import annotations

@@ -23,9 +23,7 @@ class Row:
 THEOREMS: dict[str, Row] = {
     "C1": Row("the Boltzmann operator tells sets apart by at least (log n)^2 e^(-2r)", boltzmann.prove),
     "C2": Row("one rank-1 softmax head gives every (set of tokens, token) its own id", contextual.prove),
-    "C3": Row(
-        "with hardmax one layer is not a contextual mapping: {1,2,5,6} and {1,3,4,6} get one id", hardmax.prove
-    ),
+    "C3": Row("with hardmax one layer is not a contextual mapping: {1,2,5,6} and {1,3,4,6} get one id", hardmax.prove),
     "C4": Row(
         "one rank-1 head and a relu readout memorise N sequences with 4(s+d) + d(2nN+d) parameters", memorised.prove
     ),
