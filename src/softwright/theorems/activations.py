@@ -173,8 +173,9 @@ def _construct(
         U = max((float((np.abs(W).sum(axis=1) * size + np.abs(t)).max()) + norm * error) * _SAFE, 1e-9)
         terms = W.T[:, None, :] if i == 0 else W.T[None]  # the input is a column, hidden units are a row
         clips = CLIPS[activation](U, slope)
-        steepest = max(Points(clip.a, clip.b, points, eps0).beta for clip in clips)
-        check_scores(faults, 2.0 * steepest * points * 3.0 * (U + 1.0), steepest)
+        grids = [Points(clip.a, clip.b, points, eps0) for clip in clips]
+        steepest, stored = max(grid.beta for grid in grids), max(grid.stored_error for grid in grids)
+        check_scores(faults, 2.0 * steepest * points * 3.0 * (U + 1.0), steepest, stored)
         faults.raise_if_any()
         added, head_error, head_beta = activation_layer(terms, t, clips, points, eps0)
         stages += added

@@ -113,7 +113,9 @@ def _construct(formula: str, cells: int, radius: float, eps0: float, points: int
     )
     faults.raise_if_any()
     beta = math.log(2 * N * size / eps0) / gap * _SAFE if 2 * N * size > eps0 else 1.0 / gap
-    check_scores(faults, max(2.0 * grid.beta * p * 2.0 * largest, beta * largest), max(beta, grid.beta))
+    check_scores(
+        faults, max(2.0 * grid.beta * p * 2.0 * largest, beta * largest), max(beta, grid.beta), grid.stored_error
+    )
     faults.raise_if_any()
 
     centres = np.array(list(itertools.product(centre_line, repeat=m)))  # (N, m)

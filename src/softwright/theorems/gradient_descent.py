@@ -155,8 +155,8 @@ def _construct(
     first_eps = size.eps
     for step in range(steps):
         size = _sizes(loss, d, W, X, Y, p, eps0)
-        beta = Points(-min(size.score, size.half), min(size.score, size.half), p, eps0).beta
-        check_scores(faults, 4.0 * beta * p * (size.score + size.half), beta)
+        grid = Points(-min(size.score, size.half), min(size.score, size.half), p, eps0)
+        check_scores(faults, 4.0 * grid.beta * p * (size.score + size.half), grid.beta, grid.stored_error)
         faults.raise_if_any()
         stages += gradient_step(loss, d, n, p, eta, eps0, size)
         error = (kappa * error + eta * size.eps * np.sqrt(d)) * _SAFE

@@ -28,6 +28,7 @@ from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
 from softwright.theorems.tools.interpolation import (
     EXP_ASSUMPTION,
     MOST_SCORE_ERROR,
+    TINY,
     Points,
     U,
     check_scores,
@@ -43,13 +44,15 @@ def _rounding(grid: Points, dim: int, reach: float) -> float | None:
 
     With S = reach, M = max(|a|, |b|), B = beta p: the rows w x, t are off by 2.01 u S in sum; a key 2 beta k by u, a
     bias by 14.3 u B M, the product of d + 1 terms by (d + 2) u (2 B S + 2 B M), the shift by 4.1 u B (S + M), exp by
-    8 u: h <= u B (S + M)(2.1 d + 24.2) + 8 u. Levels are off by 8 u M, the normalised sum by (2.1 p + 12) u M.
+    8 u: h <= u B (S + M)(2.1 d + 24.2) + 8 u. Levels are off by 8 u M, the normalised sum by (2.1 p + 12) u M;
+    what underflows costs less than TINY.
     """
     size = max(abs(grid.a), abs(grid.b))
     score = U * grid.beta * grid.count * (reach + size) * (2.1 * dim + 24.2) + 8 * U
     if not score <= MOST_SCORE_ERROR:
         return None
-    return 1.01 * U * ((2.1 * grid.count + 20.0) * size + 2.01 * reach)
+    tiny = TINY * (grid.count + dim) * (1.0 + size)
+    return 1.01 * U * ((2.1 * grid.count + 20.0) * size + 2.01 * reach) + tiny
 
 
 def _construct(points: int, **asked: Any) -> LineConstruction:
@@ -63,7 +66,7 @@ def _construct(points: int, **asked: Any) -> LineConstruction:
     faults.check(p >= 3, f"the theorem's bound needs at least 3 points, got {p}")
     faults.raise_if_any()
     grid = Points(a, b, p, eps0)
-    check_scores(faults, 2.0 * grid.beta * p * (task.reach + abs(a) + abs(b)), grid.beta)
+    check_scores(faults, 2.0 * grid.beta * p * (task.reach + abs(a) + abs(b)), grid.beta, grid.stored_error)
     faults.raise_if_any()
 
     rows = 2 * d + task.outputs + 2
@@ -86,7 +89,8 @@ def _construct(points: int, **asked: Any) -> LineConstruction:
     return LineConstruction(
         network=TheoremNetwork("A1", [Tokens(P, Q, R), attention], (d, n)),
         bound=grid.bound(),
-        sizes={"points": p, **task.sizes},
+        sizes={"points": p, **task.sizes(rounding)},
+        drawn=task.drawn,
         tokens=p,
         statement=clip_statement(rounding),
         target=task.target,

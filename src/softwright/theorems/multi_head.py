@@ -19,6 +19,10 @@ each of the two next heads, q^3 and less beyond. With q <= 1/12 that is 3.3 q M 
 lies within D/2 of clip(s, a, b). So beta = log(6/eps0)/D gives D/2 + M eps0, which is below the theorem's
 
     max(|a|, |b|) eps0 + (b - a)/((n-2) H).
+
+*Stored numbers.* Rounding what is stored moves differences of scores by e = 100 u beta P M at most, which multiplies
+leaks by e^{2e} and moves the two lambdas of a seam apart by e/4, values by 12 u M. Sizes with e > 0.02 are refused;
+with D/2 grown to 0.55 D and 0.3 e M + 30 u M added the bound above remains. Where rounding is bounded, it holds this.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
 from softwright.theorems.tools.interpolation import (
     EXP_ASSUMPTION,
     MOST_SCORE_ERROR,
+    TINY,
     Points,
     U,
     check_scores,
@@ -47,15 +52,22 @@ LEAK = 6.0  # beta = log(LEAK/eps0)/D
 FIXED_ROWS = 7  # 1, j, j^2, inner, j inner, first, last
 
 
-def multi_head_bound(a: float, b: float, tokens: int, heads: int, eps0: float) -> float:
-    """max(|a|, |b|) eps0 + (b - a)/((n-2) H), rounded up."""
+def multi_head_bound(a: float, b: float, tokens: int, heads: int, eps0: float, *, stored: bool) -> float:
+    """max(|a|, |b|) eps0 + (b - a)/((n-2) H), rounded up; `stored`: and at least what stored numbers leave of D/2."""
     low, high = Fraction(a), Fraction(b)
-    return float_above(max(abs(low), abs(high)) * Fraction(eps0) + (high - low) / ((tokens - 2) * heads))
+    size, step = max(abs(low), abs(high)), (high - low) / ((tokens - 2) * heads)
+    off = Fraction(0.3 * stored_error(a, b, tokens, heads, eps0) + 30.0 * U) if stored else 0
+    return float_above(size * Fraction(eps0) + max(step, Fraction(11, 20) * step + size * off))
 
 
 def multi_head_beta(a: float, b: float, tokens: int, heads: int, eps0: float) -> float:
     with np.errstate(all="ignore"):  # an overflow is a fault of the sizes, reported by `check_scores`
         return float(np.log(LEAK / eps0) * (tokens - 2) * heads / np.float64(b - a)) * (1.0 + 1e-12)  # rounded up
+
+
+def stored_error(a: float, b: float, tokens: int, heads: int, eps0: float) -> float:
+    """What rounding the stored numbers adds to the difference of two scores."""
+    return 100.0 * U * multi_head_beta(a, b, tokens, heads, eps0) * (heads * (tokens - 2) + 2) * max(abs(a), abs(b))
 
 
 def token_rows(tokens: int) -> np.ndarray:
@@ -96,15 +108,15 @@ def _rounding(a: float, b: float, tokens: int, heads: int, eps0: float, dim: int
 
     As in A1, with B = beta (P + 2): keys and biases are formed by the layer, from terms whose sizes add up to 2 B and
     12 B M, stored to 8 u and summed to 4 u; h <= u B (S + M)(13 d + 240) + 8 u. The leaks of the docstring grow by
-    1.106, to 5.9 q M. At a seam the two heads' lambdas differ by at most h, which costs h M. A value is off by 30 u M,
-    the sum of a head by (2.1 n + 20) u M, that of the heads by 1.1 H u M each.
+    1.106, to 5.9 q M. At a seam the two heads' lambdas differ by at most h, which costs h M. A value is off by 60 u M,
+    the sum of a head by (2.1 n + 20) u M, that of the heads by 1.1 H u M each; what underflows costs less than TINY.
     """
     size = max(abs(a), abs(b))
     terms = multi_head_beta(a, b, tokens, heads, eps0) * (heads * (tokens - 2) + 2)
     score = U * terms * (reach + size) * (13.0 * dim + 240.0) + 8 * U
     if not score <= MOST_SCORE_ERROR:
         return None
-    sums = heads * (2.1 * tokens + 50.0 + 1.1 * heads) * U * size
+    sums = heads * (2.1 * tokens + 80.0 + 1.1 * heads) * U * size + TINY * (heads * tokens + dim) * (1.0 + size)
     return 1.01 * (sums + 2.01 * U * reach + (score * size if heads > 1 else 0.0))
 
 
@@ -123,7 +135,7 @@ def _construct(heads: int, **asked: Any) -> LineConstruction:
     faults.check(H >= 1, f"the theorem needs at least one head, got {H}")
     faults.raise_if_any()
     beta = multi_head_beta(a, b, n, H, eps0)
-    check_scores(faults, largest_score(a, b, n, H, eps0, task.reach), beta)
+    check_scores(faults, largest_score(a, b, n, H, eps0, task.reach), beta, stored_error(a, b, n, H, eps0))
     faults.raise_if_any()
 
     rows = d + FIXED_ROWS
@@ -139,8 +151,9 @@ def _construct(heads: int, **asked: Any) -> LineConstruction:
     lines = line_heads(a, b, n, H, eps0)
     return LineConstruction(
         network=TheoremNetwork("A2", [Tokens(P, Q, R), Attention(W_K, W_Q, W_V)], (d, n)),
-        bound=multi_head_bound(a, b, n, H, eps0),
-        sizes={"heads": H, **task.sizes},
+        bound=multi_head_bound(a, b, n, H, eps0, stored=rounding is None),
+        sizes={"heads": H, **task.sizes(rounding)},
+        drawn=task.drawn,
         tokens=n,
         statement=clip_statement(rounding),
         target=task.target,

@@ -32,6 +32,7 @@ from softwright.theorems.multi_head import (
     largest_score,
     multi_head_beta,
     multi_head_bound,
+    stored_error,
     token_rows,
 )
 from softwright.theorems.tools.construction import Construction
@@ -109,7 +110,8 @@ def _construct(
     if layer is not None:
         units = len(layer.t)
         faults.check(units <= _MOST_UNITS, f"{units} hidden units; at most {_MOST_UNITS} fit, take fewer knots")
-        check_scores(faults, largest_score(0.0, 1.0, max(units, 3), heads, eps0, 1e3), 1.0)
+        unit = (0.0, 1.0, max(units, 3), heads, eps0)
+        check_scores(faults, largest_score(*unit, 1e3), 1.0, stored_error(*unit))
     faults.raise_if_any()
     if layer is None:
         raise RuntimeError("unreachable: a missing network is a fault")
@@ -147,7 +149,7 @@ def _construct(
     second = Attention(zero, zero, W_V, T=T)
     made = TheoremNetwork("A3", [Tokens(P, Q, R), first, Tokens(P2, Q2, R2), second], (d, n))
 
-    unit_error = multi_head_bound(0.0, 1.0, N, heads, eps0)
+    unit_error = multi_head_bound(0.0, 1.0, N, heads, eps0, stored=True)
     gain = float((np.abs(C) * U).sum(axis=1).max()) * _SAFE
     formula_error = float(layer.errors.max())
 

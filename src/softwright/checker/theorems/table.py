@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from softwright.checker.proved import Proved, compare
 from softwright.checker.refusal import require
-from softwright.checker.theorems import boltzmann, contextual, hardmax, memorised
+from softwright.checker.theorems import boltzmann, clipping, contextual, hardmax, memorised
 from softwright.checker.theorems.reading import TheoremFile, read_theorem
 from softwright.fileformat import ModelFile
 
@@ -21,6 +21,12 @@ class Row:
 
 
 THEOREMS: dict[str, Row] = {
+    "A1": Row(
+        "one head, p > n interpolation tokens: clip(w_i.x_i + t_i, a, b) for every token", clipping.prove_one_head
+    ),
+    "A2": Row(
+        "H heads, no extra tokens: the same clip with H(n-2) points, sentinels between heads", clipping.prove_many_heads
+    ),
     "C1": Row("the Boltzmann operator tells sets apart by at least (log n)^2 e^(-2r)", boltzmann.prove),
     "C2": Row("one rank-1 softmax head gives every (set of tokens, token) its own id", contextual.prove),
     "C3": Row("with hardmax one layer is not a contextual mapping: {1,2,5,6} and {1,3,4,6} get one id", hardmax.prove),

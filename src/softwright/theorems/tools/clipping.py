@@ -78,11 +78,15 @@ class Clipping:
             _check_numbers(faults, "offsets", t, shape[:1], "")
         return cls(**options, w=w, t=t)
 
+    def sizes(self, rounding: float | None) -> dict[str, Any]:
+        """For JSON; `limit` is 0 where nothing is said of rounding."""
+        names = ("tokens", "dim", "a", "b", "eps0", "outputs", "coordinate", "seed")
+        return {name: getattr(self, name) for name in names} | {"limit": LIMIT if rounding is not None else 0.0}
+
     @property
-    def sizes(self) -> dict[str, Any]:
+    def drawn(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("tokens", "dim", "a", "b", "eps0", "outputs", "seed")
-        return {name: getattr(self, name) for name in names}
+        return {"weights": self.w.tolist(), "offsets": self.t.tolist()}
 
     @property
     def reach(self) -> float:

@@ -26,6 +26,10 @@ by the maximum and of exp), so that ratios of weights change by at most e^{2h}. 
 hold with those ratios: the nearest two then cost at most 0.526 D, the other terms 1.106 times as much, still at most D
 + M eps0. So what runs in float64 stays within the theorem's bound plus what the values, their sum and s itself lose
 (`_rounding` of A1 and A2).
+
+*Stored numbers.* In real arithmetic, too, keys are off by u, levels by 7 u M and biases by 15.5 u beta p M, u = 2^-53:
+two neighbours weigh the same up to 18 u p M from their middle, so that a ratio of weights is off by e^{40 u beta p M}.
+Sizes with 40 u beta p M > 0.02 are refused; below, the cases above keep their bounds, and the levels' 8 u M is added.
 """
 
 from __future__ import annotations
@@ -43,8 +47,10 @@ from softwright.theorems.tools.theorem import Option
 
 U = FLOAT64.unit
 MOST_SCORE_ERROR = 0.05  # e^{2h} <= 1.106
+TINY = 1e-305  # more than what underflows costs a sum, for each of its terms
 EXP_ASSUMPTION = f"exp of the run-time library within {FLOAT64.exp_ulps} units in the last place"
 EPS0 = Option("eps0", float, 1e-6, "softmax mass allowed outside the two nearest points")
+MOST_STORED_ERROR = 0.02  # of a score, by rounding what is stored
 LARGEST_SCORE = 1e290  # scores above it overflow float64 somewhere on the way
 
 
@@ -85,10 +91,15 @@ class Points:
         """-beta k (L_k + L_0)"""
         return -self.beta * np.arange(self.count) * (self.levels + self.a)
 
+    @property
+    def stored_error(self) -> float:
+        """What rounding the stored numbers adds to the difference of two scores."""
+        return 40.0 * U * self.beta * self.count * max(abs(self.a), abs(self.b))
+
     def bound(self) -> float:
-        """max(|a|, |b|) eps0 + (b - a)/p, rounded up."""
+        """max(|a|, |b|) eps0 + (b - a)/p and what stored levels are off, rounded up."""
         a, b, eps0 = Fraction(self.a), Fraction(self.b), Fraction(self.eps0)
-        return float_above(max(abs(a), abs(b)) * eps0 + (b - a) / self.count)
+        return float_above(max(abs(a), abs(b)) * (eps0 + 8 * Fraction(U)) + (b - a) / self.count)
 
     def distance(self) -> float:
         """D (1 + 3.1 q), rounded up: what one unit of Lipschitz constant costs."""
@@ -106,9 +117,14 @@ def check_eps0(faults: Faults, eps0: float) -> bool:
     )
 
 
-def check_scores(faults: Faults, largest: float, beta: float) -> bool:
-    """Whether beta and the scores it makes stay inside float64."""
-    return faults.check(
+def check_scores(faults: Faults, largest: float, beta: float, stored: float) -> bool:
+    """Whether beta and the scores it makes stay inside float64, and stored scores tell the points apart."""
+    fine = faults.check(
+        not np.isfinite(stored) or stored <= MOST_STORED_ERROR,
+        f"float64 stores scores to {stored:.2g}, the theorem's bound allows {MOST_STORED_ERROR}: the points are "
+        "too close for numbers of this size; take fewer points, or a and b nearer to 0 or farther apart",
+    )
+    return fine & faults.check(
         bool(np.isfinite(beta)) and bool(np.isfinite(largest)) and largest < LARGEST_SCORE,
         f"beta = {beta:.3g} makes scores up to {largest:.3g}, which overflow float64: the theorem takes beta as large "
         "as eps0 and the spacing of the points ask; raise eps0 or b - a, or take fewer points",
