@@ -110,13 +110,14 @@ class Task:
 
 def read_task(file: TheoremFile, first: str) -> Task:
     """The sizes, of which `first` is A1's or A2's own, and what was drawn."""
+    require(file.drawn, "the file does not hold what was drawn; build the theorem again")
     check_entries(file.sizes, {first: is_size, **SIZES}, "the sizes")
     s = file.sizes
-    require("weights" in file.drawn, "the file does not hold what was drawn; build the theorem again")
     check_entries(file.drawn, dict.fromkeys(("weights", "offsets"), lambda item: isinstance(item, list)), "drawn")
     n, d = s["tokens"], s["dim"]
     require(file.inputs == (d, n), "the input has another shape than the sizes say")
     require(s["a"] < s["b"] and s["eps0"] > 0 and s["limit"] >= 0, "the sizes are out of range")
+    require(float(f"{s['limit']:g}") == s["limit"], "the limit has more digits than the statement shows")
     require(s["coordinate"] < s["outputs"], "the coordinate is not one of the outputs")
     w, t = array_of(file.drawn["weights"], (n, d), "weights"), array_of(file.drawn["offsets"], (n,), "offsets")
     low, high = rational(s["a"]), rational(s["b"])
