@@ -37,9 +37,10 @@ def as_json_facts(built: Built) -> dict[str, Any]:
         "plan": built.plan.as_dict(),
         "observed": None if observed is None or not math.isfinite(observed.error) else observed.as_dict(),
         "certificate": None,
-        "unproved": built.unproved,
+        "unproved": built.certificate_void or built.unproved,
     }
-    if built.certificate is not None:
-        full = built.certificate.to_json()
+    certificate = built.certificate
+    if certificate is not None:
+        full = certificate.to_json()
         facts["certificate"] = {name: full[name] for name in _CERTIFICATE_ENTRIES if name in full}
     return facts

@@ -51,9 +51,10 @@ def load_shards(folder: str | Path) -> Built[MemoryNetwork]:
 
 
 def _write(built: Built[Any], network: MemoryNetwork, folder: Path, rows: int) -> None:
+    sections = built.sections()
     tensors = tensors_of(network)
     by_row = {name: tensors.pop(name) for name in _BY_ROW if name in tensors}
-    write_model(folder / "memory.safetensors", tensors, built.sections())
+    write_model(folder / "memory.safetensors", tensors, sections)
     files = [{"name": "memory.safetensors", "sha256": _sha256(folder / "memory.safetensors")}]
     for number, at in enumerate(range(0, network.stored, rows)):
         path = folder / f"keys-{number:05d}.safetensors"

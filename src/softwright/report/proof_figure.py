@@ -50,7 +50,11 @@ def _read(subject: Any) -> tuple[Certificate, Residual | None]:
         return subject, None
     certificate = getattr(subject, "certificate", None)
     if not isinstance(certificate, Certificate):
-        raise InvalidInput("proof_figure", ["there is no certificate to draw; certify the network first"])
+        void = getattr(subject, "certificate_void", "")
+        why = (
+            f"the certificate is void: {void}" if void else "there is no certificate to draw; certify the network first"
+        )
+        raise InvalidInput("proof_figure", [why])
     network, target = subject.network, subject.source
     if target is None:
         return certificate, None

@@ -12,17 +12,20 @@ import numpy as np
 
 from softwright.errors import FileFormatError, InvalidInput
 from softwright.fileformat import read_model, reference_sha256, with_reference, write_model
+from softwright.precision import name_of
 from softwright.result.certified import Certified, read_certificate
 from softwright.result.constructed import Constructed, Network, tensors_of
 from softwright.result.kinds import kind_of, loaded
 from softwright.result.observed import Observed
 from softwright.result.plan import Plan
+from softwright.result.standing import Standing, issued, unstorable, void_reason
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 _TARGET = "softwright.targets.coerce:rebuilt"
 _FOLDER = "softwright.memory.shards:load_shards"
 _EXPORT = "softwright.export:export"
 _PROOF_FIGURE = "softwright.report.proof_figure:proof_figure"
+_STANDING = Standing()
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,18 @@ class Built(Generic[NetworkT]):
 
     `network` is a `torch.nn.Module`; its class depends on what was built (see `result.constructed` for what all have in
     common). `certificate` is a proof over the whole domain, rounding included; where there is none, `unproved` says
-    why. `observed` is a sample: the largest deviation at inputs that no builder saw. `source` is the live target where
-    there is one (a formula is rebuilt from a file; a callable is not). `reference` holds arrays that the certificate
-    compares the network with and that are no part of it; a file keeps them, so that a checker has them.
+    why. It speaks of the network as it was proved: once that is cast, moved or changed, `certificate` is None and
+    `certificate_void` says why. `observed` is a sample: the largest deviation at inputs that no builder saw. `source`
+    is the live target where there is one (a formula is rebuilt from a file; a callable is not). `reference` holds
+    arrays that the certificate compares the network with and that are no part of it; a file keeps them, so that a
+    checker has them.
     """
 
     network: NetworkT
     plan: Plan
     target: dict[str, Any]
     observed: Observed | None = None
-    certificate: Any = None  # a `Certified`: a Certificate, or a ClosedForm
+    certificate: Any = _STANDING  # a `Certified`: a Certificate, or a ClosedForm; None if there is none that stands
     unproved: str = ""
     source: Any = field(default=None, repr=False, compare=False)
     reference: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
@@ -48,6 +53,12 @@ class Built(Generic[NetworkT]):
     @property
     def kind(self) -> str:
         return self.network.kind
+
+    @property
+    def certificate_void(self) -> str:
+        """Why the certificate that was issued no longer speaks of the network; empty if it does, or there was none."""
+        found = issued(self)
+        return "" if found is None else void_reason(self.network, found)
 
     @property
     def observed_error(self) -> float:
@@ -78,16 +89,21 @@ class Built(Generic[NetworkT]):
             ("strategy", self.plan.strategy),
             *others,
             ("parameters", str(self.plan.parameters)),
-            ("dtype", self.plan.dtype),
+            ("dtype", name_of(self.network.dtype)),
         ]
         if self.plan.tolerance > 0:
             rows.append(("tolerance", f"{self.plan.tolerance:.3g}"))
-        if self.certificate is not None:
-            rows += self.certificate.facts()
+        void = self.certificate_void
+        if void:
+            rows.append(("certificate", f"void: {void}"))
+        elif (proved := issued(self)) is not None:
+            rows += proved.facts()
         elif self.unproved:
             rows.append(("proved error", f"none: {self.unproved}"))
         if self.observed is not None:
-            rows.append(("observed error", f"{self.observed.error:.3g} (sampled at {self.observed.points} points)"))
+            when = ", before that change" if void else ""
+            seen = f"{self.observed.error:.3g} (sampled at {self.observed.points} points{when})"
+            rows.append(("observed error", seen))
         rows.append(("build time", f"{self.plan.seconds:.2f} s"))
         return rows
 
@@ -105,25 +121,35 @@ class Built(Generic[NetworkT]):
         return loaded(_PROOF_FIGURE)(self, path)
 
     def sections(self) -> dict[str, Any]:
-        """Everything that a file says beside the tensors, ready for JSON; `from_sections` reads it."""
+        """Everything that a file says beside the tensors, ready for JSON; `from_sections` reads it.
+
+        A void certificate is left out, with a warning.
+        """
         network = self.network
         if not isinstance(network, Constructed):
             raise InvalidInput(
                 "save", [f"a {type(network).__name__} cannot be rebuilt from a file; save its state_dict instead"]
             )
+        if fault := unstorable(network):
+            raise InvalidInput("save", [fault])
+        void = self.certificate_void
+        if void:
+            warnings.warn(f"the file gets no certificate: {void}", UserWarning, stacklevel=3)
+        proved = None if void else issued(self)
         return {
             "model": {"kind": self.kind, **network.describe()},
             "target": self.target,
             "plan": self.plan.as_dict(),
             "observed": None if self.observed is None else self.observed.as_dict(),
-            "certificate": None if self.certificate is None else self.certificate.to_json(),
+            "certificate": None if proved is None else proved.to_json(),
         }
 
     def save(self, path: str | Path, *, rows: int | None = None) -> None:
         """Weights and everything said about them in one safetensors file. With `rows`, a memory becomes a folder of
         files of at most so many items each."""
         if rows is None:
-            write_model(path, with_reference(tensors_of(self.network), self.reference), self.sections())
+            sections = self.sections()
+            write_model(path, with_reference(tensors_of(self.network), self.reference), sections)
             return
         shards = kind_of(self.kind).shards
         if not shards:
