@@ -259,6 +259,7 @@ def test_add_remove_relabel(readout: str, dtype: str) -> None:
     check_recall(less, rows[10:], labels[10:])
     other = sw.relabel_sequences(less, rows[10:12], ["z", "c0"])
     check_recall(other, rows[10:], ["z", "c0", *labels[12:]])
+    check_recall(less, rows[10:], labels[10:])  # what was there before has not changed
 
 
 def test_updates_refuse_what_they_cannot_do() -> None:

@@ -45,7 +45,7 @@ def without_items(network: MemoryNetwork, which: np.ndarray) -> MemoryNetwork:
 
 def with_labels(network: MemoryNetwork, which: np.ndarray, labels: Labels) -> MemoryNetwork:
     """The memory with other labels for the keys `which`."""
-    values = network.readout.values.double().numpy()
+    values = network.readout.values.double().numpy().copy()  # the old memory keeps its labels
     values[which] = labels.values
     readout = type(network.readout)(
         **{name: getattr(network.readout, name) for name in network.readout.TENSORS if name != "values"},
