@@ -2,7 +2,7 @@
 
 A re-proof reads the model, the target and the tensors of a file, never the numbers that the certificate states. What
 it returns is compared here: the sentence must be the same, the stated parts at least what was proved, and every number
-beside them what it is called.
+beside them what it is called, or, where it is called a bound, at least what was proved.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ SAME = 1e-6  # relative: numbers that are told, and that nothing rests on
 class Proved:
     """A sentence, upper bounds of the two parts of the error it speaks of, and the numbers they are made of.
 
-    `rounding` is None where the sentence is about real arithmetic alone. `assumptions` are those that the certificate
-    must name, in these words; `hypotheses` the ids of those that nobody but the user can answer for.
+    `rounding` is None where the sentence is about real arithmetic alone. `quantities` are told as they are, `at_most`
+    as bounds. `assumptions` are those that the certificate must name, in these words; `hypotheses` the ids of those
+    that nobody but the user can answer for.
     """
 
     statement: str
@@ -33,6 +34,7 @@ class Proved:
     norm: str = "sup"
     engine: str = "any"
     quantities: dict[str, arb] = field(default_factory=dict)
+    at_most: dict[str, arb] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     hypotheses: tuple[str, ...] = ()
 
@@ -53,9 +55,11 @@ def compare(said: dict[str, Any], proved: Proved) -> None:
             least <= arb(stated),
             f"{name} part: {float(least.abs_upper()):.6g} can be proved, {float(arb(stated)):.6g} is stated",
         )
-    given = said["quantities"]
-    require(set(given) == set(proved.quantities), f"the quantities should be {', '.join(proved.quantities) or 'none'}")
+    given, known = said["quantities"], {**proved.quantities, **proved.at_most}
+    require(set(given) == set(known), f"the quantities should be {', '.join(known) or 'none'}")
+    require(all(map(is_number, given.values())), "a quantity is no number")
+    for name, value in proved.at_most.items():
+        require(value <= given[name], f"{name}: {float(value):.6g} can be proved, {given[name]:.6g} is stated")
     for name, value in proved.quantities.items():
-        require(is_number(given[name]), f"{name} is no number")
         near = abs(value - given[name]) <= SAME * abs(value) + arb(2) ** -900
         require(near, f"{name} should be {float(value.mid()):.6g}, {given[name]:.6g} is stated")

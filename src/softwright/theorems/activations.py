@@ -28,6 +28,7 @@ import numpy as np
 
 from softwright.errors import Faults
 from softwright.targets.mlp import Activation
+from softwright.theorems.tools.construction import in_full
 from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
 from softwright.theorems.tools.interpolation import (
     EPS0,
@@ -156,8 +157,8 @@ def _construct(
     faults.check(radius > 0, f"radius must be positive: the inputs fill [-radius, radius]^dim, got {radius:g}")
     check_eps0(faults, eps0)
     made = [] if faults.found else _given_or_drawn(faults, layers, dim, width, depth, outputs, seed)
+    widest = max((len(t) for _, t in made[:-1]), default=0)
     if not faults.found:
-        widest = max(len(t) for _, t in made[:-1])
         faults.check(
             points > widest and points >= 3,
             f"the theorem needs p > n, more points than units of a layer; got p = {points}, n = {widest}",
@@ -216,11 +217,12 @@ def _construct(
         network=network,
         bound=bound,
         sizes={
-            "activation": activation, "points": points, "width": width, "depth": len(made) - 1, "dim": d,
+            "activation": activation, "points": points, "width": widest, "depth": len(made) - 1, "dim": d,
             "outputs": len(t), "radius": radius, "slope": slope, "eps0": eps0, "seed": seed,
         },
+        drawn={"layers": [{"weights": V.tolist(), "offsets": s.tolist()} for V, s in made]},
         tokens=points,
-        statement=f"the output is within the bound of the {activation} network's, for |x| <= {radius:g}",
+        statement=f"the output is within the bound of the {activation} network's, for |x| <= {in_full(radius)}",
         target=target,
         sample=sample,
         quantities={"beta": beta, "eps0": eps0, "hidden error": error, "largest first unit": first_range},

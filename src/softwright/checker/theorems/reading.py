@@ -74,6 +74,11 @@ class TheoremFile:
         return self.stages
 
 
+def in_full(number: float) -> str:
+    """A number as a statement shows it: in a few digits where these are all of it."""
+    return f"{number:g}" if float(f"{number:g}") == number else repr(number)
+
+
 def read_theorem(file: ModelFile) -> TheoremFile:
     """Exact entries, exact tensor names, finite float64 numbers."""
     model, target = file.sections["model"], file.sections["target"]

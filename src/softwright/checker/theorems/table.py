@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from softwright.checker.proved import Proved, compare
 from softwright.checker.refusal import require
-from softwright.checker.theorems import boltzmann, clipping, contextual, hardmax, memorised
+from softwright.checker.theorems import activations, boltzmann, clipping, contextual, hardmax, memorised
 from softwright.checker.theorems.reading import TheoremFile, read_theorem
 from softwright.fileformat import ModelFile
 
@@ -26,6 +26,9 @@ THEOREMS: dict[str, Row] = {
     ),
     "A2": Row(
         "H heads, no extra tokens: the same clip with H(n-2) points, sentinels between heads", clipping.prove_many_heads
+    ),
+    "A6": Row(
+        "relu, leaky relu, hard tanh, hard sigmoid, and networks of them, by interpolation heads", activations.prove
     ),
     "C1": Row("the Boltzmann operator tells sets apart by at least (log n)^2 e^(-2r)", boltzmann.prove),
     "C2": Row("one rank-1 softmax head gives every (set of tokens, token) its own id", contextual.prove),

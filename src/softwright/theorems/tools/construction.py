@@ -108,3 +108,8 @@ def float_above(value: Fraction | float) -> float:
     """The least float64 not below an exact number (a float is taken as it is)."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= Fraction(value) else math.nextafter(nearest, math.inf)
+
+
+def in_full(number: float) -> str:
+    """A number for a statement: in a few digits where these are all of it."""
+    return f"{number:g}" if float(f"{number:g}") == number else repr(number)

@@ -1,0 +1,141 @@
+"""Theorems A3 to A6 proved again: what the builder makes is VERIFIED, what a forger makes of it only if it is true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import softwright as sw
+from softwright.theorems.tools.network import TheoremNetwork
+from tests.checker.theorem_files import SLACK, TheoremFile, changed_leaves, changed_tensors, lowered, put, theorem_file
+
+SIZES: dict[str, list[dict[str, Any]]] = {
+    "A6": [
+        *({"activation": name} for name in ("relu", "leaky_relu", "hard_tanh", "hard_sigmoid")),
+        {"points": 3, "width": 2, "eps0": 0.5, "radius": 1 / 3},
+        {"activation": "leaky_relu", "slope": -2.0, "depth": 4, "width": 20},
+        {"activation": "hard_sigmoid", "points": 500, "eps0": 1e-200, "radius": 100.0},
+    ],
+}
+SMALL: dict[str, dict[str, Any]] = {
+    "A6": {"activation": "leaky_relu", "points": 12, "width": 3, "dim": 2, "slope": 0.1},
+}
+CASES = [(label, sizes) for label, many in SIZES.items() for sizes in many]
+
+
+def asked_of_units(file: TheoremFile, X: np.ndarray) -> np.ndarray:
+    target = file.sections["target"]
+    *hidden, last = [(np.array(each["weights"]), np.array(each["offsets"])) for each in target["drawn"]["layers"]]
+    slope = target["sizes"]["slope"]
+    phi: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "relu": lambda u: np.maximum(u, 0.0),
+        "leaky_relu": lambda u: np.where(u > 0, u, slope * u),
+        "hard_tanh": lambda u: np.clip(u, -1.0, 1.0),
+        "hard_sigmoid": lambda u: np.clip(u / 6 + 0.5, 0.0, 1.0),
+    }
+    h = X[..., 0]
+    for W, t in hidden:
+        h = phi[target["sizes"]["activation"]](h @ W.T + t)
+    return (h @ last[0].T + last[1])[:, None, :]
+
+
+ASKED: dict[str, Callable[[TheoremFile, np.ndarray], np.ndarray]] = {"A6": asked_of_units}
+
+
+def is_true(file: TheoremFile, count: int = 300) -> bool:
+    """Whether the stored network is within the stated bound of what the file, as it is now, asks for."""
+    network = TheoremNetwork.rebuilt(file.sections["model"], file.tensors)
+    X = file.made.sample(np.random.default_rng(2), count)
+    gap = np.abs(network.evaluate(X) - ASKED[file.made.label](file, X)).max()
+    return bool(gap <= file.sections["certificate"]["bound"] * (1 + 1e-9) + SLACK)
+
+
+@pytest.mark.parametrize(("label", "sizes"), CASES, ids=[f"{label}-{sizes}" for label, sizes in CASES])
+def test_what_is_built_is_verified(label: str, sizes: dict[str, Any]) -> None:
+    file = theorem_file(label, **sizes)
+    verdict = file.verdict()
+    assert verdict.status == "VERIFIED", verdict
+    assert verdict.arithmetic == "real"
+    assert is_true(file)
+
+
+@pytest.mark.parametrize("label", SMALL)
+def test_changed_tensors(label: str) -> None:
+    refused = tried = 0
+    for what, file in changed_tensors(theorem_file(label, **SMALL[label])):
+        verified, tried = bool(file.verdict()), tried + 1
+        refused += not verified
+        assert not verified or is_true(file), what
+    assert refused > 0.8 * tried
+
+
+@pytest.mark.parametrize("label", SMALL)
+@pytest.mark.parametrize("section", ["model", "target"])
+def test_changed_entries(label: str, section: str) -> None:
+    refused = 0
+    for path, file in changed_leaves(theorem_file(label, **SMALL[label]), section):
+        verified = bool(file.verdict())
+        refused += not verified
+        assert not verified or (section == "target" and is_true(file)), path
+    assert refused > 10
+
+
+@pytest.mark.parametrize("label", SMALL)
+def test_swapped_and_missing_stages(label: str) -> None:
+    original = theorem_file(label, **SMALL[label])
+    stages = original.sections["model"]["stages"]
+    for i in range(len(stages) - 1):
+        file = original.copied()
+        for name, tensor in original.tensors.items():
+            _, place, kind = name.split(".")
+            if int(place) in (i, i + 1):
+                del file.tensors[name]
+        for name, tensor in original.tensors.items():
+            _, place, kind = name.split(".")
+            if int(place) in (i, i + 1):
+                file.tensors[f"stages.{2 * i + 1 - int(place)}.{kind}"] = tensor
+        put(file.sections["model"], ("stages", i), stages[i + 1])
+        put(file.sections["model"], ("stages", i + 1), stages[i])
+        assert not file.verdict(), i
+    for i in range(len(stages)):
+        file = original.copied()
+        del file.sections["model"]["stages"][i]
+        assert not file.verdict(), i
+
+
+@pytest.mark.parametrize("label", SMALL)
+def test_a_lower_bound(label: str) -> None:
+    for what, file in lowered(theorem_file(label, **SMALL[label])):
+        assert not file.verdict() or is_true(file, 2_000), what
+        assert "0.001" not in what or not file.verdict(), what
+
+
+@pytest.mark.parametrize("label", SMALL)
+def test_numbers_that_are_told(label: str) -> None:
+    original = theorem_file(label, **SMALL[label])
+    for name, value in original.sections["certificate"]["quantities"].items():
+        file = original.copied()
+        put(file.sections["certificate"], ("quantities", name), value / 2)
+        assert not file.verdict() or not value, name
+    del original.sections["certificate"]["quantities"]["eps0"]
+    assert not original.verdict()
+
+
+@pytest.mark.parametrize("label", ["A6"])
+def test_a_file_without_what_was_drawn_says_so(label: str) -> None:
+    file = theorem_file(label, **SMALL[label])
+    del file.sections["target"]["drawn"]
+    assert "build the theorem again" in file.verdict().reason
+
+
+def test_layers_of_the_user() -> None:
+    rng = np.random.default_rng(5)
+    layers = [(40.0 * rng.normal(size=(n, m)), 9.0 * rng.normal(size=n)) for m, n in ((2, 5), (5, 3), (3, 1))]
+    for activation in ("relu", "hard_sigmoid"):
+        built = sw.theorem("A6").build(layers=layers, activation=activation, points=700, progress=False)
+        tensors = {name: tensor.numpy() for name, tensor in built.network.state_dict().items()}
+        verdict = TheoremFile(tensors, built.sections(), built.source).verdict()
+        assert verdict, verdict
