@@ -155,7 +155,7 @@ def next_units(
     reach = [(weighed(row, units.sizes) + size).upper() for row, size in zip(weights, offsets, strict=True)]
     passed = [weighed(row, units.errors).upper() for row in weights]
     Q, R = tokens["Q"], tokens["R"]
-    heads, d = len(clips), len(Q) // len(clips)
+    d = len(Q) // len(clips)
     steepest = max(abs(rational(clip.slope) * clip.scale) for clip in clips)
     errors, beta = [arb(steepest) * e for e in passed], NOUGHT
     entering = [size + error for size, error in zip(units.sizes, units.errors, strict=True)]
