@@ -13,6 +13,13 @@ from softwright.theorems.tools.network import TheoremNetwork
 from tests.checker.theorem_files import SLACK, TheoremFile, changed_leaves, changed_tensors, lowered, put, theorem_file
 
 SIZES: dict[str, list[dict[str, Any]]] = {
+    "A5": [
+        {},
+        {"loss": "logistic", "points": 50},
+        {"points": 6, "tokens": 2, "dim": 1, "eps0": 0.5},
+        {"loss": "logistic", "steps": 3, "points": 40, "eps0": 1e-200, "w_max": 1e3, "x_max": 0.01},
+        {"steps": 2, "eta": 3.0, "x_max": 4.0, "dim": 5, "points": 30, "tokens": 1},
+    ],
     "A6": [
         *({"activation": name} for name in ("relu", "leaky_relu", "hard_tanh", "hard_sigmoid")),
         {"points": 3, "width": 2, "eps0": 0.5, "radius": 1 / 3},
@@ -21,6 +28,7 @@ SIZES: dict[str, list[dict[str, Any]]] = {
     ],
 }
 SMALL: dict[str, dict[str, Any]] = {
+    "A5": {"loss": "logistic", "points": 9, "tokens": 3, "dim": 2, "steps": 2},
     "A6": {"activation": "leaky_relu", "points": 12, "width": 3, "dim": 2, "slope": 0.1},
 }
 CASES = [(label, sizes) for label, many in SIZES.items() for sizes in many]
@@ -42,10 +50,22 @@ def asked_of_units(file: TheoremFile, X: np.ndarray) -> np.ndarray:
     return (h @ last[0].T + last[1])[:, None, :]
 
 
-ASKED: dict[str, Callable[[TheoremFile, np.ndarray], np.ndarray]] = {"A6": asked_of_units}
+def asked_of_descent(file: TheoremFile, Z: np.ndarray) -> np.ndarray:
+    sizes = file.sections["target"]["sizes"]
+    d, out = (Z.shape[1] - 2) // 2, Z.copy()
+    x, y, w = Z[:, :d], Z[:, d], Z[:, d + 1 : 2 * d + 1, 0]
+    for _ in range(sizes["steps"]):
+        u = (w[:, :, None] * x).sum(axis=1)
+        g = (1 / (1 + np.exp(-u)) if sizes["loss"] == "logistic" else u) - y
+        w = w - sizes["eta"] * (g[:, None] * x).mean(axis=2)
+    out[:, d + 1 : 2 * d + 1] = w[:, :, None]
+    return out
 
 
-def is_true(file: TheoremFile, count: int = 300) -> bool:
+ASKED: dict[str, Callable[[TheoremFile, np.ndarray], np.ndarray]] = {"A5": asked_of_descent, "A6": asked_of_units}
+
+
+def is_true(file: TheoremFile, count: int = 60) -> bool:
     """Whether the stored network is within the stated bound of what the file, as it is now, asks for."""
     network = TheoremNetwork.rebuilt(file.sections["model"], file.tensors)
     X = file.made.sample(np.random.default_rng(2), count)
