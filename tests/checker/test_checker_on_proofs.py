@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,20 @@ def test_a_loaded_certificate_is_the_one_that_was_proved(tmp_path: Path) -> None
     assert proof.certificate is not None
     path = save(tmp_path / "proof.safetensors", network, proof.certificate)
     assert Certificate.from_json(read_model(path).sections["certificate"]) == proof.certificate
+
+
+def test_rounding_of_values_that_cancel_is_not_undercharged(tmp_path: Path) -> None:
+    """v and G t are far larger than v + G t: a bound below what the run really loses is not verified."""
+    at = np.linspace(-1, 1, 6)[:, None]
+    slopes = 1e3 * np.random.default_rng(0).normal(size=(6, 1, 1))
+    head = Head(30 * at, -15 * at[:, 0] ** 2, np.sin(at) - slopes[:, :, 0] * at, slopes)
+    network = AttentionNetwork([head], LINE, torch.float32)
+    certificate = certify(network, "sin(x)", tightness=0.05).certificate
+    assert certificate is not None
+    assert verify(save(tmp_path / "true.safetensors", network, certificate))
+    points = LINE.sample(400, 1).astype(np.float32).astype(float)
+    exact = AttentionNetwork(network.heads(), LINE)  # LINE is its own unit frame; float64 errs far less
+    seen = float(np.abs(network.evaluate(points) - exact.evaluate(points)).max())
+    assert 0 < seen <= certificate.rounding_part
+    less = replace(certificate, rounding_part=0.9 * seen)
+    assert not verify(save(tmp_path / "false.safetensors", network, less))

@@ -40,6 +40,17 @@ def scattered_network(dtype: torch.dtype, tokens: int, hardness: float, affine: 
     return AttentionNetwork(parts, Box(x=(-3, 5)), dtype)
 
 
+def cancelling_network(dtype: torch.dtype, tokens: int, hardness: float) -> AttentionNetwork:
+    """Values v_j + G_j t that nearly cancel where token j has its weight; v_j and G_j are a thousand times larger."""
+    rng = np.random.default_rng(tokens)
+    at = np.linspace(-1, 1, tokens)[:, None] + np.zeros((1, 2))
+    slopes = 1e3 * rng.normal(size=(tokens, 1, 2))
+    values = rng.normal(size=(tokens, 1)) - np.einsum("nmd,nd->nm", slopes, at)
+    return AttentionNetwork(
+        [Head(hardness * at, -0.5 * hardness * (at**2).sum(axis=1), values, slopes)], Box(x=(0, 2), y=(-1, 1)), dtype
+    )
+
+
 def run_error(network: AttentionNetwork, engine: str, count: int) -> float:
     """Largest |fl(g) - g| seen; g in float64 from the same float32 numbers (its own rounding is far smaller)."""
     points = network.box.sample(count, 7).astype(np.float32).astype(float)
@@ -56,6 +67,8 @@ NETWORKS = [
     (scattered_network(torch.float32, 1500, 30.0, False, 1), "cos(x)"),
     (scattered_network(torch.float32, 40, 200.0, True, 2), "cos(x)"),
     (scattered_network(torch.float32, 3, 1e5, True, 1), "cos(x)"),
+    (cancelling_network(torch.float32, 5, 20.0), "cos(x)*y"),
+    (cancelling_network(torch.float32, 60, 900.0), "cos(x)*y"),
 ]
 
 

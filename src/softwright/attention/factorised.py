@@ -12,21 +12,33 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from softwright.attention.chunks import in_chunks
+from softwright.limits import rows_within
+
 if TYPE_CHECKING:
     from softwright.attention.layer import SoftmaxHead
-
-_CHUNK_ELEMENTS = 8_000_000
 
 
 def factorised_head(head: SoftmaxHead, t: Tensor) -> Tensor:
     """(q, d) -> (q, m) for a head whose structure is a grid."""
     sizes = head.axis_sizes
-    rows = max(1, _CHUNK_ELEMENTS // max(1, head.tokens // sizes[0]))
-    parts = [_contract(head, part, sizes) for part in t.split(rows)]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    columns, active = _columns(head)
+    width = head.tokens // sizes[0] * columns[0].numel() + 2 * sum(sizes)  # of one query after the first contraction
+    rows = rows_within(2 * width * t.element_size())
+    return in_chunks(lambda part: _contract(head, part, sizes, columns, active), t, rows)
 
 
-def _contract(head: SoftmaxHead, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def _columns(head: SoftmaxHead) -> tuple[Tensor, list[int]]:
+    """Values and slopes (N, m, 1 + active), and the coordinates along which some value has a slope."""
+    columns = head.values[:, :, None]
+    if head.slopes is None:
+        return columns, []
+    slopes = head.slopes
+    active = [i for i in range(slopes.shape[2]) if bool(torch.any(slopes[:, :, i] != 0))]
+    return torch.cat([columns, slopes[:, :, active]], dim=2), active
+
+
+def _contract(head: SoftmaxHead, t: Tensor, sizes: tuple[int, ...], columns: Tensor, active: list[int]) -> Tensor:
     d, m = len(sizes), head.values.shape[1]
     grid_keys = head.keys.reshape(*sizes, d)
     grid_biases = head.biases.reshape(sizes)
@@ -36,11 +48,6 @@ def _contract(head: SoftmaxHead, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
         line = tuple(slice(None) if j == i else 0 for j in range(d))
         scores = t[:, i : i + 1] * grid_keys[line][:, i] + (grid_biases[line] - corner)  # (q, n_i)
         weights.append(torch.softmax(scores, dim=-1))
-    columns = head.values[:, :, None]  # (N, m, 1)
-    active: list[int] = []
-    if head.slopes is not None:
-        active = [i for i in range(d) if bool(torch.any(head.slopes[:, :, i] != 0))]
-        columns = torch.cat([columns, head.slopes[:, :, active]], dim=2)  # (N, m, 1 + active)
     width = columns.shape[1] * columns.shape[2]
     rest = head.tokens // sizes[0] * width
     y = weights[0] @ columns.reshape(sizes[0], rest)  # (q, rest)

@@ -9,6 +9,7 @@ subtracting the centre first is what keeps float32 accurate far from the origin.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from softwright.attention.autocast import without_autocast
+from softwright.attention.chunks import arrays_in_chunks, in_chunks
 from softwright.attention.factorised import factorised_head
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
@@ -23,6 +25,7 @@ from softwright.attention.token_names import in_user_coordinates, token_names
 from softwright.attention.view import AttentionView, HeadView, check_size
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
+from softwright.limits import rows_within
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
 
@@ -99,13 +102,21 @@ class AttentionNetwork(nn.Module):
             )
         if engine not in ENGINES:
             raise InvalidInput("AttentionNetwork", [f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}"])
-        t = (x.reshape(-1, x.shape[-1]) - self.center) * self.scale  # (q, d)
-        if engine == "sdpa":
-            y = self.layer(t)
-        else:
-            outputs = [factorised_head(head, t) if head.structure == "grid" else head(t) for head in self.layer]
-            y = torch.stack(outputs).sum(dim=0)
+        points = x.reshape(-1, x.shape[-1])  # (q, d)
+        y = in_chunks(lambda part: self._run(part, engine), points, self._rows(x.element_size()))
         return y.reshape(*x.shape[:-1], y.shape[-1])
+
+    def _run(self, x: Tensor, engine: str) -> Tensor:
+        t = (x - self.center) * self.scale  # (q, d)
+        if engine == "sdpa":
+            return self.layer(t)
+        return reduce(
+            torch.add, (factorised_head(head, t) if head.structure == "grid" else head(t) for head in self.layer)
+        )
+
+    def _rows(self, size: int) -> int:
+        """How many points are taken at a time: the point, its frame, and the sums of the heads so far."""
+        return rows_within(3 * (len(self.names) + self.outputs) * size)
 
     def evaluate(self, points: Any = None, /, engine: Any = "sdpa", **named: Any) -> np.ndarray:
         """NumPy in, NumPy out: points (..., d) in any float type, or one array per variable by name; values (..., m)
@@ -114,9 +125,17 @@ class AttentionNetwork(nn.Module):
             if "engine" in self.names:  # a variable of that name is meant
                 named["engine"], engine = engine, "sdpa"
             points = self._points(named)
-        with torch.no_grad():
-            x = torch.tensor(np.asarray(points, dtype=np.float64)).to(self.dtype)
-            return self(x, engine=engine).double().numpy()
+
+        def run(part: np.ndarray) -> np.ndarray:
+            with torch.no_grad():
+                x = torch.tensor(np.asarray(part, dtype=np.float64)).to(self.dtype)
+                return self(x, engine=engine).double().numpy()
+
+        points = np.asarray(points)
+        if points.ndim < 2 or points.shape[-1] != len(self.names):
+            return run(points)
+        y = arrays_in_chunks(run, points.reshape(-1, points.shape[-1]), self._rows(16))
+        return y.reshape(*points.shape[:-1], y.shape[-1])
 
     def attention(self, points: Any = None, /, **named: Any) -> AttentionView:
         """Weights, keys and values of every head at points (..., d), or by name, in the user's coordinates."""

@@ -204,7 +204,7 @@ def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb,
     if not (theta < 0.5 or beta > 1) or n > 0.1 or overflows:
         raise NotThisKindError
     error = (dim + 3) * u * value * 1.01 + flushed * (1 + float(np.abs(slopes).sum(axis=1).max()))
-    underflow = 4.0 * N * (N + 4) * (value + 1) * head.precision.smallest
+    underflow = 4.0 * N * (N + 4) * (value + 1 + float(reach.sum())) * head.precision.smallest
     sums = (error + n * (3 * value + error)) * (1 + 2 * n) + underflow
     ball = arb(beta)
     return sign, set(m), (lambert(N) + 2 * arb(eta)) / ball, 2 * arb(theta) / ball + arb(sums)

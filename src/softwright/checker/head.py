@@ -23,7 +23,9 @@ rescaling:
     |fl(g) - g| <= [sum w eps |v - g| + sum w (1 + eps) dv]/(1 - tau) + gamma_n (sum w (1 + eps)|v|/(1 - tau) + |g|)
 
 and smaller terms, with tau = sum w eps and w <= omega = W e^rho/D_min. (What t's rounding does to all scores alike
-cancels: hence k_j - kbar.) dv is the rounding of affine values; n counts the kept tokens and the rescalings: rounding
+cancels: hence k_j - kbar.) dv is the rounding of affine values; |v| is |v_j| + |G_j||t|, because v and the columns of G
+are summed apart, normalised one by one and added up with t at the end, which meets each term with the same roundings; n
+counts the kept tokens and the rescalings: rounding
 to nearest errs by no more than the smaller of two addends, so terms of negligible total weight L cost at most
 8 L (max|v| + |g|) and are not counted. The axis-by-axis engine computes the head whose biases are sums over the axes,
 by d small softmaxes: its own theta and n.
@@ -290,7 +292,9 @@ class View:
                 sums = gamma(sum(2 * n + 2 for n in sizes) + len(head.sloped) + 1) * (values + wrong)
             else:
                 n = gamma(len(kept) + rescalings)
-                sums = n * (values + wrong + g) / (1 - n) * (1 + twice) + twice * g
-            negligible = 8 * lost * (head.largest + g) + 8 * N * (rescalings + 1) * tiny * (head.largest + 1)
+                sums = n * (values + wrong + g) / (1 - n) * (1 + twice) + twice * (values + wrong)
+            # What is flushed in a column of G comes times |t|.
+            flushed = 8 * N * (rescalings + 1) * tiny * (head.largest + 1 + reach[head.sloped].sum())
+            negligible = 8 * lost * (head.largest + g) + flushed
             results.append(float(above(spread + wrong + sums + negligible)))
         return results

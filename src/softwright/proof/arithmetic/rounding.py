@@ -12,10 +12,13 @@ What runs (attention/network.py), u the unit roundoff of the dtype, N tokens, A 
 4. the sums of weights and of weighted values, a reciprocal, a product. A node of the summation tree that joins two kept
    tokens rounds by u; there are at most A - 1 of them in any tree. A node that adds a subtree of dropped tokens only
    errs by at most that subtree, because rounding to nearest never errs by more than the smaller addend.
-5. affine values v_j + G_j t: gamma_{d+1} of |v_j| + |G_j| |t|, and (2u + u^2) |G_j| |t| from step 1.
+5. affine values v_j + G_j t: gamma_{d+1} of |v_j| + |G_j| |t|, and (2u + u^2) |G_j| |t| from step 1. Both engines sum
+   v_j and the columns of G_j apart and add up with t last. Every term |v_j|, |G_ji| |t_i| then meets the same roundings
+   in another order, and what they are charged on is |v_j| + |G_j| |t|, never |v_j + G_j t|: V below, and the values of
+   dropped tokens too.
 6. the sum over the heads.
 
-With w the exact softmax weights, tau = sum w theta and V = sum w |v|:
+With w the exact softmax weights, tau = sum w theta and V = sum w (|v| + |G| |t|):
 
     |fl(g) - g| <= S + [E + gamma_n (V' + E) + gamma_n (|g| + S)] / (1 - gamma_n) + 4 T,
     n  = A + n_blocks + 6,

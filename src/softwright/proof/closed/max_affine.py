@@ -206,7 +206,7 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
     n = float(head.engine.arithmetic.gammas(head.engine.roundings(np.array([float(N)]), N))[0])
     if not n < 0.25:
         raise _Unsuited
-    smallest = 8.0 * N * (N + 8.0) * (largest + 1.0) * head.engine.arithmetic.smallest
+    smallest = 8.0 * N * (N + 8.0) * (largest + 1.0 + float(t_size.sum())) * head.engine.arithmetic.smallest
     summation = (errors + n * (largest + errors) + n * 2.0 * largest) / (1.0 - n) + smallest
     rounding = 2 * _ball(Fraction(float(theta.max()))) / _ball(beta) + arb(float(up(np.asarray(1.1 * summation))))
     return _HeadProof(sign, pieces, _above(gap), _above(rounding), bool(2 * _ball(eta) <= lambert))

@@ -153,6 +153,9 @@ def shared_moments(
     u = table - reference
     u_size = np.abs(u)
     stretch = np.concatenate([np.ones(m)] + [np.full(m, reach[i]) for i in sloped])
+    far_size = u_size
+    if sloped:  # the run network sums v and G apart, those of dropped tokens too
+        far_size = np.concatenate([np.maximum(u_size[:, :m], base_size), u_size[:, m:]], axis=1)
 
     # Far tokens: `ceiling` bounds their weight over the whole group, that of the run network included, in which their
     # own weight may be too large and all the others too small.
@@ -160,13 +163,13 @@ def shared_moments(
     below = np.maximum(moves - S, 0.0) + max(float(np.max(S + moves)), 0.0)
     log_error = head.engine.log_error(score_size, head.bias_size, size @ largest, below, tokens=N, dim=d)
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + log_error.max())
-    impact = ceiling * (np.max(u_size * stretch, axis=1) + np.max(np.abs(reference) * stretch) + 1.0)
+    impact = ceiling * (np.max(far_size * stretch, axis=1) + np.max(np.abs(reference) * stretch) + 1.0)
     order = np.argsort(impact)
     cut = min(int(np.searchsorted(np.cumsum(impact[order]), _DROP * min(accuracy, 1.0))), N - 1)
     kept, dropped = np.sort(order[cut:]), order[:cut]
     A = len(kept)
     dropped_weight = float(up(ceiling[dropped].sum(), N + 8)) if cut else 0.0
-    dropped_value = up(ceiling[dropped] @ u_size[dropped], N + 8) if cut else np.zeros(C)
+    dropped_value = up(ceiling[dropped] @ far_size[dropped], N + 8) if cut else np.zeros(C)
 
     # Weights and their relative error eta.
     kappa, size, u, u_size, S = kappa[kept], size[kept], u[kept], u_size[kept], S[kept]
