@@ -38,7 +38,7 @@ BATCH = 64  # boxes worked on together
 ROUNDS = 6  # of bisecting all boxes for an Lp norm
 NORM_BUDGET = 2_000  # boxes for it, beside three for each leaf of the tree
 # targets that a file may name without holding them -> the hypothesis that they are what the builder saw
-ELSEWHERE = {"table": "table-values", "interpolant": "table-values", "network": "source-weights"}
+ELSEWHERE = {"table": "table", "interpolant": "table", "network": "source-weights"}
 
 
 @dataclass
@@ -264,6 +264,6 @@ def reprove_boxes(file: ModelFile, progress: Callable[[int], None]) -> Verdict:
 def hypotheses_of(target: dict[str, Any]) -> tuple[str, ...]:
     """What must be assumed of a target that is not in the file."""
     if target["kind"] != "function":
-        return (ELSEWHERE[target["kind"]],)
-    promise = "user-lipschitz" if target["second_derivative"] is None else "callable-derivatives"
+        return (f"{ELSEWHERE[target['kind']]}:{target['sha256']}",)
+    promise = "user-lipschitz" if target["second_derivative"] is None else "user-second-derivative"
     return "callable-values", promise

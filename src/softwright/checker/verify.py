@@ -1,8 +1,7 @@
 """An independent checker: re-proves a certificate in ball arithmetic. Shares no code with the prover, needs no torch.
 
 Written to be read: whoever believes this folder, python-flint and the file reader need not believe the rest of
-softwright. A file is read once; what its certificate must be, by schema, about a network of that kind, is a row of
-`REPROOFS`.
+softwright. A file is read once; every step of the evidence in its statement is a row of `STEPS`, and is proved again.
 """
 
 from __future__ import annotations
@@ -10,36 +9,44 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from flint import ctx
 
 from softwright.checker.boxes import reprove_boxes
+from softwright.checker.claims import Claim, read_claim
 from softwright.checker.closed import reprove_recall, reprove_step, reprove_sums, reprove_theorem
 from softwright.checker.limits import SECONDS, limited
 from softwright.checker.parser import NotProvedError, require
 from softwright.checker.statement import check_subject
+from softwright.checker.trust import check_trust
 from softwright.checker.verdict import NOT_VERIFIED, Verdict, scoped
 from softwright.errors import FileFormatError
 from softwright.fileformat import ModelFile, read_model
 
 BITS = 128  # of the balls at first
-BOXES, CLOSED = "softwright-certificate/1", "softwright-closed-form/1"
 Progress = Callable[[int], None]  # called with the number of boxes done so far
 Say = (
     Callable[[str], None] | Literal[False] | None
 )  # what users give: a function that is told the same in words, or none
 
-# (schema of the certificate, kind of the model) -> its re-proof, which returns the verdict or raises NotProvedError
-REPROOFS: dict[tuple[str, str], Callable[[ModelFile, Progress], Verdict]] = {
-    (BOXES, "approximation"): reprove_boxes,
-    (CLOSED, "approximation"): reprove_sums,
-    (CLOSED, "memory"): reprove_recall,
-    (CLOSED, "transpiled"): reprove_sums,
-    (CLOSED, "in_context"): reprove_step,
-    (CLOSED, "theorem"): reprove_theorem,
+
+@dataclass(frozen=True)
+class Step:
+    """A type of evidence: the kind of model it is about, and its re-proof: a verdict, or NotProvedError."""
+
+    kind: str
+    prove: Callable[[ModelFile, Progress], Verdict]
+
+
+STEPS: dict[str, Step] = {
+    **dict.fromkeys(("boxes", "gates", "points", "cells"), Step("approximation", reprove_boxes)),
+    "memory": Step("memory", reprove_recall),
+    "layers": Step("transpiled", reprove_sums),
+    "solver": Step("in_context", reprove_step),
+    "theorem": Step("theorem", reprove_theorem),
 }
 
 
@@ -68,7 +75,7 @@ def reprove(file: ModelFile, progress: Say = None, max_seconds: float = SECONDS)
     try:
         ctx.prec, ctx.cap = BITS, 64
         with limited(max_seconds):
-            verdict = scoped(_row(file)(file, report), file)
+            verdict = _reproved(read_claim(file), report)
     except NotProvedError as error:
         verdict = Verdict(NOT_VERIFIED, str(error), boxes)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, zlib.error) as error:
@@ -79,11 +86,15 @@ def reprove(file: ModelFile, progress: Say = None, max_seconds: float = SECONDS)
     return replace(verdict, seconds=time.monotonic() - started)
 
 
-def _row(file: ModelFile) -> Callable[[ModelFile, Progress], Verdict]:
-    """The re-proof that a file asks for, once the certificate is known to speak of the file's network."""
-    require("certificate" in file.sections, "the file holds no certificate; certify the network and save it again")
-    schema, kind = file.sections["certificate"]["schema"], file.sections["model"]["kind"]
-    require(schema in {known for known, _ in REPROOFS}, f"unknown certificate schema {schema!r}")
-    require((schema, kind) in REPROOFS, f"a certificate of schema {schema!r} says nothing about a {kind!r}")
-    check_subject(file)
-    return REPROOFS[schema, kind]
+def _reproved(claim: Claim, progress: Progress) -> Verdict:
+    """Every step of the evidence proved again, once the certificate is known to speak of the file's network."""
+    kind, rows = claim.file.sections["model"]["kind"], []
+    for step in claim.steps:
+        require(step in STEPS, f"unknown step {step!r}; known are {', '.join(STEPS)}")
+        require(STEPS[step].kind == kind, f"a step of type {step!r} says nothing about a {kind!r}")
+        rows.append(STEPS[step].prove)
+    require(len(set(rows)) == 1, "the steps do not belong to one proof")
+    check_subject(claim.file)
+    verdict = scoped(rows[0](claim.file, progress), claim.file)
+    check_trust(claim, verdict)
+    return verdict

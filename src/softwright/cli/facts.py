@@ -19,6 +19,7 @@ _CERTIFICATE_ENTRIES = (
     "method",
     "boxes",
     "assumptions",
+    "hypotheses",
     "seconds",
     "between",
     "statement",
@@ -41,6 +42,6 @@ def as_json_facts(built: Built) -> dict[str, Any]:
     }
     certificate = built.certificate
     if certificate is not None:
-        full = certificate.to_json()
+        full = {**certificate.flat(), "hypotheses": list(certificate.hypotheses)}
         facts["certificate"] = {name: full[name] for name in _CERTIFICATE_ENTRIES if name in full}
     return facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -136,6 +136,9 @@ class Built(Generic[NetworkT]):
         if void:
             warnings.warn(f"the file gets no certificate: {void}", UserWarning, stacklevel=3)
         proved = None if void else issued(self)
+        if proved is not None:
+            names = {"tensors": tuple(sorted(network.state_dict())), "reference_tensors": tuple(sorted(self.reference))}
+            proved = replace(proved, **names)
         return {
             "model": {"kind": self.kind, **network.describe()},
             "target": self.target,

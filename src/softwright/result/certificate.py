@@ -45,6 +45,8 @@ from softwright.precision import PRECISIONS, Dtype, name_of
 from softwright.result.between import Between
 from softwright.result.numbers import check_hex, check_types, is_count, is_number, sum_rounded_up
 from softwright.result.proof_tree import LEAF, count_leaves, decode_tree, encode_tree, leaf_boxes
+from softwright.result.statement import SCHEMA as STATEMENT
+from softwright.result.statement import hypotheses_of, to_flat, to_statement
 
 __all__ = [
     "LEAF",
@@ -125,12 +127,18 @@ class Certificate:
     p: float | None = field(default=None)  # only with norm="Lp"
     between: Between | None = None  # only for tables on grids
     reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
+    hypotheses: tuple[str, ...] = ()  # ids of all that it rests on; empty: those of its dtype and its target
+    runtimes: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = field(default=(), compare=False)  # names that the digests are of; a file fills them in
+    reference_tensors: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         faults = Faults("Certificate")
         for fault in _faults_of(self):
             faults.add(fault)
         faults.raise_if_any()
+        if not self.hypotheses:
+            object.__setattr__(self, "hypotheses", hypotheses_of(self.dtype, self.assumptions, self.target, True))
 
     @property
     def box(self) -> Box:
@@ -159,6 +167,10 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready dictionary, the `certificate` section of a model file."""
+        return to_statement(self.flat(), vars(self))
+
+    def flat(self) -> dict[str, Any]:
+        """The entries of the statement side by side, as files of version 1 hold them."""
         tree: Any = None
         if isinstance(self.tree, bytes):
             tree = encode_tree(self.tree)
@@ -360,9 +372,13 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
             raise InvalidInput("Certificate", [f"not valid JSON ({error}); certify the network again"]) from error
     if not isinstance(data, Mapping):
         raise InvalidInput("Certificate", [f"expected a JSON object, got {type(data).__name__}"])
-    if data.get("schema") != SCHEMA:
+    apart: dict[str, Any] = {}
+    if data.get("schema") == STATEMENT:
+        data, apart = to_flat(data)
+    elif data.get("schema") != SCHEMA:
+        known = f"{STATEMENT!r} and {SCHEMA!r}"
         raise InvalidInput(
-            "Certificate", [f"schema {data.get('schema')!r}, this version reads {SCHEMA!r}; upgrade or certify again"]
+            "Certificate", [f"schema {data.get('schema')!r}, this version reads {known}; upgrade or certify again"]
         )
     faults = Faults("Certificate")
     check_types(data, _KEYS, "", faults)
@@ -402,6 +418,7 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
         witness=tuple(data["witness"]),
         between=Between.from_json(data["between"]) if data.get("between") is not None else None,
         reference_sha256=data.get("reference_sha256", ""),
+        **apart,
     )
 
 

@@ -1,16 +1,20 @@
-"""`Certified`: what all certificates have in common, and `SCHEMAS`, one row per kind of certificate."""
+"""`Certified`: what all certificates have in common, and `SCHEMAS`, one row per layout of a certificate in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from softwright.errors import InvalidInput
 from softwright.result.kinds import loaded
+from softwright.result.statement import is_boxes
 
-SCHEMAS: dict[str, str] = {
-    "softwright-certificate/1": "softwright.result.certificate:Certificate",
-    "softwright-closed-form/1": "softwright.result.closed_form:ClosedForm",
+_BOXES, _CLOSED = "softwright.result.certificate:Certificate", "softwright.result.closed_form:ClosedForm"
+# schema -> the class that reads it; of a statement, that which its evidence asks for
+SCHEMAS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "softwright-statement/2": lambda data: _BOXES if is_boxes(data) else _CLOSED,
+    "softwright-certificate/1": lambda _: _BOXES,
+    "softwright-closed-form/1": lambda _: _CLOSED,
 }
 
 
@@ -18,7 +22,7 @@ SCHEMAS: dict[str, str] = {
 class Certified(Protocol):
     """A proved statement about one network, by the SHA-256 of its weights: exact_part + rounding_part <= bound."""
 
-    schema: ClassVar[str]
+    schema: ClassVar[str]  # of version 1, which `flat` writes
 
     @property
     def bound(self) -> float: ...
@@ -37,6 +41,10 @@ class Certified(Protocol):
     @property
     def assumptions(self) -> tuple[str, ...]: ...
     @property
+    def hypotheses(self) -> tuple[str, ...]: ...
+    @property
+    def runtimes(self) -> tuple[str, ...]: ...
+    @property
     def seconds(self) -> float: ...
 
     def summary(self) -> str:
@@ -51,6 +59,10 @@ class Certified(Protocol):
         """The `certificate` section of a model file, with its `schema`."""
         ...
 
+    def flat(self) -> dict[str, Any]:
+        """The same entries side by side, as files of version 1 hold them."""
+        ...
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote; every fault found is listed in one error."""
@@ -60,8 +72,8 @@ class Certified(Protocol):
 def read_certificate(data: Mapping[str, Any]) -> Certified:
     """The certificate of a file's section, of whichever kind its schema names."""
     schema = data.get("schema") if isinstance(data, Mapping) else None
-    place = SCHEMAS.get(schema) if isinstance(schema, str) else None
-    if place is None:
+    row = SCHEMAS.get(schema) if isinstance(schema, str) else None
+    if row is None:
         known = ", ".join(SCHEMAS)
         raise InvalidInput("certificate", [f"unknown schema {schema!r}; this version reads {known}; certify again"])
-    return loaded(place).from_json(data)
+    return loaded(row(data)).from_json(data)

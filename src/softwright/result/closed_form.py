@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from softwright.errors import Faults, InvalidInput
 from softwright.fileformat import reference_sha256
 from softwright.precision import name_of
+from softwright.result.statement import EXACT_ARITHMETIC, hypotheses_of, to_flat, to_statement
+from softwright.result.statement import SCHEMA as STATEMENT
 from softwright.version import __version__
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
     from softwright.result.constructed import Network
 
+__all__ = ["EXACT_ARITHMETIC", "SCHEMA", "ClosedForm"]
+
 SCHEMA = "softwright-closed-form/1"
-EXACT_ARITHMETIC = "real arithmetic (the theorem says nothing of rounding)"
+_APART = ("hypotheses", "runtimes", "tensors", "reference_tensors")  # that version 1 had no entries for
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,10 @@ class ClosedForm:
     engine: str = "any"
     norm: str = "sup"
     reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
+    hypotheses: tuple[str, ...] = ()  # ids of all that it rests on; empty: those of its dtype
+    runtimes: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = field(default=(), compare=False)  # names that the digests are of; a file fills them in
+    reference_tensors: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         faults = Faults("ClosedForm")
@@ -73,6 +81,8 @@ class ClosedForm:
                 f"bound {self.bound!r} is below exact_part + rounding_part; round the sum up",
             )
         faults.raise_if_any()
+        if not self.hypotheses:
+            object.__setattr__(self, "hypotheses", hypotheses_of(self.dtype, self.assumptions, self.target, False))
 
     @classmethod
     def of(
@@ -129,17 +139,26 @@ class ClosedForm:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready dictionary, the `certificate` section of a model file."""
+        return to_statement(self.flat(), vars(self))
+
+    def flat(self) -> dict[str, Any]:
+        """The entries of the statement side by side, as files of version 1 hold them."""
         content = {"schema": SCHEMA, **asdict(self), "assumptions": list(self.assumptions)}
-        if not self.reference_sha256:
-            del content["reference_sha256"]
+        for name in (*_APART, *(() if self.reference_sha256 else ("reference_sha256",))):
+            del content[name]
         return content
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ClosedForm:
-        if data.get("schema") != SCHEMA:
-            raise InvalidInput("ClosedForm", [f"schema {data.get('schema')!r}, this version reads {SCHEMA!r}"])
-        known = {name: data[name] for name in (entry.name for entry in fields(cls)) if name in data}
-        return cls(**{**known, "assumptions": tuple(data.get("assumptions", ()))})
+        schema, apart = data.get("schema"), {}
+        if schema == STATEMENT:
+            data, apart = to_flat(data)
+        elif schema != SCHEMA:
+            known = f"{STATEMENT!r} and {SCHEMA!r}"
+            raise InvalidInput("ClosedForm", [f"schema {schema!r}, this version reads {known}"])
+        names = {entry.name for entry in fields(cls)} - set(_APART)
+        known = {name: data[name] for name in names if name in data}
+        return cls(**{**known, "assumptions": tuple(data.get("assumptions", ())), **apart})
 
     def __str__(self) -> str:
         rests = f"; rests on: {', '.join(self.assumptions)}" if self.assumptions else ""

@@ -1,0 +1,70 @@
+"""What a statement rests on: hypotheses by name, the arithmetic, and the words of its premises.
+
+All of it is known when a proof has been done again, so all of it is written again here, and a statement must say the
+same: a hypothesis that is missing would hide what the proof needs, one too many would blame what it does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softwright.checker.claims import BY_BOXES, Claim
+from softwright.checker.entries import Test, check_entries, is_text, same
+from softwright.checker.precision import Precision, precision_of
+from softwright.checker.refusal import require
+from softwright.checker.verdict import Verdict
+
+HYPOTHESIS: dict[str, Test] = {"id": is_text, "text": is_text}
+
+
+def check_trust(claim: Claim, verdict: Verdict) -> None:
+    """What the statement says that it rests on is what the re-proof needed: no more, and no less."""
+    if claim.said is None:
+        return
+    said, precision = claim.said["claim"], precision_of(claim.said["claim"]["dtype"])
+    arithmetic = "real" if verdict.arithmetic == "real" else f"{precision.name} as run"
+    require(said["arithmetic"] == arithmetic, f"what was proved is about {arithmetic} arithmetic")
+    for entry in claim.said["trust"]:
+        check_entries(entry, HYPOTHESIS, "a hypothesis")
+    wanted = [{"id": name, "text": text_of(name)} for name in verdict.hypotheses]
+    named = ", ".join(verdict.hypotheses) or "nothing"
+    require(same(claim.said["trust"], wanted), f"the hypotheses are not what the proof rests on: {named}")
+    if claim.steps[0] in (*BY_BOXES, "solver"):
+        words = premises(said["reference"]["target"], claim.said["evidence"][0], said, precision)
+        require(said["premises"] == words, f"the premises of such a claim are: {'; '.join(words)}")
+
+
+def text_of(hypothesis: str) -> str:
+    """What a hypothesis says."""
+    name, _, rest = hypothesis.partition(":")
+    ulps = hypothesis.removeprefix("exp-ulp<=")
+    texts = {
+        "ieee754": "arithmetic as IEEE 754 has it, rounded to nearest",
+        f"exp-ulp<={ulps}": f"exp of the run-time library is accurate to {ulps} ulp",
+        "callable-values": "the callable's values are those of the function that is meant",
+        "user-lipschitz": "the Lipschitz constant given for the callable holds",
+        "user-second-derivative": "the bound given for the callable's second derivatives holds",
+        "table": f"the table is the one of SHA-256 {rest}",
+        "source-weights": f"the source network is the one of SHA-256 {rest}",
+    }
+    return texts.get(name, hypothesis)
+
+
+def premises(target: dict[str, Any], step: dict[str, Any], claim: dict[str, Any], precision: Precision) -> list[str]:
+    """The words of what is taken for granted, as certificates by boxes and of solvers say it."""
+    shortcuts = ", no TF32 or bfloat16 matrix products" if precision.name == "float32" else ""
+    words = [
+        f"IEEE 754 {precision.name} arithmetic, rounded to nearest{shortcuts}; "
+        f"exp in torch's CPU kernels accurate to {precision.exp_ulps} ulp",
+        f"inputs are {precision.name} numbers of the domain",
+    ]
+    if target["kind"] == "table":
+        beyond = "" if "between" in claim else " and nothing between them"
+        return [f"the bound covers the table's {step['count']} points{beyond}", *words]
+    if target["kind"] == "function":
+        promised = target["lipschitz"] if target["second_derivative"] is None else target["second_derivative"]
+        name = "Lipschitz constant" if target["second_derivative"] is None else "bound on second derivatives"
+        given = tuple(promised) if isinstance(promised, list) else promised
+        taken = "the callable's float64 values are exact at float64 points"
+        return [f"the given {name} of {target['name']}: {given}", taken, *words]
+    return words
