@@ -236,7 +236,7 @@ def falsehood(claim: Claim) -> Falsehood | None:
         return Falsehood("load refuses it", f"{type(error).__name__}: {error}"[:150])
     if built.certificate is None:
         return Falsehood("load drops the certificate")
-    read, said = _unpacked(built.certificate.to_json()), _unpacked(claim.said)
+    read, said = _unpacked(built.certificate.flat()), _unpacked(claim.said)  # files of version 1
     if read != said:
         parts = sorted(k for k in read.keys() | said.keys() if k not in read or k not in said or read[k] != said[k])
         return Falsehood("load reads another statement", ", ".join(parts))

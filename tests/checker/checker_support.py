@@ -121,7 +121,7 @@ def make_case(
         "dtype": certificate.dtype,
         "heads": [{"structure": h.structure, "axis_sizes": [a.tokens for a in h.axes]} for h in heads],
     }
-    return Case(tensors, model, certificate.target, certificate.to_json(), observed, network)
+    return Case(tensors, model, certificate.target, certificate.flat(), observed, network)
 
 
 def sine_case(**options: Any) -> Case:

@@ -11,7 +11,8 @@ import pytest
 
 import softwright as sw
 from softwright.checker.memory import close_pairs
-from softwright.fileformat import read_model, weights_sha256, write_model
+from softwright.fileformat import weights_sha256, write_model
+from tests.layouts import read_flat
 
 ROWS = np.random.default_rng(0).integers(0, 100, (400, 8))
 
@@ -94,7 +95,7 @@ def test_a_wrong_weight_is_refused_even_with_a_fresh_hash(
     tmp_path: Path, spoil: Callable[[dict[str, np.ndarray]], None]
 ) -> None:
     path = saved(tmp_path)
-    content = read_model(path)
+    content = read_flat(path)
     tensors = {name: np.array(array) for name, array in content.tensors.items()}
     spoil(tensors)
     sections = json.loads(json.dumps(content.sections))
@@ -106,7 +107,7 @@ def test_a_wrong_weight_is_refused_even_with_a_fresh_hash(
 
 def test_a_ramp_that_is_not_steep_enough_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, "feedforward")
-    content = read_model(path)
+    content = read_flat(path)
     tensors = {name: np.array(array) for name, array in content.tensors.items()}
     tensors["readout.slopes"] /= 2
     content.sections["certificate"]["weights_sha256"] = weights_sha256(tensors)
@@ -118,7 +119,7 @@ def test_a_bound_below_the_truth_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     sw.memorize(ROWS, np.random.default_rng(1).uniform(size=400), dtype="float32").save(path)
     assert sw.verify(path).status == "VERIFIED"
-    content = read_model(path)
+    content = read_flat(path)
     content.sections["certificate"]["rounding_part"] *= 0.5
     write_model(path, content.tensors, content.sections)
     assert sw.verify(path).status == "NOT VERIFIED"

@@ -54,7 +54,7 @@ def save(path: Path, network: AttentionNetwork, certificate: Certificate) -> Pat
     heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in network.layer]
     model = {"kind": "approximation", "box": network.box.as_dict(), "dtype": certificate.dtype, "heads": heads}
     plan = {**PLAN, "dtype": certificate.dtype}
-    said = {"model": model, "target": certificate.target, "plan": plan, "certificate": certificate.to_json()}
+    said = {"model": model, "target": certificate.target, "plan": plan, "certificate": certificate.flat()}
     write_model(path, tensors, said)
     return path
 

@@ -21,6 +21,7 @@ from softwright.domain import Box
 from softwright.errors import FileFormatError
 from softwright.fileformat import ModelFile, read_model, weights_sha256, write_model
 from tests.checker.checker_support import Case, make_case, plane_case, sine_case, soft_axis
+from tests.layouts import read_flat
 
 LINE = Box(x=(-1.0, 1.0))
 
@@ -280,7 +281,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
     path = tmp_path_factory.mktemp("memory") / "m.safetensors"
     sw.memorize(["a b c", "b c", "c a"], ["one", "two", "two"], dtype="float32").save(path)
     assert verify(path), str(verify(path))
-    return read_model(path)
+    return read_flat(path)
 
 
 def added(tensors: Tensors, _: Sections) -> None:

@@ -46,7 +46,7 @@ def _file(built: sw.Built[Any]) -> ModelFile:
         "model": {"kind": built.kind, **built.network.describe()},
         "target": built.target,
         "plan": built.plan.as_dict(),
-        "certificate": None if built.certificate is None else built.certificate.to_json(),
+        "certificate": None if built.certificate is None else built.certificate.flat(),
     }
     return ModelFile(tensors_of(built.network), json.loads(json.dumps(sections)))
 

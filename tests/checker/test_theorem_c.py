@@ -20,11 +20,12 @@ from softwright.checker.proved import compare
 from softwright.checker.refusal import NotProvedError
 from softwright.checker.theorems.reading import Stage, TheoremFile
 from softwright.checker.theorems.table import THEOREMS
-from softwright.fileformat import read_model, write_model
+from softwright.fileformat import write_model
 from softwright.result.closed_form import EXACT_ARITHMETIC
 from softwright.theorems import find_theorem
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.network import TheoremNetwork
+from tests.layouts import read_flat
 
 Said = dict[str, Any]
 SIZES: dict[str, list[dict[str, Any]]] = {
@@ -86,7 +87,7 @@ def test_what_is_built_is_verified(label: str, sizes: dict[str, Any], tmp_path: 
 def test_a_file_without_what_was_drawn(label: str, tmp_path: Path) -> None:
     path = tmp_path / "theorem.safetensors"
     sw.theorem(label).build(progress=False).save(path)
-    file = read_model(path)
+    file = read_flat(path)
     said, target = file.sections["certificate"], dict(file.sections["target"])
     had = target.pop("drawn", None)
     write_model(path, file.tensors, {**file.sections, "target": target, "certificate": {**said, "target": target}})

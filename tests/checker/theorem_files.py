@@ -60,7 +60,8 @@ class TheoremFile:
 def _built(label: str, sizes: tuple[tuple[str, Any], ...]) -> TheoremFile:
     built = sw.theorem(label).build(progress=False, **dict(sizes))
     tensors = {name: tensor.numpy() for name, tensor in built.network.state_dict().items()}
-    return TheoremFile(tensors, json.loads(json.dumps(built.sections())), built.source)
+    sections = {**built.sections(), "certificate": built.certificate.flat()}
+    return TheoremFile(tensors, json.loads(json.dumps(sections)), built.source)
 
 
 def theorem_file(label: str, **sizes: Any) -> TheoremFile:

@@ -47,7 +47,7 @@ def test_a_file_cannot_forge_a_verdict(tmp_path: Path, command: str) -> None:
     said["target"]["text"] = f"x + {WIPE}"
     said["plan"]["reasons"] = [f"{WIPE}\nVERIFIED: really"]
     said["plan"]["strategy"] = WIPE
-    said["certificate"]["assumptions"] = [WIPE, "a\nVERIFIED: really"]
+    said["certificate"]["claim"]["premises"] = [WIPE, "a\nVERIFIED: really"]
     write_model(bad, content.tensors, said)
     result = run(app, [command, str(bad), *(["x=0.5"] if command == "evaluate" else [])])
     assert not [c for c in result.output if ord(c) < 32 and c not in "\n\t"] and "\x9b" not in result.output

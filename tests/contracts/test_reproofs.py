@@ -1,4 +1,4 @@
-"""What every row of the checker's `REPROOFS` must do, and that none is missing."""
+"""What every row of the checker's `STEPS` must do, and that none is missing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from flint import ctx
 
 import softwright as sw
 from softwright.checker import verify as entry
-from softwright.checker.verify import REPROOFS
+from softwright.checker.verify import STEPS
 from softwright.fileformat import ModelFile, read_model, write_model
-from softwright.result.certified import SCHEMAS
 from softwright.result.kinds import KINDS
+from softwright.result.statement import CLOSED_STEPS
 from tests.contracts.kinds_made import MADE
+from tests.layouts import flat
 
 UNPROVED = ("transpiled", "theorem")  # kinds of which not every certificate can be proved again
 STORED = [name for name, kind in KINDS.items() if kind.stored]
@@ -26,19 +27,20 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return place
 
 
-def changed(path: Path, **sections: object) -> ModelFile:
-    file = read_model(path)
+def changed(file: ModelFile, **sections: object) -> ModelFile:
     return ModelFile(file.tensors, {**file.sections, **sections})
 
 
-def test_rows_name_schemas_and_kinds_that_there_are() -> None:
-    assert {schema for schema, _ in REPROOFS} == set(SCHEMAS)
-    assert {kind for _, kind in REPROOFS} == set(STORED)
+def test_rows_name_steps_that_are_written_and_kinds_that_there_are() -> None:
+    assert set(STEPS) == {"boxes", "gates", "points", "cells", *CLOSED_STEPS.values()}
+    assert {row.kind for row in STEPS.values()} == set(STORED)
 
 
-def test_what_a_verb_writes_has_a_row_and_passes(path: Path) -> None:
+def test_what_a_verb_writes_has_rows_and_passes(path: Path) -> None:
     sections = read_model(path).sections
-    assert (sections["certificate"]["schema"], sections["model"]["kind"]) in REPROOFS
+    assert sections["certificate"]["schema"] == "softwright-statement/2"
+    for step in sections["certificate"]["evidence"]:
+        assert STEPS[step["step"]].kind == sections["model"]["kind"]
     before = ctx.prec, ctx.cap
     verdict = sw.verify(path)
     assert (ctx.prec, ctx.cap) == before
@@ -46,6 +48,12 @@ def test_what_a_verb_writes_has_a_row_and_passes(path: Path) -> None:
     assert verdict.verified or sections["model"]["kind"] in UNPROVED
     assert bool(verdict) == verdict.verified == (verdict.status == "VERIFIED")
     assert verdict.seconds > 0
+
+
+def test_both_schemas_get_the_same_verdict(path: Path) -> None:
+    file = read_model(path)
+    new, old = entry.reprove(file), entry.reprove(flat(file))
+    assert {**new.to_json(), "seconds": 0} == {**old.to_json(), "seconds": 0}
 
 
 def test_a_file_is_read_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +69,8 @@ def test_a_file_is_read_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_certificate_must_speak_of_what_is_in_the_file(path: Path) -> None:
-    said = read_model(path).sections["certificate"]
+    file = flat(read_model(path))
+    said = file.sections["certificate"]
     other = next(name for name in ("float32", "float64") if name != said["dtype"])
     for change, reason in (
         ({"weights_sha256": "0" * 64}, "weights"),
@@ -69,8 +78,8 @@ def test_a_certificate_must_speak_of_what_is_in_the_file(path: Path) -> None:
         ({"dtype": other}, "dtype"),
         ({"schema": "softwright-certificate/0"}, "schema"),
     ):
-        verdict = entry.reprove(changed(path, certificate={**said, **change}))
-        if "dtype" in change and "dtype" not in read_model(path).sections["model"]:
+        verdict = entry.reprove(changed(file, certificate={**said, **change}))
+        if "dtype" in change and "dtype" not in file.sections["model"]:
             continue  # such a model does not say it
         assert not verdict
         assert verdict.status == "NOT VERIFIED"
@@ -78,7 +87,8 @@ def test_a_certificate_must_speak_of_what_is_in_the_file(path: Path) -> None:
 
 
 def test_a_kind_without_a_row_is_not_verified(path: Path) -> None:
-    verdict = entry.reprove(changed(path, model={**read_model(path).sections["model"], "kind": "oracle"}))
+    file = read_model(path)
+    verdict = entry.reprove(changed(file, model={**file.sections["model"], "kind": "oracle"}))
     assert verdict.status == "NOT VERIFIED"
     assert "'oracle'" in verdict.reason
 

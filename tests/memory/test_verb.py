@@ -362,7 +362,7 @@ def test_a_killed_build_leaves_no_file(tmp_path: Path) -> None:
 
 def test_the_certificate_says_what_it_rests_on() -> None:
     built = sw.memorize([[1, 2], [3], [2, 1]], ["a", "b", "a"])
-    said = json.loads(json.dumps(built.certificate.to_json()))
+    said = json.loads(json.dumps(built.certificate.flat()))
     quantities = said["quantities"]
     assert quantities["items"] == 3
     assert quantities["gap"] > 2 * quantities["radius"] > 0

@@ -27,6 +27,7 @@ from softwright.proof.search.residual import BoxBounds
 from softwright.proof.search.search import BoxTree, Goal, Limits, Run, search
 from softwright.result.certificate import Certificate
 from softwright.targets.table import Table
+from tests.layouts import read_flat
 
 NAMES = ["x", "y", "z"]
 
@@ -170,7 +171,7 @@ def test_without_between_nothing_is_stated_there(plane: sw.Built) -> None:
 
 
 def test_files_of_before_still_load_and_damage_is_named(plane: sw.Built) -> None:
-    data = plane.certificate.to_json()
+    data = plane.certificate.flat()
     old = {name: value for name, value in data.items() if name != "between"}
     assert Certificate.from_json(old).between is None
     for change in ({"bound": 1e-9}, {"hex": {}}, {"boxes": -1}, {"witness": [0.0]}, {"lower": math.nan}):
@@ -184,10 +185,10 @@ def test_files_of_before_still_load_and_damage_is_named(plane: sw.Built) -> None
 
 @pytest.mark.parametrize("change", [{"bound": 1e-9}, {"exact_part": 5.0}, {"hex": {}}])
 def test_the_checker_sees_a_damaged_statement_between(plane: sw.Built, tmp_path: Path, change: dict) -> None:
-    from softwright.fileformat import read_model, write_model
+    from softwright.fileformat import write_model
 
     plane.save(tmp_path / "table.safetensors")
-    file = read_model(tmp_path / "table.safetensors")
+    file = read_flat(tmp_path / "table.safetensors")
     between = file.sections["certificate"]["between"]
     between.update(change)
     between["hex"].update({name: float(value).hex() for name, value in change.items() if name != "hex"})

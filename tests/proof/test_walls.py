@@ -11,11 +11,12 @@ import pytest
 import softwright as sw
 from softwright.attention.head import Head
 from softwright.attention.network import AttentionNetwork
-from softwright.fileformat import read_model, weights_sha256, write_model
+from softwright.fileformat import weights_sha256, write_model
 from softwright.proof import certify
 from softwright.proof.closed.walls import take_walls
 from softwright.proof.question import pose
 from softwright.result.certificate import Certificate
+from tests.layouts import read_flat
 
 SQUARE = sw.Box(x=(-1, 1), y=(-1, 1))
 TEXT = "abs(x - y) + sin(x)*y"
@@ -110,7 +111,7 @@ def test_only_slanted_walls_beside_something_smooth_are_taken() -> None:
 def test_the_checker_refuses_changed_walls(slanted: sw.Built, tmp_path: Path, change: str) -> None:
     path = tmp_path / "wall.safetensors"
     slanted.save(path)
-    file = read_model(path)
+    file = read_flat(path)
     said = file.sections["certificate"]
     wall = next(part for part in said["tree"] if part["tree"] is None)
     rest = next(part for part in said["tree"] if part["tree"] is not None)
@@ -138,7 +139,7 @@ def test_the_checker_refuses_changed_walls(slanted: sw.Built, tmp_path: Path, ch
 
 
 def test_the_statement_is_read_back_and_damage_is_named(slanted: sw.Built) -> None:
-    data = slanted.certificate.to_json()
+    data = slanted.certificate.flat()
     assert Certificate.from_json(data) == slanted.certificate
     data["tree"][0]["tree"] = 7
     with pytest.raises(sw.InvalidInput, match="wrong type"):

@@ -44,6 +44,7 @@ from softwright.errors import Faults, InvalidInput
 from softwright.precision import PRECISIONS, Dtype, name_of
 from softwright.result.between import Between
 from softwright.result.numbers import check_hex, check_types, is_count, is_number, sum_rounded_up
+from softwright.result.parts import Part, read_tree, tree_faults
 from softwright.result.proof_tree import LEAF, count_leaves, decode_tree, encode_tree, leaf_boxes
 from softwright.result.statement import SCHEMA as STATEMENT
 from softwright.result.statement import hypotheses_of, to_flat, to_statement
@@ -66,35 +67,6 @@ ENGINES = ("sdpa", "factorised", "any")
 NORMS = ("sup", "Lp")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _NUMBERS = ("bound", "exact_part", "rounding_part")
-
-
-@dataclass(frozen=True)
-class Part:
-    """The proof of one summand of an additive problem, on its own variables (in the order of the domain)."""
-
-    variables: tuple[str, ...]
-    heads: tuple[int, ...]
-    terms: tuple[int, ...]
-    exact_part: float
-    rounding_part: float
-    tree: bytes | None  # None: a closed form, which a checker finds again by itself
-    constant: tuple[float, ...]  # one number per output, taken off this part's residual
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "variables": list(self.variables),
-            "heads": list(self.heads),
-            "terms": list(self.terms),
-            "exact_part": self.exact_part,
-            "rounding_part": self.rounding_part,
-            "tree": None if self.tree is None else encode_tree(self.tree),
-            "constant": list(self.constant),
-            "hex": {
-                "exact_part": self.exact_part.hex(),
-                "rounding_part": self.rounding_part.hex(),
-                "constant": [c.hex() for c in self.constant],
-            },
-        }
 
 
 @dataclass(frozen=True)
@@ -279,55 +251,12 @@ def _faults_of(c: Certificate) -> list[str]:
         isinstance(c.witness, tuple) and len(c.witness) in (0, len(names)) and all(map(is_number, c.witness)),
         f"witness {c.witness!r} is not a point of {len(names)} coordinates",
     )
-    for fault in _tree_faults(c, names):
+    for fault in tree_faults(c.tree, names, c.boxes):
         faults.add(fault)
     if c.between is not None:
         table = isinstance(c.target, dict) and c.target.get("kind") == "table"
         faults.check(table, f"a statement between points stands beside a target that is no table; {remedy}")
         faults.found += c.between.faults(len(names))
-    return faults.found
-
-
-def _tree_faults(c: Certificate, names: tuple[str, ...]) -> list[str]:
-    if c.tree is None:
-        return []
-    faults = Faults("")
-    leaves = 0
-    trees: list[tuple[bytes, int]] = []
-    if isinstance(c.tree, bytes):
-        trees.append((c.tree, len(names)))
-    elif faults.check(
-        isinstance(c.tree, tuple) and len(c.tree) > 0 and all(isinstance(part, Part) for part in c.tree),
-        "tree must be bytes, a tuple of Parts, or None",
-    ):
-        for i, part in enumerate(c.tree):
-            order = [names.index(name) for name in part.variables if name in names]
-            faults.check(
-                len(order) == len(part.variables) and order == sorted(set(order)) and len(order) > 0,
-                f"part {i}: variables {list(part.variables)} must be some of {list(names)}, in that order",
-            )
-            for name in ("exact_part", "rounding_part"):
-                value = getattr(part, name)
-                faults.check(
-                    is_number(value) and value >= 0, f"part {i}: {name} = {value!r} is not a finite number >= 0"
-                )
-            faults.check(
-                len(part.constant) > 0 and all(map(is_number, part.constant)),
-                f"part {i}: constant {part.constant!r} must hold one finite number per output",
-            )
-            if part.tree is not None:
-                trees.append((part.tree, len(part.variables)))
-        for name in ("heads", "terms"):
-            used = sorted(index for part in c.tree for index in getattr(part, name))
-            faults.check(used == list(range(len(used))), f"the parts must use all {name} exactly once, got {used}")
-    for tree, dim in trees:
-        try:
-            leaves += count_leaves(tree, dim)
-        except InvalidInput as error:
-            faults.found += error.faults
-    faults.check(
-        bool(faults.found) or leaves == c.boxes, f"boxes = {c.boxes}, but the tree has {leaves} leaves; certify again"
-    )
     return faults.found
 
 
@@ -350,16 +279,6 @@ _KEYS = {
     "seconds": (int, float),
     "lower": (int, float),
     "witness": list,
-    "hex": dict,
-}
-_PART_KEYS = {
-    "variables": list,
-    "heads": list,
-    "terms": list,
-    "exact_part": (int, float),
-    "rounding_part": (int, float),
-    "tree": str | None,
-    "constant": list,
     "hex": dict,
 }
 
@@ -394,7 +313,7 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
     hex_domain = hex_domain if isinstance(hex_domain, dict) else {}
     for name, side in data["domain"].items():
         check_hex(side, hex_domain.get(name), f"domain of {name}", faults)
-    tree = _read_tree(data.get("tree"), faults)
+    tree = read_tree(data.get("tree"), faults)
     faults.raise_if_any()
     return Certificate(
         norm=data["norm"],
@@ -419,42 +338,4 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
         between=Between.from_json(data["between"]) if data.get("between") is not None else None,
         reference_sha256=data.get("reference_sha256", ""),
         **apart,
-    )
-
-
-def _read_tree(tree: Any, faults: Faults) -> bytes | tuple[Part, ...] | None:
-    if tree is None:
-        return None
-    try:
-        if isinstance(tree, str):
-            return decode_tree(tree)
-        if not isinstance(tree, list):
-            faults.add(f"'tree' is a {type(tree).__name__}; it must be a text, a list of parts, or null")
-            return None
-        return tuple(_read_part(part, f"part {i}: ", faults) for i, part in enumerate(tree))
-    except InvalidInput as error:
-        faults.found += [fault for fault in error.faults if fault not in faults.found]
-        return None
-
-
-def _read_part(data: Any, where: str, faults: Faults) -> Part:
-    if not isinstance(data, dict):
-        raise InvalidInput("Certificate", [f"{where}expected an object, got {type(data).__name__}"])
-    here = Faults("Certificate")
-    check_types(data, _PART_KEYS, where, here)
-    here.raise_if_any()
-    for name in ("exact_part", "rounding_part", "constant"):
-        check_hex(data[name], data["hex"].get(name), f"{where}{name}", faults)
-    for name in ("heads", "terms"):
-        here.check(all(map(is_count, data[name])), f"{where}{name} {data[name]} must be indices; certify again")
-    here.check(all(map(is_number, data["constant"])), f"{where}constant {data['constant']} must hold numbers")
-    here.raise_if_any()
-    return Part(
-        variables=tuple(map(str, data["variables"])),
-        heads=tuple(data["heads"]),
-        terms=tuple(data["terms"]),
-        exact_part=float(data["exact_part"]),
-        rounding_part=float(data["rounding_part"]),
-        tree=None if data["tree"] is None else decode_tree(data["tree"]),
-        constant=tuple(map(float, data["constant"])),
     )
