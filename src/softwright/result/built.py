@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -136,15 +136,13 @@ class Built(Generic[NetworkT]):
         if void:
             warnings.warn(f"the file gets no certificate: {void}", UserWarning, stacklevel=3)
         proved = None if void else issued(self)
-        if proved is not None:
-            names = {"tensors": tuple(sorted(network.state_dict())), "reference_tensors": tuple(sorted(self.reference))}
-            proved = replace(proved, **names)
+        names = sorted(network.state_dict()), sorted(self.reference)
         return {
             "model": {"kind": self.kind, **network.describe()},
             "target": self.target,
             "plan": self.plan.as_dict(),
             "observed": None if self.observed is None else self.observed.as_dict(),
-            "certificate": None if proved is None else proved.to_json(),
+            "certificate": None if proved is None else proved.to_json(*names),
         }
 
     def save(self, path: str | Path, *, rows: int | None = None) -> None:

@@ -47,7 +47,7 @@ from softwright.result.numbers import check_hex, check_types, is_count, is_numbe
 from softwright.result.parts import Part, read_tree, tree_faults
 from softwright.result.proof_tree import LEAF, count_leaves, decode_tree, encode_tree, leaf_boxes
 from softwright.result.statement import SCHEMA as STATEMENT
-from softwright.result.statement import hypotheses_of, to_flat, to_statement
+from softwright.result.statement import Apart, hypotheses_of, to_flat, to_statement
 
 __all__ = [
     "LEAF",
@@ -101,8 +101,6 @@ class Certificate:
     reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
     hypotheses: tuple[str, ...] = ()  # ids of all that it rests on; empty: those of its dtype and its target
     runtimes: tuple[str, ...] = ()
-    tensors: tuple[str, ...] = field(default=(), compare=False)  # names that the digests are of; a file fills them in
-    reference_tensors: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         faults = Faults("Certificate")
@@ -137,9 +135,9 @@ class Certificate:
         between = [] if self.between is None else [("proved between points", self.between.summary())]
         return [("proved error", self.summary()), *between]
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready dictionary, the `certificate` section of a model file."""
-        return to_statement(self.flat(), vars(self))
+    def to_json(self, tensors: Sequence[str] = (), reference: Sequence[str] = ()) -> dict[str, Any]:
+        """JSON-ready dictionary, the `certificate` section of a model file with these tensors of both kinds."""
+        return to_statement(self.flat(), Apart(self.hypotheses, self.runtimes, tensors, reference))
 
     def flat(self) -> dict[str, Any]:
         """The entries of the statement side by side, as files of version 1 hold them."""
@@ -291,7 +289,7 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
             raise InvalidInput("Certificate", [f"not valid JSON ({error}); certify the network again"]) from error
     if not isinstance(data, Mapping):
         raise InvalidInput("Certificate", [f"expected a JSON object, got {type(data).__name__}"])
-    apart: dict[str, Any] = {}
+    apart = Apart()
     if data.get("schema") == STATEMENT:
         data, apart = to_flat(data)
     elif data.get("schema") != SCHEMA:
@@ -337,5 +335,6 @@ def _read(data: Mapping[str, Any] | str) -> Certificate:
         witness=tuple(data["witness"]),
         between=Between.from_json(data["between"]) if data.get("between") is not None else None,
         reference_sha256=data.get("reference_sha256", ""),
-        **apart,
+        hypotheses=apart.hypotheses,
+        runtimes=apart.runtimes,
     )

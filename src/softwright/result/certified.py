@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from softwright.errors import InvalidInput
@@ -55,8 +55,8 @@ class Certified(Protocol):
         """All that was proved, one line each, for tables on screen; `summary` comes first."""
         ...
 
-    def to_json(self) -> dict[str, Any]:
-        """The `certificate` section of a model file, with its `schema`."""
+    def to_json(self, tensors: Sequence[str] = (), reference: Sequence[str] = ()) -> dict[str, Any]:
+        """The `certificate` section of a file whose network has these tensors, and these beside it to compare with."""
         ...
 
     def flat(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from softwright.errors import Faults, InvalidInput
 from softwright.fileformat import reference_sha256
 from softwright.precision import name_of
-from softwright.result.statement import EXACT_ARITHMETIC, hypotheses_of, to_flat, to_statement
+from softwright.result.statement import EXACT_ARITHMETIC, Apart, hypotheses_of, to_flat, to_statement
 from softwright.result.statement import SCHEMA as STATEMENT
 from softwright.version import __version__
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["EXACT_ARITHMETIC", "SCHEMA", "ClosedForm"]
 
 SCHEMA = "softwright-closed-form/1"
-_APART = ("hypotheses", "runtimes", "tensors", "reference_tensors")  # that version 1 had no entries for
+_APART = ("hypotheses", "runtimes")  # that version 1 had no entries for
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,6 @@ class ClosedForm:
     reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
     hypotheses: tuple[str, ...] = ()  # ids of all that it rests on; empty: those of its dtype
     runtimes: tuple[str, ...] = ()
-    tensors: tuple[str, ...] = field(default=(), compare=False)  # names that the digests are of; a file fills them in
-    reference_tensors: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         faults = Faults("ClosedForm")
@@ -137,9 +135,9 @@ class ClosedForm:
     def facts(self) -> list[tuple[str, str]]:
         return [("proved error", self.summary())]
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready dictionary, the `certificate` section of a model file."""
-        return to_statement(self.flat(), vars(self))
+    def to_json(self, tensors: Sequence[str] = (), reference: Sequence[str] = ()) -> dict[str, Any]:
+        """JSON-ready dictionary, the `certificate` section of a model file with these tensors of both kinds."""
+        return to_statement(self.flat(), Apart(self.hypotheses, self.runtimes, tensors, reference))
 
     def flat(self) -> dict[str, Any]:
         """The entries of the statement side by side, as files of version 1 hold them."""
@@ -150,7 +148,7 @@ class ClosedForm:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ClosedForm:
-        schema, apart = data.get("schema"), {}
+        schema, apart = data.get("schema"), Apart()
         if schema == STATEMENT:
             data, apart = to_flat(data)
         elif schema != SCHEMA:
@@ -158,7 +156,8 @@ class ClosedForm:
             raise InvalidInput("ClosedForm", [f"schema {schema!r}, this version reads {known}"])
         names = {entry.name for entry in fields(cls)} - set(_APART)
         known = {name: data[name] for name in names if name in data}
-        return cls(**{**known, "assumptions": tuple(data.get("assumptions", ())), **apart})
+        known |= {"hypotheses": apart.hypotheses, "runtimes": apart.runtimes}
+        return cls(**{**known, "assumptions": tuple(data.get("assumptions", ()))})
 
     def __str__(self) -> str:
         rests = f"; rests on: {', '.join(self.assumptions)}" if self.assumptions else ""

@@ -16,7 +16,8 @@ the other, and decides nothing. Which step a certificate is, and which set it sp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from softwright.errors import InvalidInput
@@ -71,18 +72,25 @@ def text_of(hypothesis: str) -> str:
     return hypothesis
 
 
-def to_statement(flat: Mapping[str, Any], told_apart: Mapping[str, Any]) -> Entries:
-    """Claim, evidence, trust and told of a certificate's entries.
+@dataclass(frozen=True)
+class Apart:
+    """What version 1 had no entries for; tensors and reference are names."""
 
-    `told_apart` holds what version 1 had no entry for: tensors, reference_tensors, runtimes, hypotheses.
-    """
+    hypotheses: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    tensors: Sequence[str] = ()
+    reference: Sequence[str] = ()
+
+
+def to_statement(flat: Mapping[str, Any], apart: Apart) -> Entries:
+    """Claim, evidence, trust and told of a certificate's entries."""
     boxes = "tree" in flat
     claim = {
         "text": SENTENCE if boxes else flat["statement"],
-        "subject": {"tensors": list(told_apart["tensors"]), "sha256": flat["weights_sha256"]},
+        "subject": {"tensors": list(apart.tensors), "sha256": flat["weights_sha256"]},
         "reference": {
             "target": flat["target"],
-            "tensors": list(told_apart["reference_tensors"]),
+            "tensors": list(apart.reference),
             "sha256": flat.get("reference_sha256", ""),
         },
         "set": set_of(flat),
@@ -92,7 +100,7 @@ def to_statement(flat: Mapping[str, Any], told_apart: Mapping[str, Any]) -> Entr
         "dtype": flat["dtype"],
         "arithmetic": "real" if EXACT_ARITHMETIC in flat["assumptions"] else f"{flat['dtype']} as run",
         "engine": flat["engine"],
-        "runtimes": list(told_apart["runtimes"]),
+        "runtimes": list(apart.runtimes),
         "premises": list(flat["assumptions"]),
     }
     told = {name: flat[name] for name in (*_SEEN, "method", *_TOLD) if name in flat} if boxes else {}
@@ -105,7 +113,7 @@ def to_statement(flat: Mapping[str, Any], told_apart: Mapping[str, Any]) -> Entr
         "schema": SCHEMA,
         "claim": claim,
         "evidence": _box_steps(flat) if boxes else [_closed_step(flat)],
-        "trust": [{"id": name, "text": text_of(name)} for name in told_apart["hypotheses"]],
+        "trust": [{"id": name, "text": text_of(name)} for name in apart.hypotheses],
         "told": told,
     }
 
@@ -178,7 +186,7 @@ def _closed_step(flat: Mapping[str, Any]) -> Entries:
     return {"step": step, "method": flat["method"], "quantities": flat["quantities"]}
 
 
-def to_flat(data: Mapping[str, Any]) -> tuple[Entries, Entries]:
+def to_flat(data: Mapping[str, Any]) -> tuple[Entries, Apart]:
     """The entries of a statement side by side, and those that version 1 did not have; the inverse of `to_statement`.
 
     Anything that a statement of this schema does not hold makes this fail, with an InvalidInput.
@@ -202,14 +210,14 @@ def is_boxes(data: Mapping[str, Any]) -> bool:
     return any(isinstance(step, dict) and step.get("step") in ("boxes", "gates", "points", "cells") for step in steps)
 
 
-def _flattened(data: Mapping[str, Any]) -> tuple[Entries, Entries]:
+def _flattened(data: Mapping[str, Any]) -> tuple[Entries, Apart]:
     claim, evidence, told = data["claim"], data["evidence"], data["told"]
-    apart = {
-        "tensors": tuple(claim["subject"]["tensors"]),
-        "reference_tensors": tuple(claim["reference"]["tensors"]),
-        "runtimes": tuple(claim["runtimes"]),
-        "hypotheses": tuple(entry["id"] for entry in data["trust"]),
-    }
+    apart = Apart(
+        hypotheses=tuple(entry["id"] for entry in data["trust"]),
+        runtimes=tuple(claim["runtimes"]),
+        tensors=claim["subject"]["tensors"],
+        reference=claim["reference"]["tensors"],
+    )
     flat = {
         "norm": claim["norm"],
         **_stated(claim),
