@@ -10,7 +10,16 @@ import pytest
 
 import softwright as sw
 from softwright.theorems.tools.network import TheoremNetwork
-from tests.checker.theorem_files import SLACK, TheoremFile, changed_leaves, changed_tensors, lowered, put, theorem_file
+from tests.checker.theorem_files import (
+    SLACK,
+    TheoremFile,
+    changed_leaves,
+    changed_tensors,
+    lowered,
+    put,
+    sections_of,
+    theorem_file,
+)
 
 SIZES: dict[str, list[dict[str, Any]]] = {
     "A5": [
@@ -154,5 +163,5 @@ def test_layers_of_the_user() -> None:
     for activation in ("relu", "hard_sigmoid"):
         built = sw.theorem("A6").build(layers=layers, activation=activation, points=700, progress=False)
         tensors = {name: tensor.numpy() for name, tensor in built.network.state_dict().items()}
-        verdict = TheoremFile(tensors, built.sections(), built.source).verdict()
+        verdict = TheoremFile(tensors, sections_of(built), built.source).verdict()
         assert verdict, verdict

@@ -56,12 +56,16 @@ class TheoremFile:
         )
 
 
+def sections_of(built: sw.Built[Any]) -> dict[str, Any]:
+    """The sections of a file, its certificate with all entries side by side: forgers change one of them."""
+    return json.loads(json.dumps({**built.sections(), "certificate": built.certificate.flat()}))
+
+
 @functools.cache
 def _built(label: str, sizes: tuple[tuple[str, Any], ...]) -> TheoremFile:
     built = sw.theorem(label).build(progress=False, **dict(sizes))
     tensors = {name: tensor.numpy() for name, tensor in built.network.state_dict().items()}
-    sections = {**built.sections(), "certificate": built.certificate.flat()}
-    return TheoremFile(tensors, json.loads(json.dumps(sections)), built.source)
+    return TheoremFile(tensors, sections_of(built), built.source)
 
 
 def theorem_file(label: str, **sizes: Any) -> TheoremFile:
