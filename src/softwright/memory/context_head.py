@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from softwright.limits import rows_within
 from softwright.memory.sequences import Packed, Reading
 
 _ROWS = 1 << 16
@@ -91,6 +92,12 @@ class ContextHead(nn.Module):
 
     def foreign(self, packed: Packed) -> np.ndarray:
         """Rows (N,) that no stored sequence can equal: longer than all, or with tokens or sizes that none has."""
+        found, step = np.empty(len(packed), dtype=bool), rows_within(4 * 8 * packed.content[:1].size)
+        for at in range(0, len(packed), step):
+            found[at : at + step] = self._foreign(packed.rows(slice(at, at + step)))
+        return found
+
+    def _foreign(self, packed: Packed) -> np.ndarray:
         long = packed.lengths > self.longest
         if self.takes_vectors:
             width = min(packed.content.shape[1], self.longest)
@@ -148,10 +155,17 @@ class ContextHead(nn.Module):
 
     def ids(self, packed: Packed) -> np.ndarray:
         """Ids of all items in float64, (N, r), or (sum of lengths, r) in token mode."""
-        width = max(1, self.rank * (self.longest if self.reading.mode == "token" else 1))
-        step = int(max(1, min(_ROWS, _CELLS // width)))
-        parts = [self._ids(packed.rows(slice(at, at + step))) for at in range(0, len(packed), step)]
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.W_I)))
+        by_token = self.reading.mode == "token"
+        ends = np.cumsum(np.minimum(packed.lengths, self.longest) if by_token else np.ones(len(packed), dtype=np.int64))
+        out = np.empty((int(ends[-1]) if len(ends) else 0, len(self.W_I)))
+        # Of one sequence: its tokens four times over, a few sums, and in token mode three ids for every token.
+        width = 4 * packed.content[:1].size + 8 * (self.rank + self.code_size)
+        width += 3 * packed.content.shape[1] * (self.rank + len(self.W_I)) if by_token else 0
+        step = min(_ROWS, rows_within(8 * width))
+        for at in range(0, len(packed), step):
+            stop = min(at + step, len(packed))
+            out[ends[at - 1] if at else 0 : ends[stop - 1]] = self._ids(packed.rows(slice(at, stop)))
+        return out
 
     def _columns(self, packed: Packed) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Column by column: a_l (B,), a_l W_V x_l (B, s) and the embedded code (B, e), exactly 0 where padding is."""

@@ -229,14 +229,16 @@ class MemoryNetwork(nn.Module):
     @torch.no_grad()
     def _literal(self, packed: Packed) -> tuple[Tensor, Tensor]:
         """Ids and values of all items, as torch runs both layers."""
-        found: list[Tensor] = []
-        step = max(1, min(_ROWS, _TOKENS // max(1, packed.content.shape[1])))
+        items = np.minimum(packed.lengths, self.head.longest).sum() if self.reading.mode == "token" else len(packed)
+        ids = torch.empty(int(items), len(self.head.W_I), dtype=self.dtype)
+        step, done = max(1, min(_ROWS, _TOKENS // max(1, packed.content.shape[1]))), 0
         for at in range(0, len(packed), step):
             part = packed.rows(slice(at, at + step))
             content = torch.from_numpy(np.ascontiguousarray(part.content[:, : self.head.longest]))
-            ids = self.head(content, torch.from_numpy(part.lengths))
-            found.append(ids if ids.dim() == 2 else ids[torch.from_numpy(part.real()[:, : ids.shape[1]])])
-        ids = torch.cat(found) if found else torch.zeros(0, len(self.head.W_I), dtype=self.dtype)
+            found = self.head(content, torch.from_numpy(part.lengths))
+            found = found if found.dim() == 2 else found[torch.from_numpy(part.real()[:, : found.shape[1]])]
+            ids[done : done + len(found)] = found
+            done += len(found)
         return ids, self.readout(ids)
 
     def _labels(self, found: dict[str, np.ndarray], abstain: bool) -> list[Any] | np.ndarray:

@@ -26,9 +26,10 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from softwright.attention.chunks import in_chunks
+from softwright.limits import rows_within
 from softwright.memory.nearest_keys import NearestKeys
 
-_CELLS = 1 << 23
 _NEIGHBOURS = 8
 
 
@@ -54,27 +55,25 @@ class SoftmaxLookup(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(Q, r) -> (Q, m), attention over all N tokens."""
-        step = max(1, _CELLS // max(1, len(self.keys)))
         keys = torch.cat([self.keys, -self.halves[:, None]], dim=1)[None]  # (1, N, r + 1)
-        found = []
+
+        def attend(part: Tensor) -> Tensor:
+            queries = torch.cat([part, part.new_ones(len(part), 1)], dim=1)[None]  # (1, q, r + 1)
+            return scaled_dot_product_attention(queries, keys, self.values[None], scale=float(self.beta))[0]
+
         with sdpa_kernel(SDPBackend.MATH):
-            for part in ids.split(step):
-                queries = torch.cat([part, part.new_ones(len(part), 1)], dim=1)[None]  # (1, q, r + 1)
-                found.append(scaled_dot_product_attention(queries, keys, self.values[None], scale=float(self.beta))[0])
-        return torch.cat(found) if found else ids.new_zeros(0, self.values.shape[1])
+            return in_chunks(attend, ids, _step(self.keys))
 
     def winners(self, ids: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """The key with the largest weight (Q,) and that weight (Q,), from all N scores."""
-        step = max(1, _CELLS // max(1, len(self.keys)))
-        index, weight = [], []
-        for part in ids.split(step):
-            scores = float(self.beta) * (part @ self.keys.T - self.halves)  # (q, N)
+        index, weight = np.empty(len(ids), dtype=np.int64), np.empty(len(ids))
+        step = _step(self.keys)
+        for at in range(0, len(ids), step):
+            scores = float(self.beta) * (ids[at : at + step] @ self.keys.T - self.halves)  # (q, N)
             top = scores.max(dim=1)
-            index.append(top.indices)
-            weight.append(1 / torch.exp(scores - top.values[:, None]).sum(dim=1))
-        if not index:
-            return np.zeros(0, dtype=np.int64), np.zeros(0)
-        return torch.cat(index).numpy(), torch.cat(weight).double().numpy()
+            index[at : at + step] = top.indices.numpy()
+            weight[at : at + step] = (1 / torch.exp(scores - top.values[:, None]).sum(dim=1)).numpy()
+        return index, weight
 
     def pruned(self, ids: np.ndarray, index: NearestKeys) -> dict[str, Any]:
         """What the softmax gives at any ids (Q, r), from the nearest keys, and a bound of the mass left out.
@@ -130,16 +129,15 @@ class ReluReadout(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(Q, 1) -> (Q, m)."""
-        step = max(1, _CELLS // max(1, len(self.keys)))
-        found = [self._cells(part[:, 0]) @ self.values for part in ids.split(step)]
-        return torch.cat(found) if found else ids.new_zeros(0, self.values.shape[1])
+        return in_chunks(lambda part: self._cells(part[:, 0]) @ self.values, ids, _step(self.keys))
 
     def winners(self, ids: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        step = max(1, _CELLS // max(1, len(self.keys)))
-        tops = [self._cells(part[:, 0]).max(dim=1) for part in ids.split(step)]
-        if not tops:
-            return np.zeros(0, dtype=np.int64), np.zeros(0)
-        return torch.cat([t.indices for t in tops]).numpy(), torch.cat([t.values for t in tops]).double().numpy()
+        index, weight = np.empty(len(ids), dtype=np.int64), np.empty(len(ids))
+        step = _step(self.keys)
+        for at in range(0, len(ids), step):
+            top = self._cells(ids[at : at + step, 0]).max(dim=1)
+            index[at : at + step], weight[at : at + step] = top.indices.numpy(), top.values.numpy()
+        return index, weight
 
     def pruned(self, ids: np.ndarray, index: NearestKeys) -> dict[str, Any]:
         """The same from the one ramp that an id can lie on: nothing is left out."""
@@ -168,6 +166,11 @@ READOUTS: dict[str, type[SoftmaxLookup] | type[ReluReadout]] = {
     "attention": SoftmaxLookup,
     "feedforward": ReluReadout,
 }
+
+
+def _step(keys: Tensor) -> int:
+    """How many ids are compared with all keys at a time; four tables of scores exist at once."""
+    return rows_within(4 * len(keys) * keys.element_size())
 
 
 def _register(module: nn.Module, tensors: dict[str, Tensor]) -> None:

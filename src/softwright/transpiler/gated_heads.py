@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
+from softwright.attention.chunks import in_chunks
 from softwright.errors import InvalidInput
 from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable
@@ -86,7 +87,7 @@ class GatedHeads(nn.Module):
         lead = x.shape[:-1]
         rows = x.reshape(-1, self.inputs)
         step = max(1, _CHUNK // (self.heads * len(self.steps)))
-        return torch.cat([self._rows(part) for part in rows.split(step)]).reshape(*lead, self.heads)
+        return in_chunks(self._rows, rows, step).reshape(*lead, self.heads)
 
     def _rows(self, x: Tensor) -> Tensor:
         u = linear(x, self.gate_weight, self.gate_bias) if self.gate is None else self.gate(x)  # (N, H)

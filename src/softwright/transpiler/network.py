@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from softwright.attention.chunks import in_chunks
+from softwright.limits import rows_within
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
 from softwright.transpiler.gated_heads import GatedHeads
-from softwright.transpiler.neuron_heads import NeuronHeads, widened
+from softwright.transpiler.neuron_heads import WINDOW, NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable
 
 if TYPE_CHECKING:
@@ -84,13 +86,27 @@ class TranspiledNetwork(_Transpiled):
 
     @property
     def outputs(self) -> int:
-        last = self.steps[-1]
-        return last.out_features if isinstance(last, nn.Linear) else int(getattr(last, "heads", 0))
+        return _width(self.steps[-1])
 
     def forward(self, x: Tensor) -> Tensor:
+        """(..., d) -> (..., m), in chunks that bound the memory."""
+        # Positions that stand in one sequence stay together; all others are rows of their own.
+        lead = x.dim() - 2 if self.layout == "sequence" and x.dim() >= 3 else x.dim() - 1
+        rows = x.reshape(-1, *x.shape[lead:])
+        y = in_chunks(self._run, rows, self._rows(rows[:1].numel(), x.element_size()))
+        return y.reshape(*x.shape[:lead], *y.shape[1:])
+
+    def _run(self, x: Tensor) -> Tensor:
         for step in self.steps:
             x = step(x)
         return x
+
+    def _rows(self, entries: int, size: int) -> int:
+        """How many rows of so many entries are run at a time: whole windows, where rows are put into sequences."""
+        inputs = max(1, self.inputs)
+        widest = max(inputs, *(_width(step) for step in self.steps))
+        rows = rows_within(4 * widest * max(1, entries // inputs) * max(size, 4))
+        return max(rows - rows % WINDOW, WINDOW)
 
     def attention(self, inputs: Any, /) -> AttentionView:
         """The weights of every neuron's tokens at inputs (..., d)."""
@@ -140,6 +156,11 @@ class TranspiledModule(_Transpiled):
         return self._facts(
             ("blocks", f"{len(self.blocks)} feed-forward block(s) became attention, layout {self.layout}")
         )
+
+
+def _width(step: nn.Module) -> int:
+    """Numbers that a step gives for each row."""
+    return step.out_features if isinstance(step, nn.Linear) else int(getattr(step, "heads", 0))
 
 
 def heads_of(part: nn.Module) -> int:

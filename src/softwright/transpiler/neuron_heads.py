@@ -21,13 +21,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
+from softwright.attention.chunks import in_chunks
 from softwright.errors import InvalidInput
 from softwright.precision import name_of
 from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
 _CHUNK = {"softmax": 1 << 19, "sdpa": 1 << 21, "multihead": 1 << 21, "sequence": 1 << 22}  # of the largest temporary
-_WINDOW = 16  # positions in one sequence when the input has no axis of positions
+WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256
 OMEGA = {"float64": 1e150, "float32": 1e30}
 
@@ -89,8 +90,9 @@ class NeuronHeads(nn.Module):
 
     def _multihead(self, rows: Tensor) -> Tensor:
         step = max(1, _CHUNK["multihead"] // (self.attention.embed_dim * self.tokens.shape[1]))
-        if len(rows) > step:
-            return torch.cat([self._multihead(part) for part in rows.split(step)])
+        return in_chunks(self._stock, rows, step)
+
+    def _stock(self, rows: Tensor) -> Tensor:
         size = self.attention.embed_dim
         if self.attention.add_zero_attn:
             tokens = rows[:, None]  # (N, 1, d)
@@ -107,15 +109,15 @@ class NeuronHeads(nn.Module):
         if x.dim() >= 3 and shape[-2] <= _LONGEST:
             return self._batches(x.reshape(-1, *shape[-2:])).reshape(*shape[:-1], self.heads)
         rows = x.reshape(-1, self.inputs)
-        missing = -len(rows) % _WINDOW
-        windows = pad(rows, (0, 0, 0, missing)).reshape(-1, _WINDOW, self.inputs)
+        missing = -len(rows) % WINDOW
+        windows = pad(rows, (0, 0, 0, missing)).reshape(-1, WINDOW, self.inputs)
         return self._batches(windows).reshape(-1, self.heads)[: len(rows)].reshape(*shape[:-1], self.heads)
 
     def _batches(self, x: Tensor) -> Tensor:
         """Sequences (B, n, d), as many at a time as the memory for their scores allows."""
         n, p = x.shape[1], self.tokens.shape[1]
         step = max(1, _CHUNK["sequence"] // (self.heads * n * (n + 1) * p))
-        return torch.cat([self._sequence(part) for part in x.split(step)])
+        return in_chunks(self._sequence, x, step)
 
     def _sequence(self, x: Tensor) -> Tensor:
         """x (B, n, d): n positions; tokens with affine values exist once per position, constant ones (sinks) once."""
@@ -148,9 +150,7 @@ def apply_table(s: Tensor, tokens: Tensor, layout: str) -> Tensor:
     count = tokens.shape[1] * s.shape[1]
     step = max(1, _CHUNK[layout] // count)
     run = _by_softmax if layout == "softmax" else _by_sdpa
-    if len(s) <= step:
-        return run(s, tokens)
-    return torch.cat([run(part, tokens) for part in s.split(step)])
+    return in_chunks(lambda part: run(part, tokens), s, step)
 
 
 def _by_softmax(s: Tensor, tokens: Tensor) -> Tensor:

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from softwright.attention import SumOfLinear
 from softwright.attention.autocast import without_autocast
-
-_CHUNK_ELEMENTS = 4_000_000  # entries of the largest temporary, about 32 MB in float64
+from softwright.attention.chunks import arrays_in_chunks, in_chunks
+from softwright.limits import rows_within
 
 
 def _stored(array: Any) -> Tensor:
@@ -241,6 +241,11 @@ class TheoremNetwork(nn.Module):
 
     @without_autocast
     def forward(self, X: Tensor) -> Tensor:
+        """(..., d, n) -> (..., o, n_out), in chunks that bound the memory."""
+        out = in_chunks(self._run, X.reshape(-1, *X.shape[-2:]), self._rows(X.shape[-1], X.element_size()))
+        return out.reshape(*X.shape[:-2], *out.shape[1:])
+
+    def _run(self, X: Tensor) -> Tensor:
         for stage in self.stages:
             X = stage(X)
         return X
@@ -265,27 +270,32 @@ class TheoremNetwork(nn.Module):
         chain = " -> ".join(str(stage.stage_type).replace("_", " ") for stage in self.stages)  # type: ignore[union-attr]
         return [("input", f"{d} x {n} (columns are tokens)"), ("network", f"{shape}: {chain}")]
 
-    def _largest(self) -> int:
-        """Entries of the largest temporary that one input makes."""
-        tokens, largest = self.inputs[1], self.inputs[0] * self.inputs[1]
+    def _rows(self, tokens: int, size: int) -> int:
+        """How many inputs of so many tokens are run at a time, numbers being of so many bytes."""
+        largest = self.inputs[0] * tokens  # entries of the largest temporary that one input makes
         for stage in self.stages:
             if isinstance(stage, Tokens):
                 tokens = stage.R.shape[-1]
                 largest = max(largest, stage.R.numel())
             elif isinstance(stage, CrossAttention):
                 largest = max(largest, stage.Y.shape[-1] * tokens)
+            elif isinstance(stage, FeedForward):
+                largest = max(largest, stage.W_1.shape[-2] * tokens)
             elif isinstance(stage, Attention):
                 asked = tokens if stage.T is None else int(stage.T.abs().sum(dim=2).bool().sum(dim=1).max())
                 largest = max(largest, tokens * asked)
                 tokens = tokens if stage.T is None else stage.T.shape[-1]
-        return largest
+        return rows_within(3 * largest * size)
 
     def evaluate(self, inputs: Any) -> np.ndarray:
         """NumPy (..., d, n) -> (..., o, n_out), in the network's dtype, in chunks that bound the memory."""
-        inputs = np.asarray(inputs, dtype=float)
-        batch = inputs.shape[:-2]
-        X = torch.from_numpy(np.ascontiguousarray(inputs)).to(self.dtype).reshape(-1, *inputs.shape[-2:])
-        with torch.inference_mode():
-            parts = [self(part) for part in X.split(max(1, _CHUNK_ELEMENTS // self._largest()))]
-            out = torch.cat(parts).double().numpy() if parts else np.zeros((0, 0, 0))
-        return out.reshape(*batch, *out.shape[1:])
+        inputs = np.asarray(inputs)
+
+        def run(part: np.ndarray) -> np.ndarray:
+            with torch.inference_mode():
+                X = torch.from_numpy(np.ascontiguousarray(part, dtype=np.float64)).to(self.dtype)
+                return self(X).double().numpy()
+
+        batches = inputs.reshape(-1, *inputs.shape[-2:])
+        out = arrays_in_chunks(run, batches, self._rows(inputs.shape[-1], 8))
+        return out.reshape(*inputs.shape[:-2], *out.shape[1:])
