@@ -1,4 +1,4 @@
-"""What a forger does to what a file says: its JSON, leaf by leaf, and its statement, such that it hangs together."""
+"""What a forger does to the statement of a file, such that it hangs together."""
 
 from __future__ import annotations
 
@@ -9,139 +9,82 @@ import zlib
 
 import numpy as np
 
-from forgery.file import Forgery, Json, Mutation, Place, dotted, leaves, parent, pick
-
-PARTS = ("bound", "exact_part", "rounding_part")
-
-
-def _leaf(f: Forgery, rng: np.random.Generator) -> Place:
-    """A leaf; half of the time of the certificate, where the sections of others would drown it."""
-    paths = [path for path in leaves(f.sections) if path]
-    chosen = [path for path in paths if path[0] == "certificate"]
-    return pick(rng, chosen if chosen and rng.random() < 0.5 else paths)
-
-
-def _other(value: Json, rng: np.random.Generator) -> Json:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, (int, float)):
-        number = pick(rng, [value / 10, value / 1000, value * 10, -value, 0, value + 1, value * (1 + 1e-9), 1e308])
-        return pick(rng, [number, number, number, str(value), None, [value], True])
-    if isinstance(value, str):
-        ways = [value + " ", value.upper(), value[::-1], value[:-1], "", f"{value}\x1b[2K\rVERIFIED", "x", None, 0]
-        return pick(rng, ways)
-    return pick(rng, [0, "", "x", [], {}])
-
-
-def change_leaf(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    path = _leaf(f, rng)
-    place = parent(f.sections, path)
-    before = place[path[-1]]
-    place[path[-1]] = _other(before, rng)
-    return f"{dotted(path)}: {before!r} -> {place[path[-1]]!r}"[:160] if place[path[-1]] != before else None
-
-
-def remove_leaf(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    path = _leaf(f, rng)
-    path = path[: len(path) - int(rng.random() < 0.3 and len(path) > 1)]  # with the branch that it stands on
-    del parent(f.sections, path)[path[-1]]
-    return f"{dotted(path)} removed"
-
-
-def swap_leaves(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    one = _leaf(f, rng)
-    kind = type(parent(f.sections, one)[one[-1]])
-    others = [p for p in leaves(f.sections) if p and p != one and type(parent(f.sections, p)[p[-1]]) is kind]
-    if not others:
-        return None
-    two = pick(rng, others)
-    a, b = parent(f.sections, one), parent(f.sections, two)
-    a[one[-1]], b[two[-1]] = b[two[-1]], a[one[-1]]
-    return f"{dotted(one)} <-> {dotted(two)}" if a[one[-1]] != b[two[-1]] else None
-
-
-def add_leaf(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    name = pick(rng, sorted(f.sections))
-    if not isinstance(f.sections[name], dict):
-        return None
-    key = pick(rng, ["note", "bound ", "Bound", "p", "between", "domain2", "box", "\x1b[2K"])
-    if key in f.sections[name]:
-        return None
-    f.sections[name][key] = pick(rng, [0.0, "x", None, [], {"x": [-1, 1]}])
-    return f"{name}.{key!r} added"
-
-
-def duplicate_key(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    """A key twice in one object: readers that take the first and readers that take the last see different files."""
-    name = pick(rng, sorted(f.sections))
-    section = f.sections[name]
-    if not isinstance(section, dict) or not section:
-        return None
-    key = pick(rng, sorted(section))
-    text = json.dumps(section)
-    f.texts[name] = f"{{{json.dumps(key)}: {json.dumps(_other(section[key], rng))}, {text[1:]}"
-    return f"{name}.{key} twice"
-
-
-def odd_number(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    """A number that JSON writers do not write."""
-    paths = [p for p in leaves(f.sections) if p and type(parent(f.sections, p)[p[-1]]) in (int, float)]
-    path = pick(rng, paths)
-    name, mark = str(path[0]), "@@forged@@"
-    section = copy.deepcopy(f.sections[name])
-    parent({name: section}, path)[path[-1]] = mark
-    value = pick(rng, ["NaN", "Infinity", "-Infinity", "1e999", "-1e-999", "1" + "0" * 400, "0.1e-400", "-0"])
-    f.texts[name] = json.dumps(section).replace(json.dumps(mark), value)
-    return f"{dotted(path)} = {value[:12]}"
-
-
-# ---------------------------------------------------------------------------------------------------------- statements
-
-
-def restate(data: dict[str, Json], name: str, value: float) -> None:
-    """A number of a statement in both its forms."""
-    data[name] = value
-    if isinstance(data.get("hex"), dict):
-        data["hex"][name] = value.hex()
+from forgery.file import NUMBERS, Forgery, Json, Mutation, pick
 
 
 def divide_claim(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    """Bound, exact or rounding part smaller, in the whole statement and in its parts alike."""
+    """Bound, exact or rounding part smaller, in the whole statement and in its parts alike, with what follows."""
     if "certificate" not in f.sections:
         return None
-    factor, what = pick(rng, [2, 10, 1000, 1e6]), pick(rng, [PARTS, PARTS, ("exact_part",), ("rounding_part",)])
-    pieces = f.said["tree"] if isinstance(f.said.get("tree"), list) else []
-    for data in (f.said, *pieces):
+    factor, what = pick(rng, [2, 10, 1000, 1e6]), pick(rng, [NUMBERS, NUMBERS, ("exact",), ("rounding",)])
+    before = f.bound
+    whole, *parts = f.statements()
+    for places in (whole, *parts):
         for name in what:
-            if name in data:
-                restate(data, name, data[name] / factor)
+            if name in places:
+                owner, key = places[name]
+                f.restate(places[name], owner[key] / factor)
     if "bound" not in what:
-        restate(f.said, "bound", f.said["exact_part"] + f.said["rounding_part"])
-    if "lower" in f.said and f.said["lower"] > f.said["exact_part"]:
-        f.said["lower"] = 0.0
+        sizes = [places[key] for places, key in (whole[name] for name in NUMBERS[1:])]
+        f.restate(whole["bound"], float(np.nextafter(sum(sizes), np.inf)))
+    _follow(f, f.bound / before if before else 1.0)
     return f"{', '.join(what)} / {factor:g}"
 
 
-def _restate_domain(f: Forgery, name: str, low: float, high: float) -> None:
-    f.said["domain"][name] = [low, high]
-    f.said["hex"]["domain"][name] = [low.hex(), high.hex()]
+def _follow(f: Forgery, factor: float) -> None:
+    """What a forger changes along with a bound: the error seen, and quantities that are shares of the bound."""
+    seen = f.said["told"] if f.new else f.said
+    if seen.get("lower"):
+        seen["lower"] = 0.0
+    for name in f.quantities:
+        if name.startswith("relative") or name in ("prediction_bound", "link_error"):
+            f.quantities[name] *= factor
+
+
+def divide_with_quantities(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """The bound smaller, and a quantity that it is made of made smaller, or larger, too."""
+    if "certificate" not in f.sections or not f.quantities:
+        return None
+    factor, name = pick(rng, [1.5, 2, 10, 1000]), pick(rng, sorted(f.quantities))
+    for places in f.statements():
+        for owner, key in places.values():
+            f.restate((owner, key), owner[key] / factor)
+    _follow(f, 1 / factor)
+    if isinstance(f.quantities[name], (int, float)):
+        f.quantities[name] *= pick(rng, [1 / factor, factor])
+    return f"all / {factor:g}, {name} with it"
+
+
+def between_points(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """The bound between the points of a table, smaller in all its forms."""
+    between = f.claim.get("between") if "certificate" in f.sections else None
+    if not isinstance(between, dict):
+        return None
+    factor = pick(rng, [2, 10, 1000])
+    for owner in (between, between.get("parts", {})):
+        for key in [k for k, v in owner.items() if isinstance(v, float) and k not in ("lower", "seconds")]:
+            owner[key] /= factor
+            if key in between["hex"]:
+                between["hex"][key] = owner[key].hex()
+    for seen in (between, f.said.get("told", {}).get("between", {})):
+        if "lower" in seen:
+            seen["lower"] = 0.0
+    return f"between / {factor}"
 
 
 def shrink_domain(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
     """The certificate on a part of the box; a formula may then be anything outside of it."""
-    if not f.by_boxes:
+    if not f.by_boxes or f.domain is None:
         return None
-    name = pick(rng, f.said["variables"])
-    low, high = f.said["domain"][name]
+    name = pick(rng, f.domain)
+    low, high = f.domain[name]
     share = 10.0 ** rng.uniform(-4, -0.3)
     middle, half = (low + high) / 2, (high - low) / 2 * share
-    _restate_domain(f, name, middle - half, middle + half)
+    f.restate_domain(name, middle - half, middle + half)
     what = f"domain of {name} to {share:.1e}"
-    if f.said["target"]["kind"] == "expression" and rng.random() < 0.5:
-        ends = f"{middle + half!r}"
-        terms = [f"1000*max({name} - {ends}, 0)" for _ in range(max(1, f.said["target"]["text"].count(",") + 1))]
-        outputs = [f"{text} + {term}" for text, term in zip(_outputs(f.said["target"]["text"]), terms, strict=False)]
-        set_target(f, ", ".join(outputs))
+    if f.target["kind"] == "expression" and rng.random() < 0.5:
+        term = f"1000*max({name} - {middle + half!r}, 0)"
+        set_text(f, ", ".join(f"{text} + {term}" for text in _outputs(f.target["text"])))
         what += ", 1000 times off outside"
     if rng.random() < 0.5:
         what += _own_tree(f, rng)
@@ -160,19 +103,25 @@ def _outputs(text: str) -> list[str]:
     return parts
 
 
-def set_target(f: Forgery, text: str) -> None:
-    f.sections["target"]["text"] = text
-    f.said["target"] = copy.deepcopy(f.sections["target"])
+def set_text(f: Forgery, text: str) -> None:
+    f.set_target({**f.target, "text": text})
 
 
 def _own_tree(f: Forgery, rng: np.random.Generator) -> str:
     """No tree, or a single leaf, in the place of the stored one."""
     single = base64.b64encode(zlib.compress(b"\xff")).decode()
     tree = pick(rng, [None, single])
-    pieces = f.said["tree"] if isinstance(f.said["tree"], list) else [f.said]
+    pieces = f.pieces
     for piece in pieces:
-        piece["tree"] = tree
-    f.said["boxes"] = 0 if tree is None else len(pieces)
+        if not f.new:
+            piece["tree"] = tree
+        elif tree is None:
+            piece.pop("tree", None)
+            piece["step"] = "gates"
+        else:
+            piece |= {"step": "boxes", "tree": tree}
+    if not f.new:
+        f.said["boxes"] = 0 if tree is None else len(pieces)
     return ", no tree" if tree is None else ", one leaf"
 
 
@@ -182,111 +131,140 @@ def other_tree(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | 
 
 def widen_domain(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
     """Box and domain, the box alone, or the domain alone."""
-    if not f.by_boxes:
+    if not f.by_boxes or f.domain is None:
         return None
-    name, way = pick(rng, f.said["variables"]), pick(rng, ["both", "box", "domain"])
-    low, high = f.said["domain"][name]
+    name, way = pick(rng, f.domain), pick(rng, ["both", "box", "domain"])
+    low, high = f.domain[name]
     by = (high - low) * 10.0 ** rng.uniform(-3, 9)
     if way != "box":
-        _restate_domain(f, name, low, high + by)
+        f.restate_domain(name, low, high + by)
     if way != "domain":
         f.sections["model"]["box"][name] = [low, high + by]
     return f"{way} of {name} wider by {by:.1e}"
 
 
-def widen_box_of_others(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    """The range that a closed form speaks of, wherever it is written."""
+def widen_set_of_others(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """The range that a closed form speaks of, wherever it is written, its sentence included."""
     target = f.sections.get("target")
-    if not isinstance(target, dict) or target.get("kind") == "expression":
+    if not isinstance(target, dict) or target.get("kind") == "expression" or "certificate" not in f.sections:
         return None
-    names = [n for n in ("box", "x_bound", "y_bound", "w_bound", "max_rows", "longest", "items") if target.get(n)]
+    sizes = target["sizes"] if isinstance(target.get("sizes"), dict) else target
+    ranges = ("box", "x_bound", "y_bound", "w_bound", "score_bound", "rate_bound", "max_rows", "longest", "items")
+    names = [
+        n
+        for n in (*ranges, "limit", "radius", "x_max", "y_max", "w_max", "width", "low", "high", "side")
+        if sizes.get(n)
+    ]
     if not names:
         return None
-    name, factor = pick(rng, names), pick(rng, [10, 1000])
-    widened = (np.array(target[name]) * factor).tolist()
-    for section in (target, f.sections["model"].get("settings")):
-        if isinstance(section, dict) and name in section:
-            section[name] = widened
-    if "certificate" in f.sections:
-        f.said["target"] = copy.deepcopy(target)
+    name, factor = pick(rng, names), pick(rng, [2, 10, 1000, 0.5])
+    if isinstance(sizes[name], dict):
+        return None
+    before = sizes[name]
+    after = (np.array(before) * factor).tolist()
+    after = type(before)(after) if isinstance(before, (int, float)) else after
+    text = json.dumps(f.sections)
+    text = text.replace(f'"{name}": {json.dumps(before)}', f'"{name}": {json.dumps(after)}')
+    if isinstance(before, (int, float)):
+        for old, new in (
+            (f"<= {before:g}", f"<= {after:g}"),
+            (f"to {before:g}", f"to {after:g}"),
+            (f" {before} r", f" {after} r"),
+        ):
+            text = text.replace(old, new)
+    f.sections = json.loads(text)
+    if isinstance(after, list) and f.new and f.claim["set"].get("kind") == "box":
+        f.claim["set"] |= {"low": after[0], "high": after[1]}
     return f"{name} * {factor}"
 
 
 def move_certificate(f: Forgery, rng: np.random.Generator, others: list[Forgery]) -> str | None:
     """Another file's certificate, with its target or with this file's."""
     same = [o for o in others if o.name != f.name and "certificate" in o.sections]
-    alike = [o for o in same if o.sections["model"]["kind"] == f.sections["model"]["kind"]]
+    alike = [o for o in same if o.kind == f.kind]
     other = pick(rng, alike if alike and rng.random() < 0.8 else same)
     f.sections["certificate"] = copy.deepcopy(other.sections["certificate"])
     if rng.random() < 0.5:
         f.sections["target"] = copy.deepcopy(other.sections["target"])
     elif rng.random() < 0.7:
-        f.said["target"] = copy.deepcopy(f.sections["target"])
-    f.said["dtype"] = f.sections["model"].get("dtype", f.said["dtype"])
+        f.set_target(f.sections["target"])
+    f.claim["dtype"] = f.sections["model"].get("dtype", f.claim["dtype"])
     return f"certificate of {other.name}"
 
 
 def change_formula(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    """Another formula, in target and certificate alike."""
+    """Another formula near the first, in target and certificate alike."""
     target = f.sections.get("target")
-    if not isinstance(target, dict) or target.get("kind") != "expression" or "certificate" not in f.sections:
+    if not isinstance(target, dict) or "certificate" not in f.sections:
         return None
-    text = target["text"]
+    sizes = target.get("sizes")
+    home = sizes if isinstance(sizes, dict) and isinstance(sizes.get("formula"), str) else target
+    key = "formula" if home is sizes else "text"
+    text = home.get(key)
+    if not text or (key == "text" and target.get("kind") != "expression"):
+        return None
     small = 10.0 ** rng.uniform(-6, 1)
-    ways = [f"({part}) + {small!r}*{pick(rng, target['variables'])}" for part in _outputs(text)]
+    names = target.get("variables") or ["x"]
+    ways = [f"({part}) + {small!r}*{pick(rng, names)}" for part in _outputs(text)]
     words = [("sin", "cos"), ("exp", "cosh"), ("max", "min"), ("abs", "sin"), ("+", "-"), ("2", "3"), ("x", "(-x)")]
     words = [pair for pair in words if pair[0] in text]
-    set_target(f, text.replace(*pick(rng, words)) if words and rng.random() < 0.6 else ", ".join(ways))
-    return f"{text} -> {f.sections['target']['text']}"
+    other = text.replace(*pick(rng, words)) if words and rng.random() < 0.6 else ", ".join(ways)
+    if key == "text":
+        set_text(f, other)
+    else:
+        f.sections = json.loads(json.dumps(f.sections).replace(json.dumps(text)[1:-1], json.dumps(other)[1:-1]))
+    return f"{text} -> {other}"
 
 
 def change_statement(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
-    """Norm, exponent, engine, order, method: what kind of statement it is."""
-    if not f.by_boxes:
+    """Norm, exponent, engine, arithmetic, order, hypotheses: what kind of statement it is."""
+    if "certificate" not in f.sections:
         return None
-    name, values = pick(
-        rng,
-        [
-            ("norm", ["sup", "Lp", "L2"]),
-            ("p", [None, 1.0, 2.0, 1e9, 0.5]),
-            ("engine", ["sdpa", "factorised", "any", "gpu"]),
-            ("order", [0, 1, 3, 30, -1]),
-            ("boxes", [0, 1, -1]),
-            ("lower", [0.0, 1e-30, 1e9]),
-        ],
-    )
-    before = f.said[name]
-    f.said[name] = pick(rng, values)
-    if name == "norm":
-        f.said["p"] = None if f.said[name] == "sup" else 2.0
-    return f"{name}: {before!r} -> {f.said[name]!r}" if f.said[name] != before else None
+    ways: list[tuple[dict[str, Json], str, list[Json]]] = [
+        (f.claim, "norm", ["sup", "Lp", "L2", "digits"]),
+        (f.claim, "p", [None, 1.0, 2.0, 1e9, 0.5]),
+        (f.claim, "engine", ["sdpa", "factorised", "any", "gpu"]),
+        (f.claim, "dtype", ["float32", "float64"]),
+    ]
+    if f.new:
+        ways += [(f.claim, "arithmetic", ["real", "float64 as run", "float32 as run"])]
+        ways += [(f.claim, "runtimes", [[], ["gpu"]]), (f.claim, "premises", [[], ["none"]]), (f.said, "trust", [[]])]
+        ways += [(step, "order", [0, 1, 3, 30]) for step in f.said["evidence"]]
+    else:
+        ways += [
+            (f.said, "order", [0, 1, 3, 30, -1]),
+            (f.said, "boxes", [0, 1, -1]),
+            (f.said, "assumptions", [[], ["x"]]),
+        ]
+    owner, name, values = pick(rng, [way for way in ways if way[1] in way[0]])
+    before = owner[name]
+    owner[name] = pick(rng, values)
+    if name == "norm" and "p" in owner:
+        owner["p"] = None if owner[name] == "sup" else 2.0
+    return f"{name}: {before!r} -> {owner[name]!r}" if owner[name] != before else None
 
 
 def rename_variable(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
     """A variable under another name everywhere: one that is a constant, a function, or looks like another."""
-    if not f.by_boxes or f.said["target"]["kind"] != "expression":
+    if not f.by_boxes or f.domain is None or f.target["kind"] != "expression":
         return None
-    old, new = pick(rng, f.said["variables"]), pick(rng, ["e", "pi", "sin", "х", "x y", "_", "lambda", "where", "x1"])
+    old, new = pick(rng, f.domain), pick(rng, ["e", "pi", "sin", "х", "x y", "_", "lambda", "where", "x1"])
     if old in ("e", "x1"):
         return None
     text = json.dumps(f.sections)
     f.sections = json.loads(text.replace(f'"{old}"', json.dumps(new)))
     words = f.sections["target"]["text"].replace("exp", "\0").replace("max", "\1")
-    set_target(f, words.replace(old, new).replace("\0", "exp").replace("\1", "max"))
+    set_text(f, words.replace(old, new).replace("\0", "exp").replace("\1", "max"))
     return f"{old} renamed {new!r}"
 
 
 STATEMENTS: tuple[Mutation, ...] = (
-    change_leaf,
-    remove_leaf,
-    swap_leaves,
-    add_leaf,
-    duplicate_key,
-    odd_number,
     divide_claim,
+    divide_with_quantities,
+    between_points,
     shrink_domain,
     widen_domain,
-    widen_box_of_others,
+    widen_set_of_others,
     other_tree,
     move_certificate,
     change_formula,

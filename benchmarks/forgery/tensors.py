@@ -61,6 +61,30 @@ def nudge(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
     return f"{name}{list(at)} by {by:.1e}"
 
 
+def ulp(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """One entry, or all, by their last digit."""
+    name = _tensor(f, rng)
+    if name is None:
+        return None
+    array = f.tensors[name] = f.tensors[name].copy()
+    towards = array.dtype.type(pick(rng, [np.inf, -np.inf, 0.0]))
+    at: Any = ... if rng.random() < 0.3 else tuple(int(rng.integers(n)) for n in array.shape)
+    array[at] = np.nextafter(array[at], towards)
+    return f"{name}{'' if at is ... else list(at)} by one ulp"
+
+
+def transpose(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """Two axes change places; the shape may fit all the same."""
+    found = {n: np.swapaxes(a, -1, -2) for n, a in sorted(f.tensors.items()) if a.ndim > 1}
+    square = {n: a for n, a in found.items() if a.shape == f.tensors[n].shape and not np.array_equal(a, f.tensors[n])}
+    found = square or {n: a for n, a in found.items() if a.shape != f.tensors[n].shape}
+    if not found:
+        return None
+    name = pick(rng, found)
+    f.tensors[name] = found[name].copy()
+    return f"{name} transposed"
+
+
 def permute(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
     name = _tensor(f, rng, floating=False)
     if name is None or f.tensors[name].ndim == 0:
@@ -179,11 +203,86 @@ def drop_token(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | 
     return f"a token of {group} cut"
 
 
+# --------------------------------------------------------------------------------- changes that compensate each other
+
+
+def permute_together(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """One order for every axis of one length, in all tensors, in those of a group, or in all but one."""
+    lengths = sorted({n for a in f.tensors.values() for n in a.shape if n > 1})
+    if not lengths:
+        return None
+    n, groups = pick(rng, lengths), sorted({name.rpartition(".")[0] for name in f.tensors})
+    group = pick(rng, ["", *groups])
+    order = rng.permutation(n) if rng.random() < 0.6 else np.arange(n)[::-1]
+    names = [name for name in sorted(f.tensors) if name.startswith(group) and n in f.tensors[name].shape]
+    if len(names) > 1 and rng.random() < 0.4:
+        names.remove(pick(rng, names))
+    for name in names:
+        axes = [i for i, size in enumerate(f.tensors[name].shape) if size == n]
+        f.tensors[name] = np.take(f.tensors[name], order, axis=pick(rng, axes))
+    return f"axes of length {n} of {group or 'all'} in another order" if names else None
+
+
+def scale_two(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """One tensor, or one row of it, times a power of two and another divided by it."""
+    one, two = _tensor(f, rng), _tensor(f, rng)
+    if one is None or two is None or one == two:
+        return None
+    factor = pick(rng, [0.5, 2.0, 4.0, 1024.0, -1.0, -2.0])
+    for name, by in ((one, factor), (two, 1 / factor if rng.random() < 0.7 else factor)):
+        f.tensors[name] = (f.tensors[name] * by).astype(f.tensors[name].dtype)
+    return f"{one} * {factor}, {two} the other way"
+
+
+def shift_all(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """The same number added to all entries, or to all rows: what a softmax does not see, and values do."""
+    name = _tensor(f, rng)
+    if name is None:
+        return None
+    array, size = f.tensors[name], float(np.abs(f.tensors[name]).max()) + 1.0
+    by = pick(rng, [-1, 1]) * size * 10.0 ** rng.uniform(-9, 3)
+    more = by if array.ndim < 2 or rng.random() < 0.5 else by * rng.normal(size=array.shape[1:])
+    with np.errstate(all="ignore"):
+        f.tensors[name] = (array + more).astype(array.dtype)
+    return f"{name} + {by:.1e}"
+
+
+def opposite(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str | None:
+    """Two tensors or entries changed by the same amount with opposite signs: sums stay as they are."""
+    name = _tensor(f, rng)
+    if name is None or f.tensors[name].size < 2:
+        return None
+    array = f.tensors[name] = f.tensors[name].copy()
+    i, j = (int(k) for k in rng.choice(array.size, 2, replace=False))
+    by = array.dtype.type((float(np.abs(array).max()) + 1e-3) * 10.0 ** rng.uniform(-6, 0.5))
+    flat = array.reshape(-1)
+    flat[i], flat[j] = flat[i] + by, flat[j] - by
+    return f"{name}: {by:.1e} from entry {j} to entry {i}"
+
+
+def borrow(f: Forgery, rng: np.random.Generator, others: list[Forgery]) -> str | None:
+    """A tensor of the same name and shape from another file."""
+    found = [
+        (o, n)
+        for o in others
+        if o.name != f.name
+        for n, a in o.tensors.items()
+        if n in f.tensors and a.shape == f.tensors[n].shape and not np.array_equal(a, f.tensors[n])
+    ]
+    if not found:
+        return None
+    other, name = pick(rng, found)
+    f.tensors[name] = other.tensors[name].astype(f.tensors[name].dtype)
+    return f"{name} of {other.name}"
+
+
 TENSORS: tuple[Mutation, ...] = (
     negate,
     negate_part,
     rescale,
     nudge,
+    ulp,
+    transpose,
     permute,
     exchange,
     rename,
@@ -194,4 +293,9 @@ TENSORS: tuple[Mutation, ...] = (
     retype,
     special_value,
     drop_token,
+    permute_together,
+    scale_two,
+    shift_all,
+    opposite,
+    borrow,
 )

@@ -1,0 +1,17 @@
+"""`JUDGES`: one judge per kind of network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import softwright as sw
+from judging import approximation, in_context, memory, theorems
+from judging.claim import Claim, Seen
+from judging.search import Effort
+
+JUDGES: dict[str, Callable[[Claim, sw.Built, Effort], Seen]] = {
+    "approximation": approximation.judge,
+    "memory": memory.judge,
+    "in_context": in_context.judge,
+    "theorem": theorems.judge,
+}
