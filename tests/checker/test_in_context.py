@@ -286,3 +286,12 @@ def test_every_loss_of_the_checker_is_that_of_its_method() -> None:
         values["G"] = links[loss.link](argument)
         slope = sum(float(arb(w)) * values[slot] for slot, w in loss.slope(scale).items())
         assert np.allclose(slope, METHODS[method].loss.slope(s, y, c), atol=1e-14)
+
+
+@pytest.mark.parametrize("place", [("shapes", "base_unit"), ("slots", "y")])
+def test_sizes_are_whole_numbers(place: tuple[str, str]) -> None:
+    """3.0 is a size to Python's ==, and none to who builds the tensors."""
+    file = _made("ridge", "gradient", {"penalty": 0.3})
+    owner = file.sections["model"][place[0]]
+    owner[place[1]] = [float(size) for size in owner[place[1]]]
+    assert not reprove(file)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from softwright.checker.entries import is_size
 from softwright.checker.precision import Precision, precision_of
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
@@ -149,9 +150,8 @@ def read_stack(file: ModelFile) -> Stack:
     slots: dict[str, tuple[int, int]] = {str(name): (a, b) for name, (a, b) in model["slots"].items()}
     end = 0
     for start, stop in slots.values():
-        require(
-            type(stop) is int and start == end < stop, "the columns of the tokens are not laid out one after the other"
-        )
+        laid = type(start) is type(stop) is int and start == end < stop
+        require(laid, "the columns of the tokens are not laid out one after the other")
         end = stop
     expected: dict[str, tuple[int, ...]] = {name: tuple(shape) for name, shape in model["shapes"].items()}
     named = {f"base_{name}" for name in model["sources"]} | {"read", "read_coefficient"}
@@ -161,6 +161,8 @@ def read_stack(file: ModelFile) -> Stack:
         require(set(layer) == {"rows", "keys", "label", "shapes"}, f"layer {i} is described in another way")
         require(set(layer["shapes"]) - {"R"} == {"Wq", "Wk", "Wv", "Wo"}, f"layer {i} has other weights")
         expected |= {f"layers.{i}.{name}": tuple(shape) for name, shape in layer["shapes"].items()}
+    sizes = [size for shape in expected.values() for size in shape]
+    require(all(map(is_size, sizes)), "the shape of a tensor is damaged")
     require(set(file.tensors) == set(expected), "the file holds other tensors than it describes")
     tensors = {}
     for name, shape in expected.items():
