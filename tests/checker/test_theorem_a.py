@@ -21,7 +21,18 @@ from tests.checker.theorem_files import (
     theorem_file,
 )
 
+FORMULAS = ("sin(3*x)", "abs(x) + x*y, exp(x + y) - 2", "max(2*x - y, 0)", "3, x", "x**3 - y**2", "sin(1)*x + pi + 0*y")
+FORMULAS += ("exp(x + y + sin(x + y))", "-(2*(x*y))", "clip(x, -0.5, 0.3)*2**x", "0.1*x + 0.7*y - 1e-3, 0*x + cos(2)")
+
 SIZES: dict[str, list[dict[str, Any]]] = {
+    "A3": [
+        {},
+        {"heads": 1, "tokens": 1, "dim": 1, "hidden": 1},
+        {"tokens": 3, "dim": 2, "hidden": 12, "low": -1.5, "high": 1 / 3, "eps0": 0.5},
+        {"tokens": 2, "dim": 2, "heads": 40, "low": -100.0, "high": 70.0, "eps0": 1e-15},
+        *({"formula": text, "low": -1.0, "knots": 8, "heads": 6} for text in FORMULAS),
+        {"formula": "x**2", "low": -1.0, "high": 2.0, "knots": 3, "heads": 200},
+    ],
     "A5": [
         {},
         {"loss": "logistic", "points": 50},
@@ -37,6 +48,7 @@ SIZES: dict[str, list[dict[str, Any]]] = {
     ],
 }
 SMALL: dict[str, dict[str, Any]] = {
+    "A3": {"heads": 3, "tokens": 2, "dim": 2, "hidden": 4},
     "A5": {"loss": "logistic", "points": 9, "tokens": 3, "dim": 2, "steps": 2},
     "A6": {"activation": "leaky_relu", "points": 12, "width": 3, "dim": 2, "slope": 0.1},
 }
@@ -59,6 +71,17 @@ def asked_of_units(file: TheoremFile, X: np.ndarray) -> np.ndarray:
     return (h @ last[0].T + last[1])[:, None, :]
 
 
+def asked_of_hidden_layer(file: TheoremFile, X: np.ndarray) -> np.ndarray:
+    target = file.sections["target"]
+    count, d, n = X.shape
+    if target["sizes"]["formula"]:
+        f = sw.Expression(target["sizes"]["formula"], target["drawn"]["variables"])
+        return f(X.reshape(count, n)).reshape(count, 1, -1)
+    W, t, C, c = (np.array(target["drawn"]["network"][name]) for name in ("W", "t", "C", "c"))
+    x = np.swapaxes(X, 1, 2).reshape(count, -1)
+    return np.swapaxes((np.maximum(x @ W.T + t, 0.0) @ C.T + c).reshape(count, n, d), 1, 2)
+
+
 def asked_of_descent(file: TheoremFile, Z: np.ndarray) -> np.ndarray:
     sizes = file.sections["target"]["sizes"]
     d, out = (Z.shape[1] - 2) // 2, Z.copy()
@@ -71,7 +94,11 @@ def asked_of_descent(file: TheoremFile, Z: np.ndarray) -> np.ndarray:
     return out
 
 
-ASKED: dict[str, Callable[[TheoremFile, np.ndarray], np.ndarray]] = {"A5": asked_of_descent, "A6": asked_of_units}
+ASKED: dict[str, Callable[[TheoremFile, np.ndarray], np.ndarray]] = {
+    "A3": asked_of_hidden_layer,
+    "A5": asked_of_descent,
+    "A6": asked_of_units,
+}
 
 
 def is_true(file: TheoremFile, count: int = 60) -> bool:
@@ -150,11 +177,29 @@ def test_numbers_that_are_told(label: str) -> None:
     assert not original.verdict()
 
 
-@pytest.mark.parametrize("label", ["A6"])
+@pytest.mark.parametrize("label", ["A3", "A6"])
 def test_a_file_without_what_was_drawn_says_so(label: str) -> None:
     file = theorem_file(label, **SMALL[label])
     del file.sections["target"]["drawn"]
     assert "build the theorem again" in file.verdict().reason
+
+
+@pytest.mark.parametrize(
+    ("formula", "other"),
+    [("sin(3*x)", "sin(3*x) + 0.4"), ("x*y", "y*x - x"), ("x, y", "y, x"), ("abs(x)", "abs(x)*1.4"), ("x", "-x")],
+)
+def test_another_formula(formula: str, other: str) -> None:
+    file = theorem_file("A3", formula=formula, low=-1.0, knots=6, heads=30)
+    assert file.verdict()
+    file.sections["target"]["sizes"]["formula"] = other
+    assert not file.verdict()
+
+
+def test_formulas_that_no_hidden_layer_is_read_off() -> None:
+    file = theorem_file("A3", formula="x + y", knots=2, heads=4)
+    for text in ("sin(x*y)", "x*y*(x - y)", "x/y", "exp(x) + sin(x) + z", "max(x, y)", "sin(x"):
+        file.sections["target"]["sizes"]["formula"] = text
+        assert not file.verdict(), text
 
 
 def test_layers_of_the_user() -> None:

@@ -46,7 +46,7 @@ def test_a3_random_networks(heads: int, tokens: int, dim: int, hidden: int, eps0
 def test_a3_of_a_formula(formula: str) -> None:
     made = A3.build(formula=formula, low=-1.0, high=1.0, knots=12, heads=8)
     check(made, n=300)
-    assert made.quantities["formula error"] <= made.bound
+    assert made.formula_error <= made.bound
 
 
 def test_the_hidden_layer_of_a_formula_stays_within_its_own_error() -> None:

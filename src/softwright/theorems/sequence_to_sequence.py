@@ -35,7 +35,7 @@ from softwright.theorems.multi_head import (
     stored_error,
     token_rows,
 )
-from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.construction import Construction, in_full
 from softwright.theorems.tools.hidden_layer import HiddenLayer, hidden_layer_of
 from softwright.theorems.tools.interpolation import EPS0, check_eps0, check_scores
 from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
@@ -48,10 +48,11 @@ _SAFE = 1.0 + 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceConstruction(Construction):
-    """The hidden layer that was built, and the formula that it stands for, if it does."""
+    """The hidden layer that was built, the formula that it stands for, if it does, and what that costs."""
 
     layer: HiddenLayer
     expression: Expression | None
+    formula_error: float
 
 
 def random_relu_network(tokens: int, dim: int, hidden: int, seed: int) -> HiddenLayer:
@@ -169,14 +170,17 @@ def _construct(
     return SequenceConstruction(
         layer=layer,
         expression=expression,
+        formula_error=formula_error,
         network=made,
         bound=(unit_error * gain + formula_error) * _SAFE,
         sizes={
             "heads": heads, "tokens": n, "dim": d, "hidden": N, "low": low, "high": high, "eps0": eps0,
             "formula": formula, "knots": knots, "seed": seed,
         },
+        drawn={"network": layer.to_json()} if expression is None else {"variables": list(expression.names)},
         tokens=max(N, n),
-        statement=f"every entry of the output is within the bound of f(X), for X with entries in [{low:g}, {high:g}]",
+        statement=f"every entry of the output is within the bound of f(X), for X with entries in "
+        f"[{in_full(low)}, {in_full(high)}]",
         target=target,
         sample=sample,
         quantities={
@@ -184,7 +188,6 @@ def _construct(
             "eps0": eps0,
             "error of a unit": unit_error,
             "sum |C| U": gain,
-            "formula error": formula_error,
         },
         reasons=(
             f"layer 1: {N} hidden units as tokens, {heads} head(s) of theorem A2",

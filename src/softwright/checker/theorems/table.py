@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from softwright.checker.proved import Proved, compare
 from softwright.checker.refusal import require
-from softwright.checker.theorems import activations, boltzmann, clipping, contextual, descent, hardmax, memorised
+from softwright.checker.theorems import (
+    activations,
+    boltzmann,
+    clipping,
+    contextual,
+    descent,
+    hardmax,
+    memorised,
+    two_layers,
+)
 from softwright.checker.theorems.reading import TheoremFile, read_theorem
 from softwright.fileformat import ModelFile
 
@@ -27,6 +36,7 @@ THEOREMS: dict[str, Row] = {
     "A2": Row(
         "H heads, no extra tokens: the same clip with H(n-2) points, sentinels between heads", clipping.prove_many_heads
     ),
+    "A3": Row("two multi-head attention layers for a continuous sequence-to-sequence function", two_layers.prove),
     "A5": Row("in-context gradient descent by interpolation heads, least squares and logistic loss", descent.prove),
     "A6": Row(
         "relu, leaky relu, hard tanh, hard sigmoid, and networks of them, by interpolation heads", activations.prove

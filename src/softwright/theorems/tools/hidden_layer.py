@@ -36,6 +36,9 @@ class HiddenLayer:
         """(..., m) -> (..., outputs)"""
         return np.maximum(np.asarray(x) @ self.W.T + self.t, 0.0) @ self.C.T + self.c
 
+    def to_json(self) -> dict[str, list]:
+        return {name: getattr(self, name).tolist() for name in ("W", "t", "C", "c")}
+
 
 def hidden_layer_of(formula: Expression, box: Box, knots: int) -> HiddenLayer:
     """The relu network of a formula on a box; `knots` stretches for every ridge term."""
@@ -57,7 +60,9 @@ def hidden_layer_of(formula: Expression, box: Box, knots: int) -> HiddenLayer:
             for direction, profile in found if not isinstance(found, str) else ():
                 low, high = _interval(direction, box)
                 if not np.any(direction):
-                    c[o] += float(profile(np.zeros((1, 1)))[0, 0])
+                    least, most, _ = profile.enclose(np.zeros((1, 1)), np.zeros((1, 1)))
+                    c[o] += 0.5 * (least[0, 0] + most[0, 0])
+                    errors[o] += most[0, 0] - least[0, 0]  # sin(1) is no float64
                     continue
                 rho = np.linspace(low, high, knots + 1)
                 values = profile(rho[:, None])[:, 0]
