@@ -87,7 +87,7 @@ def test_the_unit_frame_is_part_of_the_network(plane: AttentionNetwork) -> None:
 def test_large_batches_are_cut_into_chunks(plane: AttentionNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.tensor(plane.box.sample(300))
     whole = {engine: plane(x, engine=engine) for engine in ("sdpa", "factorised")}
-    monkeypatch.setattr("softwright.limits.MOST_BYTES", 5_000)
+    monkeypatch.setattr("softwright.chunks.MOST_BYTES", 5_000)
     for engine, y in whole.items():
         assert torch.allclose(plane(x, engine=engine), y, rtol=0, atol=1e-13)
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from softwright.attention.chunks import in_chunks
-from softwright.limits import rows_within
-
 if TYPE_CHECKING:
-    from softwright.attention.layer import SoftmaxHead
+    from softwright.chunks import in_chunks, rows_within
+from softwright.attention.layer import SoftmaxHead
 
 
 def factorised_head(head: SoftmaxHead, t: Tensor) -> Tensor:

@@ -28,9 +28,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from softwright.attention.chunks import in_chunks
 from softwright.attention.head import Axis, Head, Structure
-from softwright.limits import rows_within
+from softwright.chunks import in_chunks, rows_within
 
 
 def _parameter(array: np.ndarray, dtype: torch.dtype) -> nn.Parameter:

@@ -17,15 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from softwright.attention.autocast import without_autocast
-from softwright.attention.chunks import arrays_in_chunks, in_chunks
 from softwright.attention.factorised import factorised_head
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.attention.token_names import in_user_coordinates, token_names
 from softwright.attention.view import AttentionView, HeadView, check_size
+from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.limits import rows_within
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
 

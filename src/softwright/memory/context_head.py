@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from softwright.limits import rows_within
+from softwright.chunks import rows_within
 from softwright.memory.sequences import Packed, Reading
 
 _ROWS = 1 << 16

@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from softwright.attention.chunks import in_chunks
-from softwright.limits import rows_within
+from softwright.chunks import in_chunks, rows_within
 from softwright.memory.nearest_keys import NearestKeys
 
 _NEIGHBOURS = 8

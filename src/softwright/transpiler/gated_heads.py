@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
-from softwright.attention.chunks import in_chunks
+from softwright.chunks import in_chunks
 from softwright.errors import InvalidInput
 from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable

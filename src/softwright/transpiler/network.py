@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from softwright.attention.chunks import in_chunks
-from softwright.limits import rows_within
+from softwright.chunks import in_chunks, rows_within
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
 from softwright.transpiler.gated_heads import GatedHeads

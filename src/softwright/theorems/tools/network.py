@@ -22,8 +22,7 @@ from torch import Tensor, nn
 
 from softwright.attention import SumOfLinear
 from softwright.attention.autocast import without_autocast
-from softwright.attention.chunks import arrays_in_chunks, in_chunks
-from softwright.limits import rows_within
+from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
 
 
 def _stored(array: Any) -> Tensor:

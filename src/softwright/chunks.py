@@ -1,7 +1,12 @@
-"""Many rows, some at a time, into one output that is there from the start.
+"""Many rows, some at a time: one number says how much memory a computation takes.
 
-The results of parts are not collected and joined at the end: between two large temporaries a small result would stay
-behind, and the heap would grow by a temporary for every part.
+Evaluating, building and proving take at most `MOST_BYTES` above what they are given and what they return, whatever the
+number of points and of tokens. Work is done some rows at a time, so that what exists at once is a stated part of that
+number; how many rows that are follows from the bytes that one row takes. (The checker shares no code and has a limit of
+its own.)
+
+The results of parts go into one output that is there from the start. Were they collected and joined at the end, a small
+result would stay behind between two large temporaries, and the heap would grow by a temporary for every part.
 """
 
 from __future__ import annotations
@@ -11,6 +16,14 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
+
+MOST_BYTES = 1 << 30
+_SHARE = 8  # several temporaries exist at a time, and whoever calls has some of his own
+
+
+def rows_within(bytes_each: int, share: int = _SHARE) -> int:
+    """How many rows of so many bytes fit into the part 1/`share` of the limit; at least one."""
+    return max(1, MOST_BYTES // (share * max(1, bytes_each)))
 
 
 def in_chunks(run: Callable[[Tensor], Tensor], inputs: Tensor, rows: int) -> Tensor:
