@@ -219,7 +219,7 @@ def re_check(network: AttentionNetwork, found: Certification) -> str:
         "model": model,
         "target": found.certificate.target,
         "plan": {**plan, "dtype": model["dtype"]},
-        "certificate": found.certificate.to_json(),
+        "certificate": found.certificate.to_json(sorted(network.state_dict())),
     }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save_file
 
 from softwright.errors import FileFormatError
-from softwright.fileformat import READERS, SCHEMA, read_model, weights_sha256, write_model
+from softwright.fileformat import DEEPEST_JSON, LARGEST_HEADER, READERS, SCHEMA, read_model, weights_sha256, write_model
 
 TENSORS = {"keys": np.array([[1.5], [-2.0]]), "biases": np.array([0.25, 0.0])}
 SECTIONS: dict[str, Any] = {"model": {"kind": "approximation"}, "plan": {"tokens": 2}, "observed": None}
@@ -42,7 +42,7 @@ def test_exact_bytes(tmp_path: Path) -> None:
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     assert header == {
-        "__metadata__": {"softwright": "1", "model": '{"b": 1, "a": [2]}'},
+        "__metadata__": {"softwright": "2", "model": '{"b": 1, "a": [2]}'},
         "a": {"dtype": "F64", "shape": [2], "data_offsets": [0, 16]},
         "b": {"dtype": "F32", "shape": [1], "data_offsets": [16, 20]},
     }
@@ -123,6 +123,62 @@ def test_broken_sections(tmp_path: Path) -> None:
         read_model(_foreign(tmp_path / "b", {"softwright": SCHEMA}))
     with pytest.raises(FileFormatError, match="'model' is missing"):
         read_model(_foreign(tmp_path / "c", {"softwright": SCHEMA, "model": "[1]"}))
+
+
+def test_unknown_sections_are_refused(tmp_path: Path) -> None:
+    for version in READERS:
+        metadata = {"softwright": version, "model": "{}", "remark": "{}"}
+        with pytest.raises(FileFormatError, match="unknown section 'remark'"):
+            read_model(_foreign(tmp_path / "a", metadata))
+
+
+def test_json_is_as_deep_as_allowed_and_no_deeper(tmp_path: Path) -> None:
+    for depth, good in ((DEEPEST_JSON, True), (DEEPEST_JSON + 1, False)):
+        path = _foreign(tmp_path / "a", {"softwright": SCHEMA, "model": "{}", "plan": "[" * depth + "]" * depth})
+        if good:
+            assert read_model(path).sections["plan"]
+        else:
+            with pytest.raises(FileFormatError, match="deep within each other"):
+                read_model(path)
+
+
+def test_headers_and_numbers_of_tensors_are_limited_on_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.safetensors"
+    write_model(path, TENSORS, SECTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr("softwright.fileformat.MOST_TENSORS", 1)
+        for act in (lambda: read_model(path), lambda: write_model(path, TENSORS, SECTIONS)):
+            with pytest.raises(FileFormatError, match="tensors, more than 1"):
+                act()
+    monkeypatch.setattr("softwright.fileformat.LARGEST_HEADER", 40)
+    for act in (lambda: read_model(path), lambda: write_model(path, TENSORS, SECTIONS)):
+        with pytest.raises(FileFormatError, match=r"its header has .* bytes, more than 40"):
+            act()
+
+
+@pytest.mark.parametrize("size", [2**63, 2**31, LARGEST_HEADER + 8])
+def test_a_header_that_is_said_to_be_larger_than_the_file_is_not_read(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(size.to_bytes(8, "little") + b"{" * 100)
+    with pytest.raises(FileFormatError, match=f"a header of {size} bytes"):
+        read_model(path)
+
+
+def _with_offsets(path: Path, begin: int, end: int, size: int) -> Path:
+    """A file of `size` bytes whose one tensor is said to lie from `begin` to `end`."""
+    tensor = {"dtype": "F64", "shape": [(end - begin) // 8], "data_offsets": [begin, end]}
+    header = json.dumps({"__metadata__": {"softwright": SCHEMA, "model": "{}"}, "a": tensor})
+    path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + bytes(size))
+    return path
+
+
+@pytest.mark.parametrize(("begin", "end", "size"), [(0, 2**40, 16), (0, 24, 16), (8, 16, 16), (0, 8, 16), (8, 0, 16)])
+def test_tensors_hold_what_the_file_holds(tmp_path: Path, begin: int, end: int, size: int) -> None:
+    assert read_model(_with_offsets(tmp_path / "good", 0, 16, 16)).tensors["a"].shape == (2,)
+    with pytest.raises(FileFormatError, match="not a readable safetensors file"):
+        read_model(_with_offsets(tmp_path / "bad", begin, end, size))
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 """The file: one safetensors file holds the weights, and in its header, as JSON text, everything said about them.
 
     tensors    center (d,), scale (d,), layer.heads.<i>.keys (N, d), .biases (N,), .values (N, m), .slopes (N, m, d)
-    metadata   softwright  schema of this layout ("1")
+    metadata   softwright  version of this layout ("2"; "1" had certificates of another schema)
                model       {"kind", "box": {name: [low, high]}, "dtype", "heads": [{"structure", "axis_sizes"}, ...]}
-               target, plan, observed, certificate   one JSON text each, where known
+               target, plan, observed, certificate   one JSON text each, where known; nothing else
 
 Tensors called reference.<name> are no part of the network: they hold what it is compared with (the weights of a source
 network, the points of a table), so that a checker has it. They have a digest of their own.
 
 Nothing here imports torch, so that a checker can read a file without it; nothing here is executable, so that loading
-a file cannot run anything.
+a file cannot run anything. A file says how large it is before it is read: its header, the number of its tensors and the
+depth of its JSON are limited, and tensors take no more memory than the file has bytes.
 
 `write_atomically` is how every file of the project is written, figures and tables too: under a temporary name beside
 the target, brought to the disk, then renamed. A killed process or a full disk leaves the older file as it was.
@@ -37,7 +38,10 @@ from safetensors.numpy import save
 
 from softwright.errors import FileFormatError, FileNotWritten, ForeignFile, SoftwrightError
 
-SCHEMA = "1"  # what is written; READERS says what is read
+SCHEMA = "2"  # what is written; READERS says what is read
+LARGEST_HEADER = 32 * 2**20  # bytes; as JSON they may take thirty times as much memory
+MOST_TENSORS = 100_000
+DEEPEST_JSON = 64  # lists and objects within each other
 REFERENCE = "reference."  # how the names of tensors begin that are no part of the network
 _SECTIONS = ("model", "target", "plan", "observed", "certificate")
 
@@ -100,6 +104,8 @@ def write_model(path: str | Path, tensors: Mapping[str, np.ndarray], sections: M
         if section is not None:
             metadata[name] = json.dumps(section, allow_nan=False)  # in the order given: it is that of the variables
     content = _ordered(save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata))
+    if fault := _too_large(int.from_bytes(content[:8], "little"), len(tensors)):
+        raise FileFormatError(f"{path}: {fault}, so that no reader would take it; build something smaller")
     write_atomically(path, content)
 
 
@@ -274,12 +280,10 @@ def read_model(path: str | Path) -> ModelFile:
     if not source.is_file():
         raise FileFormatError(f"{source}: no such file")
     try:
+        _check_header(source)
         with safe_open(str(source), framework="numpy") as opened:
             metadata = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-        with source.open("rb") as stream:
-            size = int.from_bytes(stream.read(8), "little")
-            parse_json(stream.read(size).decode())  # names of tensors and of sections, too, stand there once
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise FileFormatError(
             f"{source}: not a readable safetensors file ({error}); was it cut short, or saved by something else?"
@@ -298,9 +302,37 @@ def read_model(path: str | Path) -> ModelFile:
         raise FileFormatError(f"{source}: {error}") from error
 
 
+def _too_large(header: int, tensors: int) -> str:
+    """What is too large about a file, if anything."""
+    if header > LARGEST_HEADER:
+        return f"its header has {header} bytes, more than {LARGEST_HEADER}"
+    return f"it has {tensors} tensors, more than {MOST_TENSORS}" if tensors > MOST_TENSORS else ""
+
+
+def _check_header(source: Path) -> None:
+    """Before anything is made of it: the header is of a size that can be read, and names everything once."""
+    with source.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        if size > source.stat().st_size:
+            raise ValueError(f"a header of {size} bytes")
+        if fault := _too_large(size, 0):
+            raise ValueError(fault)
+        entries = parse_json(stream.read(size).decode())  # names of tensors and of sections, too, stand there once
+    if fault := _too_large(size, len(entries)):
+        raise ValueError(fault)
+
+
 def parse_json(text: str) -> Any:
-    """JSON that all readers read alike: no key twice, no NaN, no number that float64 does not hold; else ValueError."""
-    return json.loads(text, object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
+    """JSON that all readers read alike: no key twice, no NaN, no number that float64 does not hold, not too deep; else
+    ValueError."""
+    found = json.loads(text, object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
+    level, below = 0, [found]
+    while below := [value for value in below if isinstance(value, dict | list)]:
+        level += 1
+        if level > DEEPEST_JSON:
+            raise ValueError(f"lists and objects stand more than {DEEPEST_JSON} deep within each other")
+        below = [child for value in below for child in (value.values() if isinstance(value, dict) else value)]
+    return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -324,8 +356,12 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _read_version_1(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> ModelFile:
+def _read_sections(metadata: Mapping[str, str], tensors: dict[str, np.ndarray]) -> ModelFile:
     """One JSON text per section."""
+    unknown = sorted(metadata.keys() - {"softwright", *_SECTIONS})
+    if unknown:
+        fault = f"unknown section {unknown[0]!r}; a file holds {', '.join(_SECTIONS)} and nothing else"
+        raise FileFormatError(fault)
     sections: dict[str, Any] = {}
     for name in _SECTIONS:
         if name in metadata:
@@ -340,5 +376,8 @@ def _read_version_1(metadata: Mapping[str, str], tensors: dict[str, np.ndarray])
 
 
 # Version of the layout -> what makes today's content of the header's texts and the tensors. A version that was ever
-# released stays here for good; what it lacks, its reader adds.
-READERS: dict[str, Callable[[Mapping[str, str], dict[str, np.ndarray]], ModelFile]] = {"1": _read_version_1}
+# released stays here for good; what it lacks, its reader adds. Certificates have schemas of their own.
+READERS: dict[str, Callable[[Mapping[str, str], dict[str, np.ndarray]], ModelFile]] = {
+    "1": _read_sections,
+    "2": _read_sections,
+}

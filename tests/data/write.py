@@ -3,7 +3,8 @@
     python tests/data/write.py FOLDER
 
 `v1/` was written by version 0.1.0, the last before the rooms were moved, and is never written again: the files of a
-version are what that version made. A new version of the file format gets a folder of its own.
+version are what that version made. A new version of the file format gets a folder of its own; `v2/` holds the cases of
+`CHOSEN`, which have every kind, dtype and type of step between them.
 
     files.zip        <name>.safetensors, a model; <name>/ for one in shards. Weights are mostly zeros: they pack well
     answers.npz      <name>|<argument> inputs, <name>||<engine> outputs
@@ -285,6 +286,20 @@ def theorems() -> dict[str, Case]:
     }
 
 
+# beginnings of names: what is stored of versions after the first
+CHOSEN = (
+    *(f"approximation-{name}-" for name in ("affine-text", "spectral", "walls", "sum", "callable", "table-plane")),
+    *(f"approximation-{name}-" for name in ("certified-L2", "certified-factorised", "certified-part", "uncertified")),
+    *(f"memory-{name}-" for name in ("values-attention", "classes-feedforward", "shards")),
+    *(f"transpiled-{name}-float" for name in ("relu", "gelu", "cast")),
+    *(
+        f"in_context-{name}-"
+        for name in ("ridge-gradient", "least_squares-newton_schulz", "poisson-gradient", "lasso-fista")
+    ),
+    *(f"theorem-{name}" for name in ("A1", "A6", "B1", "C1", "C3", "C4")),
+)
+
+
 def tensors_hash(tensors: Mapping[str, np.ndarray]) -> str:
     """A hash of names, types, shapes and bytes that shares no code with softwright's own."""
     parts = [(name, str(array.dtype), array.shape, array.tobytes().hex()) for name, array in sorted(tensors.items())]
@@ -315,6 +330,8 @@ def main(folder: Path) -> None:
     expected: dict[str, Any] = {}
     with TemporaryDirectory() as place:
         for name, case in cases().items():
+            if not name.startswith(CHOSEN):
+                continue
             built = case.make()
             inputs = case.inputs(built)
             said: dict[str, Any] = {"engines": ENGINES.get(built.kind, ("",)), "questions": None, "answers": {}}
