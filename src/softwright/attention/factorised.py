@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from softwright.chunks import in_chunks, rows_within
+
 if TYPE_CHECKING:
-    from softwright.chunks import in_chunks, rows_within
-from softwright.attention.layer import SoftmaxHead
+    from softwright.attention.layer import SoftmaxHead
 
 
 def factorised_head(head: SoftmaxHead, t: Tensor) -> Tensor:
