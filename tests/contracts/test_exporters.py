@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -110,3 +111,14 @@ def test_the_command(tmp_path: Path) -> None:
     assert output.is_file()
     assert CliRunner().invoke(app, ["export", str(source), "-o", str(tmp_path / "a.what")]).exit_code == 2
     assert CliRunner().invoke(app, ["export", str(tmp_path / "none"), "-o", str(output)]).exit_code == 4
+
+
+def test_a_numpy_archive_says_which_runs_its_certificate_covers(tmp_path: Path) -> None:
+    built = MADE["approximation"]()
+    built.export(tmp_path / "a.npz")
+    with ZipFile(tmp_path / "a.npz") as archive:
+        said = json.loads(archive.comment)
+    certificate = built.certificate
+    assert said["bound"] == certificate.bound
+    assert said["weights_sha256"] == certificate.weights_sha256
+    assert said["runtimes"] == list(certificate.runtimes)

@@ -11,6 +11,8 @@ import torch
 from softwright.checker.precision import PRECISIONS as CHECKERS_OWN
 from softwright.errors import InvalidInput
 from softwright.precision import PRECISIONS, Precision, assumptions, assumptions_of_all, precision_of
+from softwright.result.closed_form import EXACT_ARITHMETIC
+from softwright.result.runtimes import runtimes_of
 
 _ROWS = pytest.mark.parametrize("row", PRECISIONS.values(), ids=list(PRECISIONS))
 
@@ -75,3 +77,12 @@ def test_the_sentences_of_stored_certificates() -> None:
         "IEEE 754 arithmetic, rounded to nearest",
         "exp accurate to 4 ulp in float64, 32 ulp in float32",
     )
+
+
+@_ROWS
+def test_prover_and_checker_name_the_same_runtimes(row: Precision) -> None:
+    said = runtimes_of(row.name, assumptions(row.name))
+    assert said == CHECKERS_OWN[row.name].runtimes
+    assert row.name in said[0]
+    assert any(line.startswith("not ") for line in said)
+    assert runtimes_of(row.name, (EXACT_ARITHMETIC,)) == ()

@@ -116,7 +116,6 @@ def _flat(said: Flat, file: ModelFile) -> Flat:
     check_entries(claim["subject"], SUBJECT, "the subject")
     check_entries(claim["reference"], REFERENCE, "the reference")
     check_names(claim, file)
-    require(claim["runtimes"] == [], "runtimes are named that nothing is known of")
     bounds = {"dtype": claim["dtype"], "engine": claim["engine"], "norm": claim["norm"], **_bounds(claim, "the claim")}
     flat = {
         **{name: value for name, value in bounds.items() if name != "hex" or by_boxes},

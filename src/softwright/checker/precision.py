@@ -24,6 +24,20 @@ class Precision:
         return 2 * self.exp_ulps * self.unit
 
     @property
+    def runtimes(self) -> tuple[str, ...]:
+        """Which runs a bound of rounding in this type covers, and which not, as a certificate must say it."""
+        elsewhere = {
+            "float64": "not runtimes that compute float64 in float32, as OpenVINO does",
+            "float32": "not runtimes that multiply float32 numbers in TF32 or bfloat16",
+        }
+        return (
+            f"torch's CPU kernels in {self.name}, eager, any number of threads",
+            "whatever autocast, default dtype and float32 matmul precision are outside the network",
+            "not compiled graphs or other devices",
+            elsewhere[self.name],
+        )
+
+    @property
     def hypotheses(self) -> tuple[str, ...]:
         """The ids of what every statement about a run in this type rests on."""
         return "ieee754", f"exp-ulp<={self.exp_ulps}"

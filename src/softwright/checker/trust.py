@@ -24,6 +24,9 @@ def check_trust(claim: Claim, verdict: Verdict) -> None:
     said, precision = claim.said["claim"], precision_of(claim.said["claim"]["dtype"])
     arithmetic = "real" if verdict.arithmetic == "real" else f"{precision.name} as run"
     require(said["arithmetic"] == arithmetic, f"what was proved is about {arithmetic} arithmetic")
+    # A list that names nothing claims nothing of its own; any other must be the one that is meant.
+    covered = "; ".join(verdict.runtimes) or "none"
+    require(said["runtimes"] in ([], list(verdict.runtimes)), f"the runtimes that such a claim covers are: {covered}")
     for entry in claim.said["trust"]:
         check_entries(entry, HYPOTHESIS, "a hypothesis")
     wanted = [{"id": name, "text": text_of(name)} for name in verdict.hypotheses]

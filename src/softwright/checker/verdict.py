@@ -29,7 +29,7 @@ class Verdict:
     As a truth value it is True for VERIFIED alone: `if sw.verify(path): ...`. `target`, `domain`, `dtype`, `arithmetic`
     and `runtimes` say what was proved of what, where, and for which runs; `hypotheses` is all that had to be assumed:
     IEEE 754 arithmetic and how exact the run-time library's exp is, where the run is spoken of, and those of `given`.
-    All texts are printable lines, whatever a file says.
+    In print the first of `runtimes` stands for all. All texts are printable lines, whatever a file says.
     """
 
     status: str
@@ -67,7 +67,7 @@ class Verdict:
         about = [f"target {self.target}"] if self.target else []
         about += [f"on {self.domain}"] if self.domain else []
         about += [f"in {self.arithmetic} arithmetic"] if self.arithmetic else []
-        about += [f"run by {' or '.join(self.runtimes)}"] if self.runtimes else []
+        about += [f"run by {self.runtimes[0]}"] if self.runtimes else []
         about += [f"under {', '.join(self.hypotheses)}"] if self.hypotheses else []
         scope = f"; {', '.join(about)}" if about else ""
         return f"{status}: {self.reason}{scope} ({self.boxes} boxes, {self.seconds:.2f} s)"
@@ -95,5 +95,6 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
         domain=", ".join(f"{name} in [{low:.17g}, {high:.17g}]" for name, (low, high) in box.items()) if box else "",
         dtype=precision.name,
         arithmetic=verdict.arithmetic or precision.name,
+        runtimes=() if verdict.arithmetic == "real" else precision.runtimes,
         hypotheses=(*(() if verdict.arithmetic == "real" else precision.hypotheses), *verdict.given),
     )

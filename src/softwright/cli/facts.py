@@ -20,6 +20,7 @@ _CERTIFICATE_ENTRIES = (
     "boxes",
     "assumptions",
     "hypotheses",
+    "runtimes",
     "seconds",
     "between",
     "statement",
@@ -43,5 +44,6 @@ def as_json_facts(built: Built) -> dict[str, Any]:
     certificate = built.certificate
     if certificate is not None:
         full = {**certificate.flat(), "hypotheses": list(certificate.hypotheses)}
+        full["runtimes"] = list(certificate.runtimes)
         facts["certificate"] = {name: full[name] for name in _CERTIFICATE_ENTRIES if name in full}
     return facts

@@ -46,6 +46,7 @@ from softwright.result.between import Between
 from softwright.result.numbers import check_hex, check_types, is_count, is_number, sum_rounded_up
 from softwright.result.parts import Part, read_tree, tree_faults
 from softwright.result.proof_tree import LEAF, count_leaves, decode_tree, encode_tree, leaf_boxes
+from softwright.result.runtimes import runtimes_of
 from softwright.result.statement import SCHEMA as STATEMENT
 from softwright.result.statement import Apart, hypotheses_of, to_flat, to_statement
 
@@ -100,7 +101,7 @@ class Certificate:
     between: Between | None = None  # only for tables on grids
     reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
     hypotheses: tuple[str, ...] = ()  # ids of all that it rests on; empty: those of its dtype and its target
-    runtimes: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()  # which runs it covers, and which not; empty: those of its dtype
 
     def __post_init__(self) -> None:
         faults = Faults("Certificate")
@@ -109,6 +110,8 @@ class Certificate:
         faults.raise_if_any()
         if not self.hypotheses:
             object.__setattr__(self, "hypotheses", hypotheses_of(self.dtype, self.assumptions, self.target, True))
+        if not self.runtimes:
+            object.__setattr__(self, "runtimes", runtimes_of(self.dtype, self.assumptions))
 
     @property
     def box(self) -> Box:
@@ -193,6 +196,7 @@ class Certificate:
             f"{norm} error <= {self.bound:.4g} {where}\n{between}"
             f"{self.exact_part:.4g} exact + {self.rounding_part:.2g} rounding ({self.dtype}, engine {self.engine}); "
             f"seen at least {self.lower:.4g}{rests}\n"
+            f"covers {'; '.join(self.runtimes)}\n"
             f"{self.method}, order {self.order}, {self.boxes} boxes in {self.seconds:.2g} s; "
             f"weights {self.weights_sha256[:12]}"
         )

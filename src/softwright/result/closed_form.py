@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from softwright.errors import Faults, InvalidInput
 from softwright.fileformat import reference_sha256
 from softwright.precision import name_of
+from softwright.result.runtimes import runtimes_of
 from softwright.result.statement import EXACT_ARITHMETIC, Apart, hypotheses_of, to_flat, to_statement
 from softwright.result.statement import SCHEMA as STATEMENT
 from softwright.version import __version__
@@ -58,7 +59,7 @@ class ClosedForm:
     norm: str = "sup"
     reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
     hypotheses: tuple[str, ...] = ()  # ids of all that it rests on; empty: those of its dtype
-    runtimes: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()  # which runs it covers, and which not; empty: those of its dtype
 
     def __post_init__(self) -> None:
         faults = Faults("ClosedForm")
@@ -81,6 +82,8 @@ class ClosedForm:
         faults.raise_if_any()
         if not self.hypotheses:
             object.__setattr__(self, "hypotheses", hypotheses_of(self.dtype, self.assumptions, self.target, False))
+        if not self.runtimes:
+            object.__setattr__(self, "runtimes", runtimes_of(self.dtype, self.assumptions))
 
     @classmethod
     def of(
@@ -162,9 +165,10 @@ class ClosedForm:
     def __str__(self) -> str:
         rests = f"; rests on: {', '.join(self.assumptions)}" if self.assumptions else ""
         numbers = ", ".join(f"{name} = {value:.6g}" for name, value in self.quantities.items())
+        runs = f"covers {'; '.join(self.runtimes)}\n" if self.runtimes else ""
         return (
             f"{self.statement}: {self.norm} error <= {self.bound:.4g}\n"
             f"{self.exact_part:.4g} exact + {self.rounding_part:.2g} rounding "
-            f"({self.dtype}, engine {self.engine}){rests}\n"
+            f"({self.dtype}, engine {self.engine}){rests}\n{runs}"
             f"{self.method}{' with ' + numbers if numbers else ''}; weights {self.weights_sha256[:12]}"
         )

@@ -1,0 +1,29 @@
+"""Which runs a certificate covers, and which not: the last lines of its small print, in words for people.
+
+What is proved is what torch's CPU kernels compute when a network is called: the order of operations counted in the
+rounding bounds is theirs, and how exact their exp is, is assumed. Settings that could change what they compute are
+switched off inside every network (`attention.autocast`). A program that computes the same formula otherwise may well
+keep the bound; nothing is proved of it. The checker writes these lines again by itself.
+"""
+
+from __future__ import annotations
+
+from softwright.precision import PRECISIONS
+from softwright.result.statement import EXACT_ARITHMETIC
+
+_ELSEWHERE = {  # what other programs do to numbers of the type, and thereby to the bound
+    "float64": "not runtimes that compute float64 in float32, as OpenVINO does",
+    "float32": "not runtimes that multiply float32 numbers in TF32 or bfloat16",
+}
+
+
+def runtimes_of(dtype: str, assumptions: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines for a certificate about runs in this type; none where it is about real arithmetic."""
+    if dtype not in PRECISIONS or EXACT_ARITHMETIC in assumptions:
+        return ()
+    return (
+        f"torch's CPU kernels in {dtype}, eager, any number of threads",
+        "whatever autocast, default dtype and float32 matmul precision are outside the network",
+        "not compiled graphs or other devices",
+        _ELSEWHERE[dtype],
+    )
