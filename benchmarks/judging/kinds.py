@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import softwright as sw
-from judging import approximation, in_context, memory, theorems
+from judging import approximation, in_context, memory, theorems, transpiled
 from judging.claim import Claim, Seen
 from judging.search import Effort
 
@@ -14,4 +14,5 @@ JUDGES: dict[str, Callable[[Claim, sw.Built, Effort], Seen]] = {
     "memory": memory.judge,
     "in_context": in_context.judge,
     "theorem": theorems.judge,
+    "transpiled": transpiled.judge,
 }
