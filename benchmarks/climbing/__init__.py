@@ -1,0 +1,1 @@
+"""Random certified networks of every verb, one file each, for `climb.py`."""
