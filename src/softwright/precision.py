@@ -4,7 +4,9 @@ A number of the type is +-m 2^e with an m of `digits` binary digits. Rounding to
 `unit` = 2^-digits of its size while that is at least `smallest`, the least normal number; below, numbers are multiples
 of `least`. An ulp of a number in [1, 2) is 2 unit, so a function accurate to n ulp errs by at most 2 n unit times its
 size. How far `exp` of torch's kernels may be off is an assumption of every proof about running networks; the sentences
-that state it in certificates are written here, from the same numbers that the bounds are computed with.
+that state it in certificates are written here, from the same numbers that the bounds are computed with. The accuracy
+holds where e^x is at least `exp_floor`; a smaller result may be any number up to that, 0 above all. (The float32
+attention kernel returns 0 from x = -86.98997 down, where e^x = 1.66e-38 is still a normal number.)
 
 What is *known* of a type is here. What is *chosen* for one (a step size, an order) stays where it is used.
 """
@@ -32,6 +34,7 @@ class Precision:
     exp_ulps: int  # assumed accuracy of exp in torch's CPU kernels
     smallest: float  # smallest normal number: what underflow or flushing to zero can lose
     largest: float  # largest number
+    exp_floor: float  # results of exp below this may be lost altogether: at least `smallest`
     shortcuts: str = ""  # products of lower precision that a kernel could take instead, and must not
 
     @property
@@ -59,13 +62,14 @@ class Precision:
 PRECISIONS = {
     row.name: row
     for row in (
-        Precision("float64", 53, 4, smallest=2.0**-1022, largest=(2 - 2.0**-52) * 2.0**1023),
+        Precision("float64", 53, 4, smallest=2.0**-1022, largest=(2 - 2.0**-52) * 2.0**1023, exp_floor=2.0**-1022),
         Precision(
             "float32",
             24,
             32,
             smallest=2.0**-126,
             largest=(2 - 2.0**-23) * 2.0**127,
+            exp_floor=2.0**-125,
             shortcuts="TF32 or bfloat16 matrix products",
         ),
     )

@@ -590,7 +590,7 @@ def checked(head: Head, dtype: str) -> CheckedHead:
     if head.slopes is not None:
         data["slopes"] = head.slopes
     made = CheckedHead(data, None, list(range(head.dim)), PRECISIONS[dtype])
-    made.measure(np.full(head.dim, 1.0))
+    made.measure(np.ones(head.dim), np.ones(head.dim))
     return made
 
 

@@ -45,7 +45,9 @@ def test_other_types_are_refused_with_the_list(wrong: Any) -> None:
 
 
 @_ROWS
-@pytest.mark.parametrize("known", ["name", "unit", "exp_ulps", "exp_error", "smallest", "least", "largest"])
+@pytest.mark.parametrize(
+    "known", ["name", "unit", "exp_ulps", "exp_error", "smallest", "least", "largest", "exp_floor"]
+)
 def test_the_checker_has_a_row_of_its_own_that_agrees(row: Precision, known: str) -> None:
     assert getattr(CHECKERS_OWN[row.name], known) == getattr(row, known)
 

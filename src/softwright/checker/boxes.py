@@ -77,8 +77,11 @@ class Proof:
             allowed = part.rounding / volume(part.domain) ** (1 / arb(self.exponent))
             self.allowed = float(allowed.lower()) * (1 - 2.0**-50)
         c, r = self.frame(part.domain)
+        reach, scale = [ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)], [ceiling(arb(s)) for s in part.scale]
         for head in part.heads:
-            head.measure(np.array([ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)]))
+            head.measure(np.array(reach), np.array(scale))
+            together = 2 * statement.heads * len(head.bias) * head.largest  # no sum of the run is larger
+            require(together < statement.precision.largest / 16, f"values overflow in {statement.precision.name}")
         size = sum(len(head.bias) for head in part.heads) * (1 + sum(head.largest for head in part.heads))
         self.smallest = max(min(float(part.exact), self.allowed) / (2**14 * (size + 1)), 1e-300)
 

@@ -192,19 +192,17 @@ def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb,
         ]
     )
     score = float(np.max(np.abs(head.keys) @ reach + np.abs(head.float_bias))) * (1 + 2.0**-40)
-    # What is flushed to zero, in t or in a product, is below `smallest` and moves a score by |k| times as much.
-    flushed = 4 * (dim + 1) * head.precision.smallest
     # dot product of dim + 1 terms, two roundings of t, one subtraction of at most 2 |score|; the exps of every block
     theta = ((dim + 5) * u * score + blocks * (head.precision.exp_error + 2 * u)) * 1.01
-    theta += flushed * (1 + float(np.abs(head.keys).sum(axis=1).max()))
+    theta += head.lost
     value = float(np.max(np.abs(head.values[:, output]) + np.abs(slopes) @ reach)) * (1 + 2.0**-40)
     n = (N + blocks + 6) * u * 1.01
-    # No number of the run is larger than differences of two scores and sums of N values.
-    overflows = not max(4 * score, 4 * N * (value + 1)) < head.precision.largest / 16
+    overflows = not 4 * score < head.precision.largest / 16
     if not (theta < 0.5 or beta > 1) or n > 0.1 or overflows:
         raise NotThisKindError
-    error = (dim + 3) * u * value * 1.01 + flushed * (1 + float(np.abs(slopes).sum(axis=1).max()))
-    underflow = 4.0 * N * (N + 4) * (value + 1 + float(reach.sum())) * head.precision.smallest
+    error = (dim + 3) * u * value * 1.01
+    weights = (head.precision.exp_floor + head.precision.smallest) * (value + 1)
+    underflow = 2.5 * N * blocks * (weights + head.value_lost)
     sums = (error + n * (3 * value + error)) * (1 + 2 * n) + underflow
     ball = arb(beta)
     return sign, set(m), (lambert(N) + 2 * arb(eta)) / ball, 2 * arb(theta) / ball + arb(sums)

@@ -29,7 +29,13 @@ counts the kept tokens and the rescalings: rounding
 to nearest errs by no more than the smaller of two addends, so terms of negligible total weight L cost at most
 8 L (max|v| + |g|) and are not counted. The axis-by-axis engine computes the head whose biases are sums over the axes,
 by d small softmaxes: its own theta and n.
-Assumed of the run: IEEE arithmetic, rounded to nearest (subnormal numbers may be flushed), exp_ulps and KEY_BLOCK.
+Numbers below tau, the smallest normal one, may be flushed wherever they are read or computed: t then errs by (3 scale +
+2) tau, a score k.t + b by (|k|.(3 scale + 2) + |t| + 6d + 6) tau, a value v + G t by the same with |G|. A weight loses
+exp_floor in each exp and tau in each product, against a largest weight that is 1 but for its rounding: over numerator
+and denominator, and with what every value loses, 2.5 N (rescalings + 1) ((exp_floor + tau) (max|v| + 1) + that), dropped
+tokens included. Nothing overflows if the sums of all heads' values and the scores leave a factor 16 to the largest
+number (`statement.py` looks at t).
+Assumed of the run: IEEE arithmetic, rounded to nearest, exp_ulps and exp_floor, and KEY_BLOCK.
 
 Coefficients are balls. Quantities that only bound errors are sums, products and quotients of non-negative numbers,
 computed in float64 and then passed through `above`, which covers 2^20 roundings of each, and underflows (parameters are
@@ -108,11 +114,15 @@ class Head:
         factors = np.concatenate([self.values, self.slopes.reshape(len(keys), -1)], axis=1)  # (N, m + m * sloped)
         self.factors = [[exact(x) for x in column] for column in factors.T]
         self.exact_keys = [[exact(k) for k in column] for column in self.keys.T]
-        self.extent = self.largest = 0.0
+        self.extent = self.largest = self.lost = self.value_lost = 0.0
         self.rows: tuple[int, list[list[arb]]] = (0, [])
 
-    def measure(self, reach: np.ndarray) -> None:
-        """Bounds of |k||t| + |b| and of |v| + |G||t| for |t| <= reach, and at least of |k| and |G|: for underflows."""
+    def measure(self, reach: np.ndarray, scale: np.ndarray) -> None:
+        """Bounds, for |t| <= reach, of |k||t| + |b|, of |v| + |G||t|, and of what flushing takes from either."""
+        read, fixed = 3 * scale + 2, np.sum(reach) + 6 * len(reach) + 6
+        steepest = np.max(np.abs(self.slopes) @ read[self.sloped])
+        self.lost = float(above((np.max(np.abs(self.keys) @ read) + fixed) * self.precision.smallest))
+        self.value_lost = float(above((steepest + fixed) * self.precision.smallest))
         reach = np.maximum(reach, 1.0)
         self.extent = float(above(np.max(np.abs(self.keys) @ reach + 2 * self.bias_size + np.abs(self.float_bias))))
         self.largest = float(above(np.max(np.abs(self.values) + np.abs(self.slopes) @ reach[self.sloped])))
@@ -264,9 +274,7 @@ class View:
         rescalings = 0 if sizes else (N - 1) // KEY_BLOCK
         exps = (len(sizes) if sizes else rescalings + 1) * ulps / (1 - ulps) + rescalings * gamma(1)
         per_score = gamma(2 if sizes else d + 1) * (1 + twice)
-        worst = (
-            per_score * head.extent + twice * (head.extent + np.abs(kbar) @ reach) + 2 * tiny * (d + 1 + head.extent)
-        )
+        worst = per_score * head.extent + twice * (head.extent + np.abs(kbar) @ reach) + head.lost
         # Tokens of negligible weight: `lost` bounds what the run network may give to them all.
         order = np.argsort(omega)
         inflated = np.exp(min(3 * worst + exps + 4 * u * head.extent, LARGEST_EXPONENT))
@@ -275,10 +283,10 @@ class View:
         lost, kept = float(running[first]), order[first:]
         w, size = omega[kept], np.abs(self.keys[kept]) @ reach + head.bias_size[self.index[kept]]
         theta = per_score * size + twice * (kappa[kept] @ reach) + u * (gaps[kept] + 2 * worst) + exps
-        eps = np.expm1(above(theta + 2 * tiny * (d + 1 + head.extent)))
+        eps = np.expm1(above(theta + head.lost))
         tau = float(above(lost + w @ eps))
-        no_overflow = N * head.largest < 2.0**120 and worst < LARGEST_EXPONENT / 8  # so scores stay below 2^120, too
-        if not (tau < 0.5 and lost < 0.004 and N * u < 0.1 and no_overflow):
+        # Where rounding moves scores by so little, they are far from overflow.
+        if not (tau < 0.5 and lost < 0.004 and N * u < 0.1 and worst < LARGEST_EXPONENT / 8):
             return [math.inf] * len(run)
         grown = w * (1 + eps) / (1 - tau)
         results = []
@@ -293,8 +301,7 @@ class View:
             else:
                 n = gamma(len(kept) + rescalings)
                 sums = n * (values + wrong + g) / (1 - n) * (1 + twice) + twice * (values + wrong)
-            # What is flushed in a column of G comes times |t|.
-            flushed = 8 * N * (rescalings + 1) * tiny * (head.largest + 1 + reach[head.sloped].sum())
-            negligible = 8 * lost * (head.largest + g) + flushed
+            flushed = (head.precision.exp_floor + tiny) * (head.largest + 1) + head.value_lost
+            negligible = 8 * lost * (head.largest + g) + 2.5 * N * (rescalings + 1) * flushed
             results.append(float(above(spread + wrong + sums + negligible)))
         return results

@@ -17,6 +17,7 @@ class Precision:
     smallest: float  # smallest normal number: what is below may be flushed to zero
     least: float  # smallest positive number
     largest: float  # largest number: what is above overflows
+    exp_floor: float  # results of exp below this may be zero; torch's float32 attention kernel loses 1.66e-38
 
     @property
     def exp_error(self) -> float:
@@ -46,8 +47,8 @@ class Precision:
 PRECISIONS = {
     row.name: row
     for row in (
-        Precision("float64", 2.0**-53, 4, 2.0**-1022, 2.0**-1074, (2 - 2.0**-52) * 2.0**1023),
-        Precision("float32", 2.0**-24, 32, 2.0**-126, 2.0**-149, (2 - 2.0**-23) * 2.0**127),
+        Precision("float64", 2.0**-53, 4, 2.0**-1022, 2.0**-1074, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022),
+        Precision("float32", 2.0**-24, 32, 2.0**-126, 2.0**-149, (2 - 2.0**-23) * 2.0**127, 2.0**-125),
     )
 }
 

@@ -124,7 +124,7 @@ def link_error(step: Step, family: Family, within: Range, loss_scale: float, dty
     if not lam < 0.125:
         raise InvalidInput("link_bound", [f"scores are too large for {dtype}; lower w_bound or y_bound"])
     kappa = 2 * gamma(width + 16) / (1 - gamma(width + 16)) + 8 * u
-    lost = 64 * arb(arithmetic.smallest) * (1 + abs(ball(step.top)))
+    lost = 64 * arb(arithmetic.exp_floor) * (1 + abs(ball(step.top)))
     moved = off(step.argument, family.argument(Fraction(loss_scale)), sizes)
     if family.link.bounded:
         exact, most = arb(family.link.slope) * moved, arb(1)

@@ -173,7 +173,7 @@ def heads_rounding(group: Group, asked: Asked, slot: arb, wanted: arb, sink: flo
         size += weight * B * (1 + phi)
     total += gamma(group.columns + 4) * size
     outputs, unit, values = sum((abs(ball(o)) for o in group.outputs), arb(1)), ball(numbers.unit), ball(numbers.values)
-    underflow = arb(arithmetic.smallest) * unit * 16 * (keys + 8) * (1 + values) * outputs
+    underflow = arb(arithmetic.exp_floor) * unit * 16 * (keys + 8) * (1 + values) * outputs
     room = arb(arithmetic.largest) / 4
     scale = max((abs(ball(s)) for s in group.scales), key=float) * ball(numbers.largest)
     sums = 4 * keys * (1 + values * unit) + 2 * (size + slot + wanted * rho * B + total) * unit

@@ -38,6 +38,7 @@ from softwright.proof.conclusion import (
     stated_factor,
 )
 from softwright.proof.models.exact_heads import dtype_name
+from softwright.proof.models.overflow import stays_finite
 from softwright.proof.question import Certification, Question, as_point, pose, rest_below
 from softwright.proof.search.additive import Group, Term
 from softwright.proof.search.integrate import integrate, root_up
@@ -125,6 +126,8 @@ def _answer(
     question: Question, p: float | None, bound: float | None, tightness: float | None, run: Run, between: bool
 ) -> Certification:
     """The first way to a proof that suits the question and settles it."""
+    if not stays_finite(question.residual.heads, question.domain):
+        return Certification(Outcome.OVERFLOW, math.inf if bound is None else bound, 0.0)
     if isinstance(question.target, Table):
         if p is not None:
             raise InvalidInput("certify", ["a table has no integral; use norm='sup', which is the error at its points"])

@@ -14,6 +14,7 @@ class Outcome(Enum):
     PROVED = "proved"
     REFUTED = "the proof found a point beyond the tolerance"
     ROUNDING = "rounding leaves too little room"
+    OVERFLOW = "numbers of the run could overflow; rescale the network, or use float64"
     BUDGET = "the budget is spent; raise max_seconds or max_boxes, or ask for a larger bound"
     DIVISION = "the bound could not be divided among the parts; ask for a larger bound"
     INTERRUPTED = "interrupted"

@@ -138,7 +138,7 @@ def _gate(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> 
     def rounding(m: np.ndarray) -> np.ndarray:
         gate = 2 * C * arithmetic.gamma(8) * (key * m + shift) if moved else 0.0 * m
         size = np.minimum(slope * m, offset) if bounded else slope * m  # a clip is bounded by its ends
-        lost = 64 * N * arithmetic.smallest * (1 + m) * (1 + mixing + offset)
+        lost = 64 * N * arithmetic.exp_floor * (1 + m) * (1 + mixing + offset)
         return (gate + arithmetic.gamma(N + 14) * (size + 2 * offset) + lost) * _SLIP
 
     mixing = float(np.abs(table.slopes).max())
@@ -232,5 +232,5 @@ def _on_cells(
     good = tau < 0.5
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
     found = (moved * off).sum(axis=1) * share + how.gamma(len(k) + 14) * 2 * weighted * share
-    found += 64 * how.smallest * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
+    found += 64 * how.exp_floor * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
     return np.where(good, found, np.inf), weights

@@ -192,7 +192,7 @@ def run_error(
             share = arb(1) if group.sink is None else (score - sink).exp()
             B, seen = group.value, group.value + group.value_error
             error = share * (seen * (1 + psi) * (1 + u) - B + B * psi) / (1 - psi)
-            error += 8 * keys * tau * (1 + values)
+            error += 8 * keys * arb(precision.exp_floor) * (1 + values)
             error += gamma(2, precision) * (share * B + error) + 2 * tau
             total += abs(arb(o)) * error
             size += abs(arb(o)) * (share * B + error)

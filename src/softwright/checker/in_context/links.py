@@ -70,7 +70,7 @@ def link_error(
     require(shift < 0.5, f"scores of the link are too large for {precision.name}")
     require(2 * (size + off) + abs(m) + abs(V) < arb(precision.largest) / 4, "a link may overflow")
     kappa = (1 + gamma(3, precision)) * (1 + gamma(2, precision)) / (1 - gamma(2, precision)) - 1
-    lost = 8 * tau * (1 + abs(V))
+    lost = 8 * arb(precision.exp_floor) * (1 + abs(V))
     if link == "exp":
         ideal_most, grown = top.exp(), mu.exp()
         share = abs(V) * (-m).exp()

@@ -20,15 +20,27 @@ What runs (attention/network.py), u the unit roundoff of the dtype, N tokens, A 
 
 With w the exact softmax weights, tau = sum w theta and V = sum w (|v| + |G| |t|):
 
-    |fl(g) - g| <= S + [E + gamma_n (V' + E) + gamma_n (|g| + S)] / (1 - gamma_n) + 4 T,
-    n  = A + n_blocks + 6,
+    |fl(g) - g| <= S + [E + gamma_n (V' + E) + gamma_n (|g| + S)] / (1 - gamma_n),
+    n  = N + n_blocks + 7,
     S  = sum w theta |v - g| / (1 - tau),
     V' = V (1 + theta_max) / (1 - tau),     E the same of the errors of step 5,
 
-where T is the dropped tokens' mass times value, as large as the run's errors can make it. Where theta is of no use
-(gates so hard that a score's rounding changes the weights), S is replaced by the spread of the kept values, which is
-small where such gates meet. The factorised engine has d small softmaxes: theta is the sum over the axes, every axis
-sums twice (n = sum_i (2 n_i + 6)), and nothing is dropped from its sums.
+where a dropped token counts with the largest theta, |v| and E of all. As long as theta is small this is all: that far
+tokens were dropped from the *model* of g is no rounding, and belongs to the exact part. Another bound has n = A +
+n_blocks + 7, no dropped tokens in its sums, and 4 T, with T the dropped tokens' mass times value, as large as the run's
+errors can make it: the smaller of the two is taken. Where theta is of no use (gates so hard that a score's rounding
+changes the weights), S is replaced in the latter by the spread of the kept values, which is small where such gates
+meet. The factorised engine has d small softmaxes: theta is the sum over the axes, every axis sums twice (n = sum_i
+(2 n_i + 6)).
+
+*Underflow.* A number below tau, the smallest normal one, may be lost wherever it is read or computed. So t errs by at
+most (3 scale + 2) tau more, k.t + b by (|k|.(3 scale + 2) + |t| + 6 d + 6) tau, and v + G t by the same with |G|: a
+slope counts even where all inputs are subnormal. A weight loses `exp_floor` in every exp and tau in every product,
+relative to a largest weight of 1; it may be that of a dropped token, as a subnormal weight can be rounded up. Over
+numerator and denominator that is at most 8 N (n_blocks + 4) ((max|v| + 1) exp_floor + what v + G t loses), all tokens
+included.
+
+*Overflow* has no bound. That nothing overflows is asked once for the whole domain (`overflow.py`).
 
 Assumed and written into the certificate: IEEE arithmetic in the dtype with no reduced-precision matrix products (TF32,
 bfloat16), and the accuracy of exp in torch's kernels. Float32 kernels use a vector exp specified to 20 ulp, float64
@@ -55,6 +67,8 @@ class Arithmetic:
     unit: float  # unit roundoff
     exp_error: float  # relative error of exp in the kernels
     smallest: float  # smallest normal number: what underflow or flushing to zero can lose
+    largest: float  # what exceeds it overflows
+    exp_floor: float  # what is lost of an exp that is too small
 
     def gamma(self, n: float) -> float:
         """n u / (1 - n u) rounded up, or infinity if there are too many roundings."""
@@ -65,7 +79,10 @@ class Arithmetic:
         return np.where(product < 0.25, product / (1.0 - np.minimum(product, 0.25)) * (1.0 + 8.0 * U), np.inf)
 
 
-ARITHMETIC = {name: Arithmetic(name, row.unit, row.exp_error, row.smallest) for name, row in PRECISIONS.items()}
+ARITHMETIC = {
+    name: Arithmetic(name, row.unit, row.exp_error, row.smallest, row.largest, row.exp_floor)
+    for name, row in PRECISIONS.items()
+}
 
 
 @dataclass(frozen=True)
@@ -82,12 +99,14 @@ class RunEngine:
         shift_size: np.ndarray,
         below_maximum: np.ndarray,
         *,
+        lost: np.ndarray,
         tokens: int,
         dim: int,
     ) -> np.ndarray:
         """Bounds (A,) of |log(computed weight / exact weight)| up to a common factor.
 
-        The arguments are upper bounds (A,) of |k_j| |t|, of the biases, of |k_j - kbar| |t|, and of m - s_j.
+        The arguments are upper bounds (A,) of |k_j| |t|, of the biases, of |k_j - kbar| |t|, of m - s_j, and of what
+        underflow takes from a score.
         """
         u = self.arithmetic.unit
         if self.axis_sizes:
@@ -96,9 +115,7 @@ class RunEngine:
         else:
             score = self.arithmetic.gamma(dim + 1) * (score_size * (1 + 4 * u) + bias_size)
             exps = (1 + tokens // _KEY_BLOCK) * (self.arithmetic.exp_error + 2 * u)
-        argument = (
-            score + (2 * u + u * u) * shift_size + u * (below_maximum + 2 * score) + dim * self.arithmetic.smallest
-        )
+        argument = score + lost + (2 * u + u * u) * shift_size + u * (below_maximum + 2 * (score + lost))
         return up(argument + 2 * exps)  # log((1 + e)^k) and -log((1 - e)^k) stay below 2 e k
 
     @staticmethod
@@ -117,6 +134,16 @@ class RunEngine:
         u = self.arithmetic.unit
         return up(self.arithmetic.gamma(dim + 2) * value_size * (1 + 4 * u) + (2 * u + u * u) * slope_size)
 
+    def lost(self, factors: np.ndarray, scale: np.ndarray, reach: np.ndarray) -> np.ndarray:
+        """What underflow takes from factors.t + constant, for |t| <= reach (..., d) and factors (n, d): (..., n)."""
+        read = np.abs(factors) @ (3.0 * scale + 2.0) + reach.sum(axis=-1, keepdims=True)
+        return up((read + 6.0 * len(scale) + 6.0) * self.arithmetic.smallest)
+
+    def underflow(self, tokens: int, value: np.ndarray, lost: np.ndarray) -> np.ndarray:
+        """What underflow takes from a head whose values are below `value` and lose at most `lost` each."""
+        blocks = 1 + tokens // _KEY_BLOCK
+        return up(8.0 * tokens * (blocks + 4) * ((value + 1.0) * self.arithmetic.exp_floor + lost))
+
 
 @dataclass(frozen=True)
 class TokenExtremes:
@@ -128,6 +155,19 @@ class TokenExtremes:
     value_error: np.ndarray
 
 
+@dataclass(frozen=True)
+class Dropped:
+    """The weight of the dropped tokens of each box and their mass sum w (|v - ref| + |ref| + |g|); then the largest
+    theta, |v| and value error over *all* tokens, and what underflow takes from a value; (B,) each."""
+
+    weight: np.ndarray
+    mass: np.ndarray
+    theta: np.ndarray
+    value: np.ndarray
+    value_error: np.ndarray
+    lost: np.ndarray
+
+
 def head_error(
     engine: RunEngine,
     kept: np.ndarray,
@@ -137,30 +177,37 @@ def head_error(
     *,
     offset: np.ndarray,
     head_size: np.ndarray,
-    dropped: np.ndarray,
+    dropped: Dropped,
 ) -> np.ndarray:
     """|fl(g) - g| (B,) of one head and output from upper bounds (B,) on each box.
 
     means (4, B) = sums of w times theta, theta |v - ref|, |v| and the value error; offset >= |g - ref|, head_size >=
-    |g|; dropped = sum over dropped tokens of w (|v| + |g|).
+    |g|.
     """
-    n = engine.arithmetic.gammas(engine.roundings(kept, tokens))
-    theta_mean, theta_deviation, value_mean, value_error_mean = means
 
-    def total(spread: np.ndarray, values: np.ndarray, errors: np.ndarray) -> np.ndarray:
-        return spread + (errors + n * (values + errors) + n * (head_size + spread)) / (1.0 - n) + 4.0 * dropped
+    def total(n: np.ndarray, spread: np.ndarray, values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+        values = values + dropped.weight * dropped.value
+        errors = errors + dropped.weight * dropped.value_error
+        return spread + (errors + n * (values + errors) + n * (head_size + spread)) / (1.0 - n)
 
+    def weighted(n: np.ndarray, theta: np.ndarray, theta_mean: np.ndarray, theta_deviation: np.ndarray) -> np.ndarray:
+        left = 1.0 - np.where(theta_mean < 0.5, theta_mean, np.nan)
+        grow = (1.0 + theta) / left
+        found = total(n, (theta_deviation + offset * theta_mean) / left, means[2] * grow, means[3] * grow)
+        return np.where(np.isfinite(theta), found, np.nan)
+
+    some, every = (engine.arithmetic.gammas(engine.roundings(n, tokens)) for n in (kept, np.full(len(kept), tokens)))
     # Whatever the weights become, both means lie in the hull of the kept values: all that is left for very hard gates.
-    hull = total(2.0 * largest.deviation, largest.value, largest.value_error)
-    left = 1.0 - np.where(theta_mean < 0.5, theta_mean, np.nan)
-    grow = (1.0 + largest.theta) / left
-    weighted = total((theta_deviation + offset * theta_mean) / left, value_mean * grow, value_error_mean * grow)
-    best = np.fmin(hull, np.where(np.isfinite(largest.theta), weighted, np.nan))
-    blocks = 1 + tokens // _KEY_BLOCK
-    underflow = 8.0 * tokens * (blocks + 4) * (largest.value + 1.0) * engine.arithmetic.smallest
-    return np.where(n < 0.5, up(best * (1.0 + gamma(32)) + underflow), np.inf)
+    hull = total(some, 2.0 * largest.deviation, largest.value, largest.value_error)
+    best = np.fmin(hull, weighted(some, largest.theta, means[0], means[1])) + 4.0 * dropped.mass
+    theta = np.maximum(largest.theta, dropped.theta)
+    counted = weighted(every, theta, means[0] + theta * dropped.weight, means[1] + theta * dropped.mass)
+    best = np.where(some < 0.5, np.fmin(best, np.where(every < 0.5, counted, np.nan)), np.inf)
+    return up(best * (1.0 + gamma(32)) + engine.underflow(tokens, dropped.value, dropped.lost))
 
 
 def sum_error(engine: RunEngine, heads: int, sizes: np.ndarray) -> np.ndarray:
     """Step 6: adding `heads` outputs whose sizes add up to `sizes` (B,) or less."""
-    return up(engine.arithmetic.gamma(heads) * sizes) if heads > 1 else np.zeros_like(sizes)
+    if heads == 1:
+        return np.zeros_like(sizes)
+    return up(engine.arithmetic.gamma(heads) * sizes + heads * engine.arithmetic.smallest)

@@ -199,15 +199,23 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
     )
     score_size = up(np.abs(head.keys) @ t_size, d + 2)
     score_range = float(up(np.asarray(2 * (score_size + head.bias_size).max())))
-    theta = head.engine.log_error(score_size, head.bias_size, 2 * score_size, np.full(N, score_range), tokens=N, dim=d)
+    theta = head.engine.log_error(
+        score_size,
+        head.bias_size,
+        2 * score_size,
+        np.full(N, score_range),
+        lost=head.lost_in_scores(t_size),
+        tokens=N,
+        dim=d,
+    )
     value_size = up(np.abs(head.values[:, output]) + np.abs(slopes) @ t_size, d + 4)
     errors = float(head.engine.value_error(value_size, up(np.abs(slopes) @ t_size, d + 4), d).max())
     largest = float(value_size.max())
     n = float(head.engine.arithmetic.gammas(head.engine.roundings(np.array([float(N)]), N))[0])
-    if not n < 0.25:
+    underflow = float(head.engine.underflow(N, value_size.max(), head.lost_in_values(t_size)[output]))
+    summation = (errors + n * (largest + errors) + n * 2.0 * largest) / (1.0 - n) + underflow
+    if not (n < 0.25 and np.isfinite(theta.max() + summation)):
         raise _Unsuited
-    smallest = 8.0 * N * (N + 8.0) * (largest + 1.0 + float(t_size.sum())) * head.engine.arithmetic.smallest
-    summation = (errors + n * (largest + errors) + n * 2.0 * largest) / (1.0 - n) + smallest
     rounding = 2 * _ball(Fraction(float(theta.max()))) / _ball(beta) + arb(float(up(np.asarray(1.1 * summation))))
     return _HeadProof(sign, pieces, _above(gap), _above(rounding), bool(2 * _ball(eta) <= lambert))
 
@@ -291,7 +299,7 @@ def prove_max_affine(
             largest = sum(max(float(region.size(piece)) for piece in proof.pieces) for proof in proofs) + sizes
             adding = float(sum_error(heads[0].engine, max(summed, len(heads)), np.array([2.0 * largest]))[0])
             rounding = max(rounding, _above(sum((arb(proof.rounding) for proof in proofs), arb(adding))))
-    except (_Unsuited, ValueError):
+    except (_Unsuited, ValueError, OverflowError):  # a fraction beyond float64 is no bound either
         return None
     return MaxAffineProof(exact, rounding)
 
@@ -302,7 +310,7 @@ def gate_gap(head: ExactHead, output: int, domain: Box) -> float | None:
         return None
     try:
         proof = _head(head, output, _Region(domain), domain)
-    except (_Unsuited, ValueError):
+    except (_Unsuited, ValueError, OverflowError):  # a fraction beyond float64 is no bound either
         return None
     return proof.gap if proof.orderly else None
 
@@ -311,7 +319,7 @@ def has_affine_pieces(node: Node, names: tuple[str, ...]) -> bool:
     """Whether the formula is piecewise linear with more than one piece."""
     try:
         P, Q = _formula(node, names)
-    except (_Unsuited, ValueError):
+    except (_Unsuited, ValueError, OverflowError):  # a fraction beyond float64 is no bound either
         return False
     return len(P) > 1 or len(Q) > 1
 

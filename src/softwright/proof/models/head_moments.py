@@ -55,6 +55,16 @@ class ExactHead:
         """The coordinates along which some value has a slope."""
         return [] if self.slopes is None else np.flatnonzero(np.any(self.slopes != 0, axis=(0, 1))).tolist()
 
+    def lost_in_scores(self, reach: np.ndarray) -> np.ndarray:
+        """What underflow takes from the scores, (..., N), where |t| <= reach (..., d)."""
+        return self.engine.lost(self.keys, self.scale, reach)
+
+    def lost_in_values(self, reach: np.ndarray) -> np.ndarray:
+        """What underflow takes from any token's values, (..., m), where |t| <= reach (..., d)."""
+        steepest = np.zeros_like(self.keys[:1]) if self.slopes is None else np.abs(self.slopes).max(axis=0)  # (m, d)
+        lost = self.engine.lost(steepest, self.scale, reach)
+        return np.broadcast_to(lost, (*lost.shape[:-1], self.values.shape[1]))
+
 
 @dataclass
 class Moments:
@@ -77,6 +87,9 @@ class Moments:
     deviation_max: np.ndarray  # (m, B)
     value_max: np.ndarray  # (m, B)
     error_max: np.ndarray  # (m, B)
+    theta_all: np.ndarray  # (B,) as theta_max, of all tokens
+    value_all: np.ndarray  # (m, B) as value_max, of all tokens
+    lost: np.ndarray  # (m, B) what underflow takes from a value of any token
     shift: np.ndarray  # (d, B) t_b - t_g at the centre, relative error 3u
     radius: np.ndarray  # (d, B) r * scale, relative error u
     pull: np.ndarray  # (B, d)
@@ -161,7 +174,9 @@ def shared_moments(
     # own weight may be too large and all the others too small.
     moves = up(size @ reach, d + 2)
     below = np.maximum(moves - S, 0.0) + max(float(np.max(S + moves)), 0.0)
-    log_error = head.engine.log_error(score_size, head.bias_size, size @ largest, below, tokens=N, dim=d)
+    lost = head.lost_in_scores(largest)
+    log_error = head.engine.log_error(score_size, head.bias_size, size @ largest, below, lost=lost, tokens=N, dim=d)
+    value_all = base_size.max(axis=0)
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + log_error.max())
     impact = ceiling * (np.max(far_size * stretch, axis=1) + np.max(np.abs(reference) * stretch) + 1.0)
     order = np.argsort(impact)
@@ -216,6 +231,7 @@ def shared_moments(
         D, rest_rows[:C], D_bound[0], N_bound, D_noise[0], N_noise, run_over, run_center,
         each(reference), each(stretch), each(dropped_weight), each(dropped_value), each(A), each(theta.max()),
         each(deviation.max(axis=1)), each(base_size.max(axis=0)), each(run_error.max(axis=1)),
+        each(head.engine.theta(log_error.max())), each(value_all), each(head.lost_in_values(largest)),
         shifts.T, each(scaled), (W @ size) / D[0][:, None] * scaled + _far_pull(q[None], rho[None]),
     )  # fmt: skip
 
@@ -249,7 +265,9 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
         off_center += size * largest[:, i, None]
     moves = up(moves, d + 4)
     below = np.maximum(moves - S, 0.0) + np.maximum((S + moves).max(axis=1, keepdims=True), 0.0)
-    log_error = head.engine.log_error(score_size, head.bias_size, up(off_center, d + 4), below, tokens=N, dim=d)
+    log_error = head.engine.log_error(
+        score_size, head.bias_size, up(off_center, d + 4), below, lost=head.lost_in_scores(largest), tokens=N, dim=d
+    )
     most = log_error.max(axis=1, keepdims=True)  # the others' weights may be too small by this, in the run network
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + most)
 
@@ -332,6 +350,9 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
         deviation_max=np.where(masked, deviation, 0.0).max(axis=1).T,
         value_max=np.where(masked, base_size, 0.0).max(axis=1).T,
         error_max=np.where(masked, run_error, 0.0).max(axis=1).T,
+        theta_all=head.engine.theta(most[:, 0]),
+        value_all=column_size[:, :m].T,
+        lost=head.lost_in_values(largest).T,
         shift=np.zeros((d, B)),
         radius=scaled.T,
         pull=np.einsum("ba,bad->bd", share, np.abs(kappa)) * scaled + _far_pull(q, rho),

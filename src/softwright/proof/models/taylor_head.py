@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.proof.arithmetic.directed import U, exp_down, gamma, up
-from softwright.proof.arithmetic.rounding import TokenExtremes, head_error
+from softwright.proof.arithmetic.rounding import Dropped, TokenExtremes, head_error
 from softwright.proof.arithmetic.series import Basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant
 from softwright.proof.models.head_moments import ExactHead, Moments, own_moments, shared_moments
@@ -166,6 +166,8 @@ def _models(head: ExactHead, shape: Basis, found: Moments) -> HeadOnBoxes:
     scale = up(inverse / np.where(kept_min > 0.5 * D_min, kept_min, np.nan))
     rounding, rounding_center, sizes = np.empty((m, B)), np.empty((m, B)), np.empty((m, B))
     over, center = up(found.run_over, terms), found.run_center
+    dropped_weight = up(found.dropped_weight * scale)
+    error_all = head.engine.value_error(found.value_all, found.value_all, d) if sloped else np.zeros((m, B))
     for o in range(m):
         own = [o + k * m for k in range(1 + len(sloped))]
         offset = up((size_above[own] * found.stretch[own]).sum(axis=0))  # |g - (reference value at t)|
@@ -173,6 +175,7 @@ def _models(head: ExactHead, shape: Basis, found: Moments) -> HeadOnBoxes:
         sizes[o] = up(offset + reference_size)
         away = (found.dropped_value[own] * found.stretch[own]).sum(axis=0)
         away = up((away + (reference_size + sizes[o]) * found.dropped_weight) * scale)
+        dropped = Dropped(dropped_weight, away, found.theta_all, found.value_all[o], error_all[o], found.lost[o])
         largest = TokenExtremes(found.theta_max, found.deviation_max[o], found.value_max[o], found.error_max[o])
         rows = [0, 1 + o, 1 + m + o, 1 + 2 * m + o]
         rounding[o] = head_error(
@@ -183,7 +186,7 @@ def _models(head: ExactHead, shape: Basis, found: Moments) -> HeadOnBoxes:
             up(over[rows] * scale),
             offset=offset,
             head_size=sizes[o],
-            dropped=away,
+            dropped=dropped,
         )
         near = (off_center[own] * found.stretch[own]).sum(axis=0)
         rounding_center[o] = head_error(
@@ -194,7 +197,7 @@ def _models(head: ExactHead, shape: Basis, found: Moments) -> HeadOnBoxes:
             center[rows] * inverse,
             offset=near,
             head_size=sizes[o],
-            dropped=away,
+            dropped=dropped,
         )
     return HeadOnBoxes(models, rounding, rounding_center, sizes, noise_out, found.pull)
 
