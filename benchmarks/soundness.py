@@ -15,6 +15,9 @@ each proved bound: dense sampling, points on the walls between tokens, and from 
 the bound is computed in ball arithmetic at a point of the domain) or contradict themselves. None may be accepted.
 
 *Float32.* Built networks are run in float32 by every engine and compared with what was proved about that.
+
+*Extremes.* Contrived networks with numbers at the ends of their range (`extremes.py`): none whose run is not finite, or
+leaves its bound, may be proved.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from typing import Any
 import numpy as np
 import torch
 from ball_ascent import BallError
+from extremes import attack as attack_extremes
 from flint import arb
 from scipy.special import lambertw
 
@@ -58,6 +62,7 @@ TARGETS = {
     3: ["sin(x + 2*y)*exp(-z**2)", "x*y*z", "tanh(x - y) + z**2"],
 }
 NAMES = ("x", "y", "z")
+PARTS = ("networks", "mutations", "evaluations", "extremes")
 
 
 @dataclass(frozen=True)
@@ -782,6 +787,17 @@ def float32_runs(evaluations: int) -> list[Row]:
     return [Row("float32 runs (network and engine)", runs, finding, time.perf_counter() - started)]
 
 
+def extremes(count: int, seed: int) -> list[Row]:
+    """Contrived networks: how `certify` answers, and how many of its proofs are false."""
+    started = time.perf_counter()
+    answers, false = attack_extremes(count, seed)
+    print("\n".join(false))
+    found = ", ".join(f"{n} {name}" for name, n in sorted(answers.items()))
+    return [
+        Row("contrived networks", count, f"**{len(false)} proved falsely**; {found}", time.perf_counter() - started)
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small version of everything")
@@ -791,20 +807,27 @@ def main() -> None:
     parser.add_argument("--claims", type=int, help="at most one per network")
     parser.add_argument("--mutations", type=int)
     parser.add_argument("--evaluations", type=int)
+    parser.add_argument("--extremes", type=int)
+    parser.add_argument("--part", choices=PARTS, help="this part alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
 
-    def size(given: int | None, quick: int, full: int) -> int:
+    def size(part: str, quick: int, full: int) -> int:
+        given = getattr(options, part)
+        if options.part not in (None, part):
+            return 0
         return given if given is not None else (quick if options.quick else full)
 
     rows: list[Row] = []
-    networks = size(options.networks, 60, 1000)
-    claims = min(size(options.claims, 30, 500), networks)
-    evaluations = size(options.evaluations, 20_000, 1_000_000)
+    networks = size("networks", 60, 1000)
+    claims = min(options.claims if options.claims is not None else (30 if options.quick else 500), networks)
+    evaluations = size("evaluations", 20_000, 1_000_000)
     if networks:
         rows += random_networks(networks, claims, 500 if options.quick else 3000, options.seed, options.first)
-    if mutation_count := size(options.mutations, 120, 2000):
+    if mutation_count := size("mutations", 120, 2000):
         rows += mutations(mutation_count, options.seed)
+    if contrived := size("extremes", 100, 2000):
+        rows += extremes(contrived, options.seed)
     if evaluations:
         rows += float32_runs(evaluations)
         print()

@@ -52,6 +52,24 @@ def test_the_checker_has_a_row_of_its_own_that_agrees(row: Precision, known: str
     assert getattr(CHECKERS_OWN[row.name], known) == getattr(row, known)
 
 
+@_ROWS
+def test_an_exp_is_lost_below_its_floor_only(row: Precision) -> None:
+    """16 keys: the vector kernel of attention, which in float32 returns 0 for numbers that are still normal."""
+    x = -torch.linspace(0.0, 1.2 * abs(np.log(row.smallest)), 200_001, dtype=row.torch_dtype)
+    keys = torch.zeros(1, 1, 16, 2, dtype=row.torch_dtype)
+    keys[..., 1, 0], keys[..., 2:, 1] = 1.0, -1e5
+    values = torch.zeros(1, 1, 16, 2, dtype=row.torch_dtype)
+    values[..., 1, :] = 1.0
+    query = torch.stack([x, torch.ones_like(x)], dim=1)[None, None]
+    kernel = torch.nn.functional.scaled_dot_product_attention(query, keys, values, scale=1.0)[0, 0, :, 0]
+    plain = torch.softmax(torch.stack([torch.zeros_like(x), x], dim=1), dim=1)[:, 1]
+    exact = np.exp(x.double().numpy())
+    assert row.smallest <= row.exp_floor
+    for weights in (kernel, plain):
+        assert exact[(weights == 0).numpy()].max() <= row.exp_floor
+        assert weights[torch.tensor(exact > row.exp_floor)].min() > 0
+
+
 def test_the_checker_knows_no_other_type() -> None:
     assert set(CHECKERS_OWN) == set(PRECISIONS)
 

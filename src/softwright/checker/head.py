@@ -31,9 +31,9 @@ to nearest errs by no more than the smaller of two addends, so terms of negligib
 by d small softmaxes: its own theta and n.
 Numbers below tau, the smallest normal one, may be flushed wherever they are read or computed: t then errs by (3 scale +
 2) tau, a score k.t + b by (|k|.(3 scale + 2) + |t| + 6d + 6) tau, a value v + G t by the same with |G|. A weight loses
-exp_floor in each exp and tau in each product, against a largest weight that is 1 but for its rounding: over numerator
-and denominator, and with what every value loses, 2.5 N (rescalings + 1) ((exp_floor + tau) (max|v| + 1) + that), dropped
-tokens included. Nothing overflows if the sums of all heads' values and the scores leave a factor 16 to the largest
+exp_floor in each exp and tau in each product, against a largest weight that is 1 but for its rounding. Over numerator
+and denominator, dropped tokens included, that is at most 2.5 N (rescalings + 1) ((exp_floor + tau) (max|v| + 1) + what
+a value loses). Nothing overflows if the sums of all heads' values and the scores leave a factor 16 to the largest
 number (`statement.py` looks at t).
 Assumed of the run: IEEE arithmetic, rounded to nearest, exp_ulps and exp_floor, and KEY_BLOCK.
 

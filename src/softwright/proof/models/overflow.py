@@ -10,7 +10,7 @@ that. What the engines compute, with |x - center| <= a and |t| <= r = a * scale 
 
 Rounding adds less than a factor 2 to each (a computed weight is the exp of a computed score minus the largest computed
 one, so it is at most 1 + exp_error, whatever the scores' errors). A factor 16 is left free. The proof itself computes
-in float64: beyond 1e200 its products could leave it.
+in float64: where t, scores or sums pass 1e200 its products could leave it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _ROOM = 16.0
 _PROVABLE = 1e200
 
 
-def largest_number(heads: Sequence[ExactHead], domain: Box) -> float:
-    """The largest modulus of a number that running these heads on the domain can need, but for a factor of 2."""
-    found = [np.abs(domain.lower).max(), np.abs(domain.upper).max()]
-    outputs = 0.0
+def largest_numbers(heads: Sequence[ExactHead], domain: Box) -> tuple[float, float]:
+    """The largest modulus of an input (measured from its centre, too), and of any other number that running these heads
+    on the domain can need, but for a factor of 2."""
+    ends = np.maximum(np.abs(domain.lower), np.abs(domain.upper))  # (d,)
+    inputs, others, outputs = [ends.max()], [0.0], 0.0
     with np.errstate(all="ignore"):  # what leaves float64 here is infinite or NaN, and neither is small enough
         for head in heads:
             away = np.maximum(np.abs(domain.lower - head.center), np.abs(domain.upper - head.center))  # (d,)
@@ -39,11 +40,13 @@ def largest_number(heads: Sequence[ExactHead], domain: Box) -> float:
             if head.slopes is not None:
                 sizes = sizes + np.abs(head.slopes) @ (1.0 + reach)
             outputs += float(sizes.sum(axis=0).max())
-            found += [np.abs(head.center).max(), away.max(), reach.max(), 2.0 * scores.max(), outputs]
-    return float(np.max(found))
+            inputs += [np.abs(head.center).max(), away.max()]
+            others += [reach.max(), 2.0 * scores.max(), outputs]
+    return float(np.max(inputs)), float(np.max(others))
 
 
 def stays_finite(heads: Sequence[ExactHead], domain: Box) -> bool:
     """Whether no number of the run overflows, nor any of its proof."""
-    limit = min(min(head.engine.arithmetic.largest for head in heads) / _ROOM, _PROVABLE)
-    return largest_number(heads, domain) < limit
+    limit = min(head.engine.arithmetic.largest for head in heads) / _ROOM
+    inputs, others = largest_numbers(heads, domain)
+    return inputs < limit and others < min(limit, _PROVABLE)

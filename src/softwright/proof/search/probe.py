@@ -80,6 +80,7 @@ def _on_lines(head: ExactHead, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.clip(np.concatenate(found), low, high)
 
 
+@np.errstate(all="ignore")  # wild numbers make poor points, no more
 def worst_points(
     error: Callable[[np.ndarray], np.ndarray],
     heads: Sequence[ExactHead],
@@ -91,6 +92,7 @@ def worst_points(
     points = _scattered(low, high, count)
     near_walls = _crossings if len(low) == 1 else _on_lines
     points = np.concatenate([points] + [near_walls(head, low, high) for head in heads])
+    points = points[np.isfinite(points).all(axis=1)]
     values = error(points)
     best = np.argsort(-values)[:_BEST]
     points, values = points[best], values[best]
