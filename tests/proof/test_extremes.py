@@ -61,7 +61,8 @@ def test_a_run_that_overflows_is_never_proved(name: str, engine: str) -> None:
     heads, box, target, bound = OVERFLOWING[name]
     network = AttentionNetwork(heads, box, torch.float32)
     assert not np.isfinite(run(network)).all()
-    for question in ({"bound": bound}, {"tightness": 0.1}, {"bound": bound, "norm": "L2"}):
+    questions: list[dict[str, Any]] = [{"bound": bound}, {"tightness": 0.1}, {"bound": bound, "norm": "L2"}]
+    for question in questions:
         found = certify(network, target, engine=engine, **question)
         assert found.outcome is Outcome.OVERFLOW and found.status == "undecided" and found.certificate is None
         assert "overflow" in found.reason
@@ -110,14 +111,15 @@ def test_infinite_bounds_leave_a_question_open(steepness: float, question: dict[
 def test_the_largest_number_of_a_run_is_not_underestimated() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
-        head = Head(*(rng.normal(0, 100, shape) for shape in ((5, 2), (5,), (5, 1), (5, 1, 2))))
+        keys, biases, values, slopes = (rng.normal(0, 100, shape) for shape in ((5, 2), (5,), (5, 1), (5, 1, 2)))
+        head = Head(keys, biases, values, slopes)
         box = sw.Box(x=(-3, 5), y=(100, 101))
         network = AttentionNetwork([head, head], box)
         heads = exact_heads(network, "sdpa")
         inputs, most = largest_numbers(heads, box)
         t = (box.sample(200) - network.center.numpy()) * network.scale.numpy()
-        assert most >= np.abs(t @ head.keys.T + head.biases).max() and inputs >= 101
-        assert most >= np.abs(head.values + np.einsum("nmd,qd->qnm", head.slopes, t)).sum(axis=1).max()
+        assert most >= np.abs(t @ keys.T + biases).max() and inputs >= 101
+        assert most >= np.abs(values + np.einsum("nmd,qd->qnm", slopes, t)).sum(axis=1).max()
         assert stays_finite(heads, box)
 
 
