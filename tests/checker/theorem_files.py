@@ -62,14 +62,14 @@ def sections_of(built: sw.Built[Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def _built(label: str, sizes: tuple[tuple[str, Any], ...]) -> TheoremFile:
-    built = sw.theorem(label).build(progress=False, **dict(sizes))
+def _built(label: str, sizes: str) -> TheoremFile:
+    built = sw.theorem(label).build(progress=False, **json.loads(sizes))
     tensors = {name: tensor.numpy() for name, tensor in built.network.state_dict().items()}
     return TheoremFile(tensors, sections_of(built), built.source)
 
 
 def theorem_file(label: str, **sizes: Any) -> TheoremFile:
-    return _built(label, tuple(sorted(sizes.items()))).copied()
+    return _built(label, json.dumps(sizes)).copied()
 
 
 def changed_tensors(file: TheoremFile, seed: int = 0) -> Iterator[tuple[str, TheoremFile]]:

@@ -38,7 +38,7 @@ from scipy.ndimage import maximum_filter, minimum_filter
 from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets import Expression
-from softwright.theorems.cell_grid import cells_of
+from softwright.theorems.cell_grid import cells_of, drawn, sides
 from softwright.theorems.tools import cell_attention as tools
 from softwright.theorems.tools.cell_attention import CellConstruction, Cells, check_grid, draw_slice, grid_centres
 from softwright.theorems.tools.lp_integral import Enclosed, Singularity, enclose_norm
@@ -257,14 +257,12 @@ def lp_construction(
             **_asked(target, found, label), "cells": cells, "eps0": eps0, "beta": beta, "columns": columns,
             **({"p": p} if label == "B3" else {"norm": f"L{p}"}),
         },
+        drawn=drawn(found.expression, domain, chosen),
         tokens=len(centres),
-        statement=f"L{p} norm over the box of network - f for f = {found.expression.text}",
+        statement=f"L{p} norm over {sides(domain)} of network - f for f = {found.expression.text}",
         target=wanted,
         sample=tools.sampler(grid, domain, chosen, columns),
-        quantities={
-            "beta": chosen, "eps0": eps0, "p": float(p), "step_error_upper": steps.upper,
-            "step_error_lower": steps.lower, "gate_error": gates, "band": s, "boxes": float(steps.boxes),
-        },
+        quantities={"beta": chosen, "eps0": eps0, "p": float(p)},
         norm=f"L{p}",
         measure=measure,
         reasons=(

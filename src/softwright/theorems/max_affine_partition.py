@@ -34,6 +34,7 @@ from softwright.precision import FLOAT64
 from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.theorems.tools.cell_attention import Cells, check_beta, check_eps0, self_attention
 from softwright.theorems.tools.construction import Construction
+from softwright.theorems.tools.interpolation import EXP_ASSUMPTION
 from softwright.theorems.tools.theorem import PAPER_B, Theorem, options
 
 if TYPE_CHECKING:
@@ -152,12 +153,16 @@ def _construct(
             **({"slopes": A.tolist(), "offsets": b.tolist()} if given else {}),
         },
         tokens=N,
-        statement=f"sup over x outside a band of width {width:g} round the walls of |softmax - indicator|, every entry",
+        drawn={"slopes": A.tolist(), "offsets": b.tolist(), "beta": chosen},
+        statement=(
+            f"sup over |x_i| <= {_REACH:g} outside a band of width {width!r} round the walls of |softmax - indicator|, "
+            "every entry"
+        ),
         target=target,
         sample=sample,
         quantities={"beta": chosen, "eps0": eps0, "margin": margin, "width": width, "least_slope_distance": nearest},
         rounding=rounding,
-        assumptions=("|x_i| <= 2 (for the rounding part)",),
+        assumptions=(EXP_ASSUMPTION,),
         reasons=(f"beta = log((N-1)/eps0)/t with t = width/2 * min |a_i - a_j| = {margin:.4g}",),
     )  # fmt: skip
 

@@ -10,11 +10,14 @@ from softwright.checker.refusal import require
 from softwright.checker.theorems import (
     activations,
     boltzmann,
+    cell_norm,
+    cell_sup,
     clipping,
     contextual,
     descent,
     hardmax,
     memorised,
+    partition,
     two_layers,
 )
 from softwright.checker.theorems.reading import TheoremFile, read_theorem
@@ -40,6 +43,17 @@ THEOREMS: dict[str, Row] = {
     "A5": Row("in-context gradient descent by interpolation heads, least squares and logistic loss", descent.prove),
     "A6": Row(
         "relu, leaky relu, hard tanh, hard sigmoid, and networks of them, by interpolation heads", activations.prove
+    ),
+    "B1": Row(
+        "one head computes the indicator of a max-affine partition, outside a thin band at the walls", partition.prove
+    ),
+    "B2": Row("self-attention approximates a continuous function in sup norm, one token per grid cell", cell_sup.prove),
+    "B3": Row(
+        "self-attention approximates integrable functions in L_p, jumps and singularities included", cell_norm.prove
+    ),
+    "B4": Row(
+        "cross-attention reaches both guarantees: queries from X, keys and values from another sequence",
+        cell_norm.prove,
     ),
     "C1": Row("the Boltzmann operator tells sets apart by at least (log n)^2 e^(-2r)", boltzmann.prove),
     "C2": Row("one rank-1 softmax head gives every (set of tokens, token) its own id", contextual.prove),
