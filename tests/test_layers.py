@@ -17,7 +17,7 @@ import pytest
 import softwright
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "softwright"
-LEAVES = "version errors domain precision progress threads chunks"
+LEAVES = "version errors domain precision progress threads chunks settings"
 SHARED = f"{LEAVES} fileformat result targets attention proof report"
 ALLOWED: dict[str, str] = {
     **dict.fromkeys(LEAVES.split(), LEAVES),

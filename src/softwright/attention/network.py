@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softwright.attention.autocast import without_autocast
 from softwright.attention.factorised import factorised_head
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
@@ -27,6 +26,7 @@ from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
+from softwright.settings import runs_as_proved
 
 ENGINES = ("sdpa", "factorised")
 
@@ -85,7 +85,7 @@ class AttentionNetwork(nn.Module):
         """The heads as data, with the very numbers that run."""
         return [head.to_head() for head in self.layer]
 
-    @without_autocast
+    @runs_as_proved
     def forward(self, x: Tensor, engine: str = "sdpa") -> Tensor:
         """(..., d) -> (..., m). `engine="factorised"` evaluates grid heads axis by axis: the same sum, faster."""
         if x.shape[-1:] != self.center.shape:

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from softwright.attention.autocast import without_autocast
 from softwright.attention.layer import SoftmaxHead
 from softwright.attention.network import AttentionNetwork
+from softwright.settings import runs_as_proved
 
 
 class SumOfLinear(nn.Module):
@@ -41,7 +41,7 @@ class SumOfLinear(nn.Module):
         self.register_buffer("Q", Q)
         self.register_buffer("R", R)
 
-    @without_autocast
+    @runs_as_proved
     def forward(self, X: Tensor) -> Tensor:
         """(..., d, n) -> (..., rows, N)"""
         return torch.einsum("pzd,...dn,pnN->...zN", self.P, X, self.Q) + self.R
@@ -80,7 +80,7 @@ class SelfAttention(nn.Module):
         self.register_buffer("W_K", eye[[*range(key, key + d), bias]])  # (d+1, rows)
         self.register_buffer("W_V", eye[value : value + m])  # (m, rows)
 
-    @without_autocast
+    @runs_as_proved
     def forward(self, t: Tensor) -> Tensor:
         """(q, d) -> (q, m); the full self-attention is (q, N, m), of which every row is the same."""
         Z = self.tokens(t[:, :, None])  # (q, rows, N)
@@ -101,7 +101,7 @@ class SelfAttentionNetwork(nn.Module):
         self.register_buffer("scale", network.scale.clone())
         self.heads = nn.ModuleList([SelfAttention(head) for head in network.layer])
 
-    @without_autocast
+    @runs_as_proved
     def forward(self, x: Tensor) -> Tensor:
         """(..., d) -> (..., m)"""
         t = (x.reshape(-1, x.shape[-1]) - self.center) * self.scale

@@ -25,10 +25,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from softwright.attention.autocast import no_autocast
 from softwright.errors import Faults
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
+from softwright.settings import as_proved
 
 FIXED = "fixed"
 Stream = dict[str, Tensor]  # segment -> (batch, tokens, width)
@@ -197,7 +197,7 @@ class StackLayer(nn.Module):
 
 def apply_layer(layer: StackLayer, stream: Stream, attend: Callable[[Tensor, Tensor], Tensor] | None = None) -> Stream:
     """The stream after one layer; `attend` runs the heads in another way."""
-    with no_autocast(layer.Wq):
+    with as_proved(layer.Wq):
         rows = torch.cat([stream[name] for name in layer.rows], dim=1)
         keys = torch.cat([stream[name] for name in layer.keys], dim=1)
         kept = rows if layer.R is None else rows @ layer.R
@@ -260,7 +260,7 @@ class AttentionStack(nn.Module):
             if source == FIXED:
                 stream[name] = base.expand(batch, -1, -1)
                 continue
-            with no_autocast(base):
+            with as_proved(base):
                 stream[name] = inputs[source] @ self.get_buffer(f"embed_{name}") + base
         return stream
 

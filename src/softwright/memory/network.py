@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softwright.attention.autocast import no_autocast, without_autocast
 from softwright.attention.view import AttentionView, HeadView, numbers
 from softwright.errors import Faults, InvalidInput
 from softwright.memory.context_head import TENSORS, ContextHead
@@ -29,6 +28,7 @@ from softwright.memory.readouts import READOUTS, Readout, SoftmaxLookup
 from softwright.memory.sequences import Packed, Reading, pack
 from softwright.memory.tokenizer import Tokenizer, tokenizer_from
 from softwright.precision import name_of
+from softwright.settings import as_proved, runs_as_proved
 
 ENGINES = ("pruned", "dense")
 UNKNOWN = ("nearest", "abstain")
@@ -128,7 +128,7 @@ class MemoryNetwork(nn.Module):
     def index(self) -> NearestKeys:
         return NearestKeys(self.readout.keys.double().numpy())
 
-    @without_autocast
+    @runs_as_proved
     def forward(self, content: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Tokens (B, n) or vectors (B, n, d) -> (B, m), or (B, n, m) in token mode. Classes come as their index."""
         ids = self.head(content, lengths)
@@ -167,7 +167,7 @@ class MemoryNetwork(nn.Module):
         by_token = self.reading.mode == "token"
         if by_token:
             foreign = np.repeat(foreign, np.minimum(packed.lengths, self.head.longest))
-        with no_autocast(self.radii):
+        with as_proved(self.radii):
             found = self._pruned(packed, foreign) if engine == "pruned" else self._dense(packed, foreign)
         lengths = np.minimum(packed.lengths, self.head.longest) if by_token else None
         return Recall(
@@ -182,7 +182,7 @@ class MemoryNetwork(nn.Module):
 
     def recalled_values(self, packed: Packed, engine: str = "pruned") -> np.ndarray:
         """The numbers (M, m) that stand for the labels of all items; nan where none can have been stored."""
-        with no_autocast(self.radii):
+        with as_proved(self.radii):
             if engine == "dense":
                 return self._literal(packed)[1].double().numpy()
             foreign = self.head.foreign(packed)

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from softwright.attention.stack import StackLayer, no_autocast
+from softwright.attention.stack import StackLayer
 from softwright.methods.network import InContextStack
 from softwright.methods.prompts import read_prompt
+from softwright.settings import as_proved
 
 
 class MultiheadStack(nn.Module):
@@ -30,7 +31,7 @@ class MultiheadStack(nn.Module):
     def forward(self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         prompt = read_prompt(x, y, queries, sample_weight, self.stack.constants, self.stack.dtype, True)
         runs = [_runner(block) for block in self.blocks if isinstance(block, nn.MultiheadAttention)]
-        with no_autocast(self.stack.read):
+        with as_proved(self.stack.read):
             final = deque(self.stack.states(self.stack.embed(prompt), attend=runs), maxlen=1).pop()
             return prompt.unbatched(final["query"] @ self.stack.read)
 

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softwright.attention.stack import AttentionStack, Stream, apply_layer, no_autocast
+from softwright.attention.stack import AttentionStack, Stream, apply_layer
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard
 from softwright.methods.prompts import Prompt, read_prompt
+from softwright.settings import as_proved
 
 if TYPE_CHECKING:
     from softwright.attention.view import AttentionView
@@ -71,7 +72,7 @@ class InContextStack(AttentionStack):
     ) -> Tensor:
         """x (..., n, d), y (..., n), queries (..., m, d) -> predictions (..., m)."""
         prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, check)
-        with no_autocast(self.read):
+        with as_proved(self.read):
             return prompt.unbatched(self.run(prompt, check)["query"] @ self.read)
 
     def coefficients(
@@ -83,7 +84,7 @@ class InContextStack(AttentionStack):
         attention, as is the intercept: the prediction at the mean of x minus what the coefficients make of that mean.
         """
         whole = read_prompt(x, y, None, sample_weight, self.constants, self.dtype, check)
-        with no_autocast(self.read):
+        with as_proved(self.read):
             mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
             prompt = replace(whole, queries=mean)
             final = self.run(prompt, check)
@@ -111,7 +112,7 @@ class InContextStack(AttentionStack):
         """Predictions (..., m) after every layer that follows the preparation, as the last layers would read them."""
         prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, True)
         found = []
-        with no_autocast(self.read):
+        with as_proved(self.read):
             for position, stream in enumerate(self.states(self.embed(prompt))):
                 if self.head <= position <= self.depth - self.tail:
                     shown = stream

@@ -2,7 +2,7 @@
 
 What is proved is what torch's CPU kernels compute when a network is called: the order of operations counted in the
 rounding bounds is theirs, and how exact their exp is, is assumed. Settings that could change what they compute are
-switched off inside every network (`attention.autocast`). A program that computes the same formula otherwise may well
+switched off inside every network (`settings`). A program that computes the same formula otherwise may well
 keep the bound; nothing is proved of it. The checker writes these lines again by itself.
 """
 

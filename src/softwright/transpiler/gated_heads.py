@@ -26,6 +26,7 @@ from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
 from softwright.chunks import in_chunks
 from softwright.errors import InvalidInput
+from softwright.settings import as_proved
 from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable
 
@@ -80,7 +81,7 @@ class GatedHeads(nn.Module):
         return f"inputs={self.inputs}, units={self.heads}, heads per unit={len(self.steps)}, layout={self.layout!r}"
 
     def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):  # what runs is what was proved
+        with as_proved(x):
             return self._run(widened(x, self.steps))
 
     def _run(self, x: Tensor) -> Tensor:

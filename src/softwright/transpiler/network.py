@@ -13,6 +13,7 @@ from torch.nn.functional import linear
 from softwright.chunks import in_chunks, rows_within
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import load_tensors
+from softwright.settings import as_proved
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.neuron_heads import WINDOW, NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable
@@ -31,7 +32,7 @@ class Projection(nn.Linear):
         self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
 
     def forward(self, input: Tensor) -> Tensor:
-        with torch.autocast(input.device.type, enabled=False):  # what runs is what was proved
+        with as_proved(input):
             return linear(widened(input, self.weight), self.weight, self.bias)
 
 

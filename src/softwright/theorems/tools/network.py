@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from softwright.attention import SumOfLinear
-from softwright.attention.autocast import without_autocast
 from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
+from softwright.settings import runs_as_proved
 
 
 def _stored(array: Any) -> Tensor:
@@ -238,7 +238,7 @@ class TheoremNetwork(nn.Module):
     def heads(self) -> int:
         return sum(int(getattr(stage, "heads", 0)) for stage in self.stages)
 
-    @without_autocast
+    @runs_as_proved
     def forward(self, X: Tensor) -> Tensor:
         """(..., d, n) -> (..., o, n_out), in chunks that bound the memory."""
         out = in_chunks(self._run, X.reshape(-1, *X.shape[-2:]), self._rows(X.shape[-1], X.element_size()))
