@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,6 +46,15 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
+def is_digest(value: Any) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(r"[0-9a-f]{64}", value))
+
+
+def is_promise(value: Any) -> bool:
+    """What a user may give as a bound of derivatives: nothing, a number, or one for each variable."""
+    return value is None or is_number(value) or (list_of(is_number)(value) and len(value) > 0)
+
+
 def is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
@@ -73,17 +83,29 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
+WORDS = ("structure", "values", "activation", "readout", "layer")  # of a planned head; a layer may have a number, too
+
+
+def is_planned(value: Any) -> bool:
+    """What is told of a head: words under some names, numbers under others."""
+
+    def good(name: str, entry: Any) -> bool:
+        return is_text(entry) or (name == "layer" and is_count(entry)) if name in WORDS else is_number(entry)
+
+    return isinstance(value, dict) and all(good(name, entry) for name, entry in value.items())
+
+
 PLAN: dict[str, Test] = {
     "strategy": is_text,
-    "tolerance": is_number,
-    "heads": list_of(is_object),
+    "tolerance": at_least_zero,
+    "heads": list_of(is_planned),
     "tokens": is_count,
     "parameters": is_count,
     "dtype": is_text,
-    "seconds": is_number,
+    "seconds": at_least_zero,
     "reasons": list_of(is_text),
 }
-OBSERVED: dict[str, Test] = {"error": is_number, "point": list_of(is_number), "points": is_count}
+OBSERVED: dict[str, Test] = {"error": at_least_zero, "point": list_of(is_number), "points": is_count}
 
 
 def check_others(file: ModelFile) -> None:

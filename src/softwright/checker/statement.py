@@ -19,9 +19,11 @@ from softwright.checker.entries import (
     check_entries,
     check_others,
     is_count,
+    is_digest,
     is_float,
     is_number,
     is_object,
+    is_promise,
     is_size,
     is_text,
     list_of,
@@ -76,7 +78,24 @@ HEAD: dict[str, Test] = {
     "structure": lambda value: value in ("scattered", "grid", "gates"),
     "axis_sizes": list_of(is_size),
 }
-FORMULA: dict[str, Test] = {"kind": is_text, "text": is_text, "variables": list_of(is_text)}
+_OF_VARIABLES: dict[str, Test] = {"kind": is_text, "variables": list_of(is_text)}
+_TABLE: dict[str, Test] = {
+    **_OF_VARIABLES,
+    **dict.fromkeys(("outputs", "points"), is_size),
+    "grid": lambda value: value is None or list_of(is_size)(value),
+    "sha256": is_digest,
+}
+TARGETS: dict[str, dict[str, Test]] = {  # kind of target -> its entries, for proofs by boxes and at points
+    "expression": {**_OF_VARIABLES, "text": is_text},
+    "function": {
+        **_OF_VARIABLES,
+        "name": is_text,
+        "outputs": is_size,
+        **dict.fromkeys(("lipschitz", "second_derivative"), is_promise),
+    },
+    "table": _TABLE,
+    "interpolant": _TABLE,
+}
 # Names that no formula may use for a variable, whatever it does with them: who loads the file refuses them.
 NO_VARIABLES = frozenset(
     ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "abs", "sign", "erf")
@@ -169,8 +188,9 @@ def check_subject(file: ModelFile) -> None:
     require(reference == file.reference_sha256, "the reference tensors are not the ones that were certified (SHA-256)")
     require(same(said["target"], file.sections.get("target")), "the file's target is not the one that was certified")
     require(said["dtype"] == model.get("dtype", said["dtype"]), "the dtype stated is not the model's")
-    for text in texts(said):
-        require(text.isprintable(), f"the certificate holds control characters: {printable(text, 80)}")
+    for name, content in (*file.sections.items(), ("names of tensors", list(file.tensors))):
+        for text in texts(content):
+            require(text.isprintable(), f"control characters in {name}: {printable(text, 80)}")
     check_others(file)
 
 
@@ -204,17 +224,17 @@ def read_statement(file: ModelFile) -> Statement:
     require(norms.get(said["norm"]), f"unknown norm {said['norm']!r} with p = {exponent!r}")
     bound, exact_part, rounding_part = (number(said, name) for name in ("bound", "exact_part", "rounding_part"))
     require(exact_part + rounding_part <= bound, "the bound is below the sum of its parts")
-    require(0 <= said["lower"] <= said["exact_part"] or exponent, "the error seen exceeds the error claimed")
     if said.get("between") is not None:
         require(target["kind"] == "table", "a statement between points stands beside a target that is no table")
         whole, *pieces = (number(said["between"], name) for name in ("bound", "exact_part", "rounding_part"))
         require(sum(pieces, fmpq(0)) <= whole, "the bound between the points is below the sum of its parts")
+        check_seen(said["between"], len(names))
     require(
         list(model["box"]) == names == target["variables"], "model, formula and statement order variables differently"
     )
     require(said["domain"].keys() == said["hex"]["domain"].keys() == set(names), "the domain has other variables")
     require(said["hex"].keys() == {"bound", "exact_part", "rounding_part", "domain"}, "hex has unknown entries")
-    require(len(said["witness"]) in (0, len(names)), "the witness is no point of the domain")
+    check_seen({**said, "lower": 0.0 if exponent else said["lower"]}, len(names))
     domain = [side(said, model, name) for name in names]
     heads = read_heads(tensors, len(model["heads"]), len(names))
     for shape, head in zip(model["heads"], heads, strict=True):
@@ -222,8 +242,8 @@ def read_statement(file: ModelFile) -> Statement:
     check_frame(tensors, domain, precision)
     m = heads[0]["values"].shape[1]
     formula = target["kind"] == "expression"
+    check_target(target, m, said)
     if formula:
-        check_entries(target, FORMULA, "the target")
         check_names(names)
     outputs = Parser(target["text"], names).outputs() if formula else [("number", fmpq(0))] * m
     require(len(outputs) == m, f"the formula has {len(outputs)} outputs, the network {m}")
@@ -278,6 +298,21 @@ def read_statement(file: ModelFile) -> Statement:
             )
         )
     return Statement(parts, said["bound"], precision, said["order"], len(heads), exponent, formula, said["assumptions"])
+
+
+def check_target(target: dict[str, Any], outputs: int, said: dict[str, Any]) -> None:
+    """The target has the entries of its kind, and fits the network."""
+    if target["kind"] in TARGETS:
+        check_entries(target, TARGETS[target["kind"]], "the target")
+    require(target.get("outputs", outputs) == outputs, f"the target has {target.get('outputs')} outputs")
+    few = target["kind"] != "table" or said["boxes"] <= target["points"]
+    require(few, "more points are stated than the table has")
+
+
+def check_seen(data: dict[str, Any], dim: int) -> None:
+    """What was seen of the error is no more than what is claimed, at a point of the domain."""
+    require(0 <= data["lower"] <= data["exact_part"], "the error seen exceeds the error claimed")
+    require(len(data["witness"]) in (0, dim), "the witness is no point of the domain")
 
 
 def check_names(names: list[str]) -> None:

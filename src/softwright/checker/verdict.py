@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from softwright.checker.claims import set_of
 from softwright.checker.precision import precision_of
 from softwright.checker.refusal import printable
 from softwright.fileformat import ModelFile
@@ -87,14 +88,31 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
     precision, box, target = precision_of(said["dtype"]), said.get("domain"), said["target"]
     whole = {name: [float(x) for x in sides] for name, sides in model.get("box", {}).items()} if box else None
     partial = box is not None and box != whole
+    where = box_in_words(box) if box else set_in_words(set_of(target))
     return replace(
         verdict,
         status=ON_A_PART if partial and verdict.verified else verdict.status,
         reason=f"{verdict.reason}; on a part of the model's box" if partial and verdict.given else verdict.reason,
         target=verdict.target or str(target.get("text") or target.get("name") or target["kind"]),
-        domain=", ".join(f"{name} in [{low:.17g}, {high:.17g}]" for name, (low, high) in box.items()) if box else "",
+        domain=where,
         dtype=precision.name,
         arithmetic=verdict.arithmetic or precision.name,
         runtimes=() if verdict.arithmetic == "real" else precision.runtimes,
         hypotheses=(*(() if verdict.arithmetic == "real" else precision.hypotheses), *verdict.given),
     )
+
+
+def box_in_words(box: dict[str, Any]) -> str:
+    return ", ".join(f"{name} in [{low:.17g}, {high:.17g}]" for name, (low, high) in box.items())
+
+
+def set_in_words(inputs: dict[str, Any]) -> str:
+    """The inputs that a closed form is about; empty where only its sentence says it."""
+    if inputs["kind"] == "box":
+        sides = enumerate(zip(inputs["low"], inputs["high"], strict=True))
+        return box_in_words({f"x{i}": side for i, side in sides})
+    if inputs["kind"] == "prompts":
+        return "prompts with " + ", ".join(f"{name} <= {value:.17g}" for name, value in inputs["at_most"].items())
+    if inputs["kind"] == "stored items":
+        return f"the {inputs['items']} stored items"
+    return "" if inputs["kind"] == "stated" else str(inputs["kind"])

@@ -49,6 +49,7 @@ class Built(Generic[NetworkT]):
     unproved: str = ""
     source: Any = field(default=None, repr=False, compare=False)
     reference: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    told: bool = field(default=False, repr=False, compare=False)  # by a file: nothing of it was proved again here
 
     @property
     def kind(self) -> str:
@@ -105,6 +106,8 @@ class Built(Generic[NetworkT]):
             seen = f"{self.observed.error:.3g} (sampled at {self.observed.points} points{when})"
             rows.append(("observed error", seen))
         rows.append(("build time", f"{self.plan.seconds:.2f} s"))
+        if self.told:
+            rows.append(("told by a file", "all of the above; `softwright verify` proves the bound again"))
         return rows
 
     def __repr__(self) -> str:
@@ -200,6 +203,7 @@ def from_sections(
         unproved=unproved,
         source=loaded(_TARGET)(target),
         reference=reference,
+        told=True,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from flint import arb, fmpq
 
+from softwright.checker.entries import is_text
 from softwright.checker.in_context.bilinear import Group
 from softwright.checker.in_context.preparation import rational
 from softwright.checker.in_context.stack import Layer, Stack
@@ -71,6 +72,7 @@ def check_guards(stack: Stack, rows: tuple[str, ...], keys: tuple[str, ...], pos
         penalised = units if s["penalty"] > 0 else ()
         wanted.append(_guard("inverse", position, limit, "x", "z", keys, penalised) | more)
     wanted.append(_guard("scores", position, 2.0 * s["score_bound"], slot, "x", rows, keys))
+    require(all(is_text(guard.get("remedy")) for guard in stack.guards), "a guard has no remedy, or no text for it")
     found = [{name: value for name, value in guard.items() if name != "remedy"} for guard in stack.guards]
     require(found == wanted, "the checks of prompts at run time are not those of this stack")
 
