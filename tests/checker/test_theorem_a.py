@@ -33,6 +33,17 @@ SIZES: dict[str, list[dict[str, Any]]] = {
         *({"formula": text, "low": -1.0, "knots": 8, "heads": 6} for text in FORMULAS),
         {"formula": "x**2", "low": -1.0, "high": 2.0, "knots": 3, "heads": 200},
     ],
+    "A4": [
+        {},
+        {"cells": 1},
+        {"cells": 2, "eps0": 0.5},
+        {"formula": "x", "cells": 6, "points": 130},
+        {"formula": "3 + 0*x", "cells": 3, "eps0": 1e-14},
+        {"formula": "sqrt(x + 2) + abs(x), tanh(9*x)", "cells": 7, "radius": 1 / 3},
+        {"formula": "x + 2*y", "cells": 4},
+        {"formula": "x*y*z + max(x, y)", "cells": 3, "radius": 2.0},
+        {"formula": "sin(a)*b + c*d", "cells": 2},
+    ],
     "A5": [
         {},
         {"loss": "logistic", "points": 50},
@@ -49,6 +60,7 @@ SIZES: dict[str, list[dict[str, Any]]] = {
 }
 SMALL: dict[str, dict[str, Any]] = {
     "A3": {"heads": 3, "tokens": 2, "dim": 2, "hidden": 4},
+    "A4": {"formula": "sin(2*x) + x", "cells": 3, "points": 40},
     "A5": {"loss": "logistic", "points": 9, "tokens": 3, "dim": 2, "steps": 2},
     "A6": {"activation": "leaky_relu", "points": 12, "width": 3, "dim": 2, "slope": 0.1},
 }
@@ -82,6 +94,11 @@ def asked_of_hidden_layer(file: TheoremFile, X: np.ndarray) -> np.ndarray:
     return np.swapaxes((np.maximum(x @ W.T + t, 0.0) @ C.T + c).reshape(count, n, d), 1, 2)
 
 
+def asked_of_cells(file: TheoremFile, X: np.ndarray) -> np.ndarray:
+    target = file.sections["target"]
+    return sw.Expression(target["sizes"]["formula"], target["drawn"]["variables"])(X[:, 0])[:, :, None]
+
+
 def asked_of_descent(file: TheoremFile, Z: np.ndarray) -> np.ndarray:
     sizes = file.sections["target"]["sizes"]
     d, out = (Z.shape[1] - 2) // 2, Z.copy()
@@ -96,6 +113,7 @@ def asked_of_descent(file: TheoremFile, Z: np.ndarray) -> np.ndarray:
 
 ASKED: dict[str, Callable[[TheoremFile, np.ndarray], np.ndarray]] = {
     "A3": asked_of_hidden_layer,
+    "A4": asked_of_cells,
     "A5": asked_of_descent,
     "A6": asked_of_units,
 }
@@ -177,7 +195,7 @@ def test_numbers_that_are_told(label: str) -> None:
     assert not original.verdict()
 
 
-@pytest.mark.parametrize("label", ["A3", "A6"])
+@pytest.mark.parametrize("label", ["A3", "A4", "A6"])
 def test_a_file_without_what_was_drawn_says_so(label: str) -> None:
     file = theorem_file(label, **SMALL[label])
     del file.sections["target"]["drawn"]
@@ -193,6 +211,26 @@ def test_another_formula(formula: str, other: str) -> None:
     assert file.verdict()
     file.sections["target"]["sizes"]["formula"] = other
     assert not file.verdict()
+
+
+def test_other_formulas_and_values_of_cells() -> None:
+    original = theorem_file("A4", formula="sin(3*x)", cells=8)
+    for other in (
+        "sin(3*x) + 0.4",
+        "-sin(3*x)",
+        "sin(4*x)",
+        "1/x",
+        "sin(3*y)",
+        "sin(3*x), x",
+        "sin(3*x) if x < 1 else 9",
+    ):
+        file = original.copied()
+        file.sections["target"]["sizes"]["formula"] = other
+        assert not file.verdict(), other
+    for shift in (1e-3, 0.8):  # a value may be off as far as the bound leaves room
+        file = original.copied()
+        file.tensors["stages.4.M"][0, 5] += shift
+        assert bool(file.verdict()) == (shift < 0.1)
 
 
 def test_formulas_that_no_hidden_layer_is_read_off() -> None:

@@ -30,6 +30,7 @@ from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.targets import Expression
 from softwright.theorems.activations import Clip, activation_layer
+from softwright.theorems.tools.construction import in_full
 from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
 from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores
 from softwright.theorems.tools.network import Linear, Softmax, TheoremNetwork, Tokens
@@ -142,15 +143,19 @@ def _construct(formula: str, cells: int, radius: float, eps0: float, points: int
         network=network,
         bound=(slope * h * math.sqrt(m) * _SAFE + eps0) * _SAFE,
         sizes={"formula": formula, "cells": cells, "radius": radius, "eps0": eps0, "points": points},
+        drawn={"variables": list(f.names)},
         tokens=p,
-        statement=f"the output is within the bound of f(x), for x in [-{radius:g}, {radius:g}]^{m}",
+        statement=f"the output is within the bound of f(x), for x in [-{in_full(radius)}, {in_full(radius)}]^{m}",
         target=target,
         sample=sample,
         quantities={
-            "beta": beta, "beta of the head": grid.beta, "eps0": eps0, "spacing": h, "slope of f": slope,
-            "size of f": size, "score error": error, "points": float(p),
+            "beta": beta, "beta of the head": grid.beta, "eps0": eps0, "spacing": h, "score error": error,
+            "points": float(p),
         },
-        reasons=(f"{N} cells; {p} points keep the scores within {error:.3g}, cells differ by {0.375 * m * h * h:.3g}",),
+        reasons=(
+            f"{N} cells; {p} points keep the scores within {error:.3g}, cells differ by {0.375 * m * h * h:.3g}",
+            f"|f| <= {size:.4g} and |grad f| <= {slope:.4g}, from interval arithmetic",
+        ),
         line=Line(along, -radius, radius) if f.outputs == m == 1 else None,
     )  # fmt: skip
 

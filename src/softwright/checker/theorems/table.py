@@ -18,6 +18,7 @@ from softwright.checker.theorems import (
     hardmax,
     memorised,
     partition,
+    selection,
     two_layers,
 )
 from softwright.checker.theorems.reading import TheoremFile, read_theorem
@@ -40,6 +41,7 @@ THEOREMS: dict[str, Row] = {
         "H heads, no extra tokens: the same clip with H(n-2) points, sentinels between heads", clipping.prove_many_heads
     ),
     "A3": Row("two multi-head attention layers for a continuous sequence-to-sequence function", two_layers.prove),
+    "A4": Row("one attention layer followed by a softmax, for a continuous function on a box", selection.prove),
     "A5": Row("in-context gradient descent by interpolation heads, least squares and logistic loss", descent.prove),
     "A6": Row(
         "relu, leaky relu, hard tanh, hard sigmoid, and networks of them, by interpolation heads", activations.prove
