@@ -114,11 +114,17 @@ def stored(layer: DenseLayer, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return layer.weight.astype(kind).astype(np.float64), layer.bias.astype(kind).astype(np.float64)
 
 
+def is_verbatim(network: DenseNetwork | GatedNetwork, dtype: str) -> bool:
+    """Whether the dtype stores all weights as they are."""
+    pairs = ((stored(layer, dtype), (layer.weight, layer.bias)) for layer in network.layers)
+    return all(all(map(np.array_equal, ours, theirs)) for ours, theirs in pairs)
+
+
 def is_stored_exactly(network: DenseNetwork | GatedNetwork, dtype: str) -> bool:
     """Whether the dtype stores all weights, and the slopes of unbounded pieces, as they are."""
+    if not is_verbatim(network, dtype):
+        return False
     for layer in network.layers:
-        if not all(map(np.array_equal, stored(layer, dtype), (layer.weight, layer.bias))):
-            return False
         tokens = layer.activation.tokens(dtype)
         if tokens is not None and not layer.activation.bounded:
             table = TokenTable.of(*tokens)

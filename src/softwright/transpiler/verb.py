@@ -30,7 +30,7 @@ from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
 from softwright.targets.mlp import GatedNetwork, Sides, look_at, network_of, read_source
 from softwright.transpiler.blocks import find_job, has_layers
-from softwright.transpiler.bound import Bound, is_stored_exactly
+from softwright.transpiler.bound import Bound, is_stored_exactly, is_verbatim
 from softwright.transpiler.fit import Fitted, fit, observe, points_for
 from softwright.transpiler.gated_heads import GATED_LAYOUTS
 from softwright.transpiler.job import Job, Options, Part, Result
@@ -192,19 +192,32 @@ def _built(job: Job, options: Options, started: float, say: Say) -> Built[Result
     return Built(
         network,
         plan,
-        _target(job),
+        _target(job, options),
         Observed(worst.error, worst.point, sum(one.points for one in observed)),
         None if bound is None else _certificate(job, bound, network, options, started),
         unproved,
         source=job.source,
+        reference=_reference(job, options),
     )
 
 
-def _target(job: Job) -> dict[str, Any]:
+def _target(job: Job, options: Options) -> dict[str, Any]:
+    """What was asked; `weights` says where a file holds those of the source: in its network, or beside it."""
     if job.target["kind"] == "module":
         return job.target
-    sides = job.parts[0].sides
-    return {**job.target, "box": None if sides is None else [side.tolist() for side in sides]}
+    sides, weights = job.parts[0].sides, "reference" if _reference(job, options) else "network"
+    return {**job.target, "box": None if sides is None else [side.tolist() for side in sides], "weights": weights}
+
+
+def _reference(job: Job, options: Options) -> dict[str, np.ndarray]:
+    """The weights of a source that the network's dtype rounds."""
+    if job.source is None or is_verbatim(job.source, options.dtype):
+        return {}
+    return {
+        f"layers.{i}.{name}": np.asarray(getattr(layer, name), dtype=np.float64)
+        for i, layer in enumerate(job.source.layers)
+        for name in ("weight", "bias")
+    }
 
 
 def _bound(job: Job, bounds: list[Bound], options: Options) -> tuple[Bound | None, str]:
@@ -232,7 +245,7 @@ def _certificate(job: Job, bound: Bound, network: Result, options: Options, star
     where = "inputs in the box" if job.boxed else "all inputs, in real arithmetic" if job.real else job.ranges
     return ClosedForm.of(
         network,
-        _target(job),
+        _target(job, options),
         started,
         statement=f"{job.statement}, for {where}",
         bound=bound.total,
@@ -242,6 +255,7 @@ def _certificate(job: Job, bound: Bound, network: Result, options: Options, star
         quantities={f"error after layer {i}": value for i, value in enumerate(bound.layers, 1)},
         assumptions=(EXACT_ARITHMETIC,) if job.real else assumptions(options.dtype),
         engine=network.layout,
+        reference=_reference(job, options),
     )
 
 
