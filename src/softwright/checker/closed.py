@@ -15,6 +15,7 @@ from softwright.checker.in_context.statement import prove_step
 from softwright.checker.memory import prove_recall
 from softwright.checker.parser import NotProvedError, require
 from softwright.checker.theorems.table import THEOREMS, prove_theorem
+from softwright.checker.transpiled.statement import prove_transpiled
 from softwright.checker.verdict import Verdict, settled
 from softwright.fileformat import ModelFile
 
@@ -61,3 +62,11 @@ def reprove_theorem(file: ModelFile, progress: Callable[[int], None]) -> Verdict
     said, proved = file.sections["certificate"], prove_theorem(file)
     reason, arithmetic = f"{proved.statement}: within {said['bound']:.6g}", "real" if proved.rounding is None else ""
     return settled(reason, proved.hypotheses, arithmetic=arithmetic)
+
+
+def reprove_transpiled(file: ModelFile, _: Callable[[int], None]) -> Verdict:
+    """A transpiled network against its source: proved again from the tensors of both."""
+    check_sums(file)
+    said, proved = file.sections["certificate"], prove_transpiled(file)
+    arithmetic = "real" if proved.total is None else ""
+    return settled(f"{proved.statement}: within {said['bound']:.6g}", arithmetic=arithmetic)

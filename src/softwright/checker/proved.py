@@ -22,9 +22,9 @@ SAME = 1e-6  # relative: numbers that are told, and that nothing rests on
 class Proved:
     """A sentence, upper bounds of the two parts of the error it speaks of, and the numbers they are made of.
 
-    `rounding` is None where the sentence is about real arithmetic alone. `quantities` are told as they are, `at_most`
-    as bounds. `assumptions` are those that the certificate must name, in these words; `hypotheses` the ids of those
-    that nobody but the user can answer for.
+    `rounding` is None where the sentence is about real arithmetic alone, and where it is not bounded apart: `total` is
+    then what both parts come to. `quantities` are told as they are, `at_most` as bounds. `assumptions` are those that
+    the certificate must name, in these words; `hypotheses` the ids of those that nobody but the user can answer for.
     """
 
     statement: str
@@ -37,6 +37,7 @@ class Proved:
     at_most: dict[str, arb] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     hypotheses: tuple[str, ...] = ()
+    total: arb | None = None
 
 
 def compare(said: dict[str, Any], proved: Proved) -> None:
@@ -55,6 +56,9 @@ def compare(said: dict[str, Any], proved: Proved) -> None:
             least <= arb(stated),
             f"{name} part: {float(least.abs_upper()):.6g} can be proved, {float(arb(stated)):.6g} is stated",
         )
+    if proved.total is not None:
+        least, stated = float(proved.total.abs_upper()), float(arb(exact + rounding))
+        require(proved.total <= arb(exact + rounding), f"{least:.6g} can be proved, the parts add up to {stated:.6g}")
     given, known = said["quantities"], {**proved.quantities, **proved.at_most}
     require(set(given) == set(known), f"the quantities should be {', '.join(known) or 'none'}")
     require(all(map(is_number, given.values())), "a quantity is no number")

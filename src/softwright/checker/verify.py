@@ -17,7 +17,7 @@ from flint import ctx
 
 from softwright.checker.boxes import reprove_boxes
 from softwright.checker.claims import Claim, read_claim
-from softwright.checker.closed import reprove_recall, reprove_step, reprove_sums, reprove_theorem
+from softwright.checker.closed import reprove_recall, reprove_step, reprove_theorem, reprove_transpiled
 from softwright.checker.limits import SECONDS, limited
 from softwright.checker.parser import NotProvedError, require
 from softwright.checker.statement import check_subject
@@ -44,7 +44,7 @@ class Step:
 STEPS: dict[str, Step] = {
     **dict.fromkeys(("boxes", "gates", "points", "cells"), Step("approximation", reprove_boxes)),
     "memory": Step("memory", reprove_recall),
-    "layers": Step("transpiled", reprove_sums),
+    "layers": Step("transpiled", reprove_transpiled),
     "solver": Step("in_context", reprove_step),
     "theorem": Step("theorem", reprove_theorem),
 }

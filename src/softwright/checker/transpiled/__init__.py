@@ -1,0 +1,1 @@
+"""Transpiled networks, proved again from the file alone: `statement.prove_transpiled` is the way in."""
