@@ -1,0 +1,209 @@
+"""Transpiled networks proved again: every activation, dtype and layout, and what the proof's own parts promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flint import arb, arb_series, ctx, fmpq
+from torch import nn
+
+import softwright as sw
+from softwright.checker.precision import PRECISIONS
+from softwright.checker.transpiled import outward
+from softwright.checker.transpiled.activations import ROWS, read_activation
+from softwright.checker.transpiled.fitted import largest_error
+from softwright.checker.transpiled.heads import unit_of
+from softwright.checker.transpiled.unit import Run
+from softwright.targets.mlp import ACTIVATIONS, Activation
+from softwright.transpiler.neuron_heads import apply_table
+from softwright.transpiler.tokens import table_for
+from tests.checker.transpiled_files import MODULES, file_of, made
+
+DTYPES = tuple(PRECISIONS)
+LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
+
+
+def source_dtype(layout: str) -> str:
+    """Sources of both dtypes: of one in float64 that is cast, the file keeps the weights."""
+    return "float64" if layout in ("softmax", "multihead") else "float32"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", MODULES)
+def test_every_activation_is_verified(activation: str, dtype: str, layout: str) -> None:
+    file = made(activation, dtype, layout, source=source_dtype(layout))
+    verdict = file.verdict()
+    assert verdict, verdict.reason
+    assert verdict.domain == "x0 in [-1.5, 2], x1 in [-1.5, 2], x2 in [-1.5, 2]"
+    assert verdict.dtype == verdict.arithmetic == dtype
+    cast = source_dtype(layout) == "float64" and dtype == "float32"
+    assert bool(file.reference) == cast
+    assert file.target["weights"] == ("reference" if cast else "network")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[:3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", ["sigmoid", "tanh", "silu", "relu", "hardtanh", "elu", "gelu"])
+def test_gated_blocks_are_verified(activation: str, dtype: str, layout: str) -> None:
+    verdict = made(activation, dtype, layout, gated=True).verdict()
+    assert verdict, verdict.reason
+
+
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "hardsigmoid", "elu", "mish", "softplus"])
+def test_all_inputs_in_real_arithmetic(activation: str) -> None:
+    verdict = made(activation, boxed=False).verdict()
+    assert verdict, verdict.reason
+    assert (verdict.domain, verdict.arithmetic) == ("every input", "real")
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+def test_other_sources(tmp_path: Path) -> None:
+    """scikit-learn, a file of our own, and a float32 network that runs in float64."""
+    sklearn = pytest.importorskip("sklearn.neural_network")
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(40, 3))
+    model = sklearn.MLPRegressor(hidden_layer_sizes=(6,), max_iter=20, random_state=0, activation="logistic").fit(
+        x, x.sum(axis=1)
+    )
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Linear(3, 4), nn.LeakyReLU(0.1), nn.Linear(4, 1)).eval()
+    sw.save_mlp(module, tmp_path / "mlp.safetensors")
+    for source in (model, tmp_path / "mlp.safetensors", module):
+        for dtype in DTYPES:
+            path = tmp_path / "out.safetensors"
+            sw.transpile(source, (-1, 1), dtype=dtype, progress=False).save(path)
+            verdict = sw.verify(path)
+            assert verdict, verdict.reason
+            assert sw.load(path).certificate is not None
+
+
+def test_widths_of_every_shape() -> None:
+    """Stock modules pack their weights where widths agree; one neuron, one input and one output are shapes too."""
+    for d, h, o in ((1, 1, 1), (4, 4, 4), (6, 2, 1), (2, 3, 5), (4, 8, 1), (12, 8, 2)):
+        for activation in (nn.ReLU, nn.SiLU, nn.Hardsigmoid):
+            torch.manual_seed(d)
+            module = nn.Sequential(nn.Linear(d, h), activation(), nn.Linear(h, o), activation()).double().eval()
+            file = file_of(sw.transpile(module, (-1, 1), layout="multihead", progress=False))
+            assert file.verdict(), (d, h, o, activation, file.verdict().reason)
+
+
+def test_every_activation_of_the_builder_has_a_row() -> None:
+    assert set(ROWS) == set(ACTIVATIONS)
+    for name, row in ACTIVATIONS.items():
+        assert ROWS[name].parameters == dict(row.parameters)
+
+
+PARAMETERS: dict[str, tuple[Any, ...]] = {
+    "leaky_relu": (0.01, 1.7, -0.4),
+    "hardtanh": ((-1.0, 1.0), (0.5, 6.0)),
+    "hardsigmoid": ((1 / 6, 0.5), (0.2, 0.4), (3.0, -0.2)),
+    "elu": (1.0, 0.3, -0.5, 4.0),
+    "gelu_erf": ((1.0, 1.41421), (2.5, 1.2)),
+    "gelu_cubic": ((0.79, 0.0447), (1.7, 0.3), (0.5, 2.0)),
+    "softplus": ((1.0, 20.0), (3.0, 1e300), (0.5, 2.0), (1.0, -1.0)),
+}
+CASES = [(name, given) for name in ROWS for given in PARAMETERS.get(name, ((),))]
+
+
+@pytest.mark.parametrize(("name", "given"), CASES)
+def test_slopes_and_ranges(name: str, given: Any) -> None:
+    """No difference quotient is above the slope, and no value outside of the span; flat is flat."""
+    parameters = list(given) if isinstance(given, tuple) else [given]
+    activation, phi = read_activation({"name": name, "parameters": parameters}), Activation(name, tuple(parameters))
+    s = np.linspace(-15, 15, 30001).astype(np.longdouble)
+    values = phi(s)
+    jumps = np.abs(np.diff(values)) > 0.01 if name == "softplus" else np.zeros(len(s) - 1, dtype=bool)
+    quotients = np.where(jumps, 0, np.abs(np.diff(values)) / np.diff(s))
+    assert quotients.max() <= activation.slope * (1 + 1e-9)
+    low = np.random.default_rng(3).uniform(-9, 6, size=300)
+    for a, b in zip(low, low + np.geomspace(1e-3, 9, 300), strict=True):
+        inside = values[(s >= a) & (s <= b)].astype(float)
+        least, most = activation.span(np.array([a]), np.array([b]))
+        assert not inside.size or (least[0] <= inside.min() and inside.max() <= most[0])
+        if activation.local_slope(np.array([a]), np.array([b]))[0] == 0 and inside.size:
+            assert inside.max() == inside.min()
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "slope"),
+    [("silu", -0.27847, 1.1), ("mish", -0.3089, 1.089), ("gelu", -0.1701, 1.13), ("gelu_tanh", -0.1701, 1.13)],
+)
+def test_constants_in_balls(name: str, least: float, slope: float) -> None:
+    """Minima and slopes hold on [-5, 5], cut finely; beyond it the functions go to 0 and s."""
+    series: dict[str, Any] = {
+        "silu": lambda s: s / ((-s).exp() + 1),
+        "mish": lambda s: s * (1 - 2 / ((s.exp() + 1) * (s.exp() + 1) + 1)),
+    }
+    before = ctx.prec, ctx.cap
+    try:
+        ctx.prec, ctx.cap = 80, 3
+        value = series.get(name) or ROWS[name].smooth().series  # type: ignore[misc]
+        width = fmpq(1, 512)
+        for i in range(-2560, 2560):
+            centre = arb(fmpq(2 * i + 1, 1024))
+            at, over = (value(arb_series([c, 1])) for c in (centre, centre + arb(0, width / 2)))
+            # Value and slope at the middle, and what they can change by over the cell.
+            assert at[0] - abs(over[1]) * width / 2 >= least
+            assert abs(at[1]) + 2 * abs(over[2]) * width / 2 <= slope
+    finally:
+        ctx.prec, ctx.cap = before
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "given"), CASES)
+def test_units_hold_what_they_promise(name: str, given: Any, dtype: str) -> None:
+    """A head that runs is within exact + run of its activation, at many s; the exact part alone in long double."""
+    if name == "identity":
+        return
+    parameters = list(given) if isinstance(given, tuple) else [given]
+    activation, phi = read_activation({"name": name, "parameters": parameters}), Activation(name, tuple(parameters))
+    table = table_for(phi, dtype, 0)
+    rng = np.random.default_rng(5)
+    s = np.concatenate([rng.uniform(-r, r, 4000) for r in (1e-18, 1e-6, 1.0, 8.0, 60.0)]).astype(dtype)
+    exact = phi(s.astype(np.longdouble))
+    for layout in ("softmax", "sdpa"):
+        unit = unit_of(activation, table.stacked, Run(PRECISIONS[dtype], layout))
+        real = table(s.astype(np.longdouble))
+        size = np.abs(s.astype(float))
+        allowed = unit.exact_for(size) + unit.tilt * size
+        assert (np.abs(real - exact) <= allowed * (1 + 1e-9) + 1e-19 * (1 + size)).all()
+        ran = apply_table(
+            torch.from_numpy(s)[:, None], torch.tensor(table.stacked, dtype=getattr(torch, dtype)), layout
+        )[:, 0]
+        total = allowed + unit.run(size, np.abs(exact.astype(float)))
+        assert (np.abs(ran.numpy() - exact) <= total).all()
+
+
+def test_fitted_errors_are_near_the_truth() -> None:
+    """Not below the largest error seen, and at most a hundredth above it."""
+    for name, given in (("gelu", ()), ("softplus", (2.0, 20.0)), ("gelu_cubic", (0.79, 0.0447))):
+        phi = Activation(name, given)
+        table = table_for(phi, "float64", 0)
+        smooth = ROWS[name].smooth
+        assert smooth is not None
+        found = largest_error(table.stacked, smooth(*phi.parameters))
+        s = np.linspace(-9, 9, 60001).astype(np.longdouble) / phi.rate
+        seen = float(np.abs(table(s) - phi.smooth(s)).max())
+        assert seen * (1 - 1e-9) <= found <= seen * 1.01
+
+
+def test_outward_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    monkeypatch.setattr(ctx, "prec", 128)
+    x = np.concatenate([rng.uniform(-690, 690, 300), rng.uniform(-1, 1, 300)])
+    for value, low, high in zip(x, outward.exp_down(x), outward.exp_up(x), strict=True):
+        assert arb(float(low)) <= arb(float(value)).exp() <= arb(float(high))
+        assert high <= low * (1 + 1e-14)
+    y = np.abs(rng.uniform(0, 1, 300))
+    for value, high in zip(y, outward.expm1_up(y), strict=True):
+        assert arb(float(value)).exp() - 1 <= arb(float(high))
+    for shape in ((3, 7), (7, 3), (1, 5), (40, 40)):
+        W = rng.normal(size=shape)
+        assert np.linalg.norm(W, 2) * (1 - 1e-12) <= outward.spectral_norm(W)
+        assert outward.spectral_norm(W) <= np.sqrt(np.abs(W).sum(0).max() * np.abs(W).sum(1).max()) * (1 + 1e-12)
+        assert outward.length(W.ravel()) >= np.linalg.norm(W)
