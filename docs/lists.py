@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from softwright.approximation.catalogue import STRATEGIES, names_in_words
 from softwright.methods.methods import METHODS
@@ -17,6 +18,7 @@ from softwright.targets.formula.parser import FUNCTIONS
 from softwright.targets.mlp import ACTIVATIONS
 from softwright.targets.mlp.activation_row import Spelling
 
+CHECKER = Path(__file__).resolve().parent.parent / "src" / "softwright" / "checker"
 LIST = re.compile(r"<!-- list (.+?) -->.*?<!-- end -->", re.DOTALL)
 
 
@@ -68,8 +70,55 @@ def methods() -> str:
     return "\n".join(lines)
 
 
+# step of the evidence -> the file of the checker that proves it again
+REPROOFS = {
+    "boxes, gates, points, cells": "boxes",
+    "memory": "memory",
+    "solver": "in_context.statement",
+    "theorem": "theorems.table",
+}
+COMMON = {"verify", "claims", "subject", "trust", "verdict", "closed", "proved"}
+COMMON |= {"entries", "limits", "refusal", "precision"}
+
+
+def checker_sizes() -> str:
+    """How many lines of the checker a verdict about each step rests on, with all that they import."""
+    rows = {"common to all steps": COMMON} | {step: _imported(start) - COMMON for step, start in REPROOFS.items()}
+    rows["all together"] = COMMON.union(*rows.values())
+    lines = ["| step | files | lines |", "|---|---|---|"]
+    for step, names in rows.items():
+        size = sum(len(_source(name).splitlines()) for name in names)
+        lines.append(f"| {step} | {len(names)} | {round(size, -2):,} |")
+    return "\n".join(lines)
+
+
+def _source(name: str) -> str:
+    return (CHECKER / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
+
+
+def _imported(start: str) -> set[str]:
+    """The files of the checker that one of them needs, itself included."""
+    found, pending = set(), [start]
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            for module, names in re.findall(
+                r"^from softwright\.checker(\.[\w.]+)? import (\([^)]*\)|.*)$", _source(name), re.M
+            ):
+                inside = [f"{module}.{each}".strip(".") for each in re.findall(r"\w+", names)]
+                files = [
+                    each
+                    for each in (module.strip("."), *inside)
+                    if (CHECKER / f"{each.replace('.', '/')}.py").is_file()
+                ]
+                pending += files
+    return found
+
+
 LISTS: dict[str, Callable[[], str]] = {
     "activations": activations,
+    "checker sizes": checker_sizes,
     "methods": methods,
     "strategies": strategies,
     "strategy names": names_in_words,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,9 @@ import torch
 
 import softwright as sw
 from softwright.attention import Head
-from softwright.checker import boxes
+from softwright.checker import boxes, claims, statement
 from softwright.checker.verdict import Verdict
-from softwright.checker.verify import verify
+from softwright.checker.verify import reprove, verify
 from softwright.domain import Box
 from softwright.errors import FileFormatError
 from softwright.fileformat import ModelFile, read_model, weights_sha256, write_model
@@ -382,3 +384,96 @@ def test_the_verdict_on_a_memory_counts_for_itself(memory: ModelFile, tmp_path: 
     write_model(tmp_path / "forged.safetensors", memory.tensors, sections)
     verdict = verify(tmp_path / "forged.safetensors")
     assert verdict.target == "recall of the labels of 3 stored items"
+
+
+# ------------------------------------------------------------------------------ sizes, and what a claim rests on
+
+
+def packed(nodes: int) -> str:
+    return base64.b64encode(zlib.compress(b"\xff" * nodes)).decode()
+
+
+def test_a_tree_is_not_unpacked_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "LARGEST_TREE", 1000)
+    case = sine_case()
+    assert check(case, tmp_path), str(check(case, tmp_path))
+    case.certificate["tree"] = packed(1001)
+    assert "too large" in check(case, tmp_path).reason
+
+
+def test_all_trees_of_a_proof_have_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.safetensors"
+    sw.approximate("sin(x) + cos(y)", Box(x=(-1, 1), y=(-1, 1)), tol=1e-3, strategy="sum").save(path)
+    assert verify(path)
+    monkeypatch.setattr(statement, "LARGEST_TREE", 1)
+    assert "more than 1 nodes" in verify(path).reason
+
+
+def test_a_formula_is_not_read_beyond_its_limit(tmp_path: Path) -> None:
+    case = sine_case()
+    case.target["text"] = case.certificate["target"]["text"] = "sin(3*x)" + " + 0*x" * 2_000
+    assert "characters, more than" in check(case, tmp_path).reason
+
+
+@pytest.fixture(scope="module")
+def real() -> ModelFile:
+    """A theorem about real arithmetic."""
+    built = sw.theorem("C3").build(dim=2, progress=False)
+    tensors = {name: tensor.numpy() for name, tensor in built.network.state_dict().items()}
+    file = ModelFile(tensors, json.loads(json.dumps(built.sections())))
+    assert reprove(file), reprove(file)
+    assert file.sections["certificate"]["claim"]["arithmetic"] == "real"
+    return file
+
+
+def as_run(said: dict[str, Any]) -> None:
+    said["claim"]["arithmetic"] = "float64 as run"
+
+
+def as_run_and_trusted(said: dict[str, Any]) -> None:
+    as_run(said)
+    said["trust"] = [{"id": "ieee754", "text": "arithmetic as IEEE 754 has it, rounded to nearest"}]
+
+
+def without_a_word(said: dict[str, Any]) -> None:
+    said["claim"]["premises"] = []
+
+
+def needless(said: dict[str, Any]) -> None:
+    said["trust"].append(
+        {"id": "callable-values", "text": "the callable's values are those of the function that is meant"}
+    )
+
+
+def other_step(said: dict[str, Any]) -> None:
+    said["evidence"][0]["step"] = "memory"
+
+
+def two_steps(said: dict[str, Any]) -> None:
+    said["evidence"] *= 2
+
+
+def no_step(said: dict[str, Any]) -> None:
+    said["evidence"] = []
+
+
+@pytest.mark.parametrize(
+    "forge", [as_run, as_run_and_trusted, without_a_word, needless, other_step, two_steps, no_step]
+)
+def test_a_claim_says_what_it_rests_on(forge: Callable[[dict[str, Any]], None], real: ModelFile) -> None:
+    sections = copy.deepcopy(real.sections)
+    forge(sections["certificate"])
+    assert reprove(ModelFile(real.tensors, sections)).status == "NOT VERIFIED"
+
+
+def test_a_hypothesis_that_a_proof_needs_cannot_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    sw.approximate(sw.Function(np.sin, LINE, second_derivative=1.0), LINE, tol=0.1).save(path)
+    file = read_model(path)
+    assert reprove(file).given == ("callable-values", "user-second-derivative")
+    for names in (["ieee754"], ["callable-values"], ["callable-values", "user-second-derivative"]):
+        sections = copy.deepcopy(file.sections)
+        said = sections["certificate"]
+        said["trust"] = [entry for entry in said["trust"] if entry["id"] not in names]
+        verdict = reprove(ModelFile(file.tensors, sections))
+        assert verdict.status == "NOT VERIFIED" and "hypotheses" in verdict.reason

@@ -11,6 +11,8 @@ hypotheses) is written again here or by the re-proof, and must be the same. `tol
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,11 +29,11 @@ from softwright.checker.entries import (
     same,
 )
 from softwright.checker.refusal import require
-from softwright.checker.statement import decode
 from softwright.fileformat import ModelFile
 
 STATEMENT, BOXES, CLOSED = "softwright-statement/2", "softwright-certificate/1", "softwright-closed-form/1"
 SENTENCE = "every output of the network is within the bound of the target's, at every point of the set"
+LARGEST_TREE = 64 * 2**20  # nodes
 STEP_OF_KIND = {"memory": "memory", "transpiled": "layers", "in_context": "solver", "theorem": "theorem"}
 PROMPTS = {
     "gradient": ("max_rows", "x_bound", "y_bound", "w_bound"),
@@ -190,6 +192,14 @@ def _by_boxes(said: Flat, hexadecimal: Flat) -> Flat:
         check_entries(told["between"], TOLD_BETWEEN, "what is told between points")
         flat["between"] = {**_bounds(claim["between"], "the claim between points"), **told["between"]}
     return flat
+
+
+def decode(text: str) -> bytes:
+    """The tree of a proof: one zlib stream in base64, of limited size however it was packed."""
+    unpacker = zlib.decompressobj()
+    tree = unpacker.decompress(base64.b64decode(text, validate=True), LARGEST_TREE)
+    require(unpacker.eof and not unpacker.unused_data, "the proof tree is damaged or too large")
+    return tree
 
 
 def _part(step: Flat) -> Flat:

@@ -13,7 +13,7 @@ from flint import fmpq
 
 from softwright.checker.in_context.statement import prove_step
 from softwright.checker.memory import prove_recall
-from softwright.checker.parser import NotProvedError, require
+from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.theorems.table import THEOREMS, prove_theorem
 from softwright.checker.transpiled.statement import prove_transpiled
 from softwright.checker.verdict import Verdict, settled

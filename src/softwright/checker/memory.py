@@ -20,8 +20,8 @@ from flint import arb
 
 from softwright.checker.limits import check_time
 from softwright.checker.memory_entries import check_memory, check_quantities
-from softwright.checker.parser import require
 from softwright.checker.precision import PRECISIONS, Precision, precision_of
+from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
 
 PAIRS_AT_ONCE, MOST_PAIRS = 2_000_000, 200_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from softwright.checker.parser import NotProvedError
+from softwright.checker.refusal import NotProvedError
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import math
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -13,62 +10,29 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
+from softwright.checker.claims import LARGEST_TREE, decode
 from softwright.checker.entries import (
     Test,
     at_least_zero,
     check_entries,
-    check_others,
     is_count,
     is_digest,
-    is_float,
     is_number,
     is_object,
     is_promise,
     is_size,
     is_text,
     list_of,
-    same,
 )
 from softwright.checker.head import Head
 from softwright.checker.parser import NAME, Parser, additive_terms, renamed, require
 from softwright.checker.precision import Precision, precision_of
 from softwright.checker.refusal import printable
+from softwright.checker.subject import PROVED
 from softwright.fileformat import ModelFile
 
-_BOTH: dict[str, Test] = {
-    **dict.fromkeys(("schema", "dtype", "engine", "norm", "method", "version", "weights_sha256"), is_text),
-    **dict.fromkeys(("bound", "exact_part", "rounding_part"), at_least_zero),
-    "seconds": at_least_zero,
-    "assumptions": list_of(is_text),
-    "target": is_object,
-    "reference_sha256": is_text,
-}
-_PROVED: dict[str, Test] = {  # of a whole proof and of one of its parts
-    "variables": list_of(is_text),
-    **dict.fromkeys(("exact_part", "rounding_part"), at_least_zero),
-    "hex": is_object,
-}
-ENTRIES: dict[str, dict[str, Test]] = {
-    "softwright-certificate/1": {
-        **_BOTH,
-        **_PROVED,
-        "domain": is_object,
-        **dict.fromkeys(("order", "boxes"), is_count),
-        "tree": lambda value: value is None or is_text(value) or list_of(is_object)(value),
-        "lower": at_least_zero,
-        "witness": list_of(is_number),
-        "p": lambda value: value is None or is_number(value),
-        "between": is_object,
-    },
-    "softwright-closed-form/1": {
-        **_BOTH,
-        **dict.fromkeys(("bound", "exact_part", "rounding_part"), is_float),
-        "statement": is_text,
-        "quantities": is_object,
-    },
-}
 PART: dict[str, Test] = {
-    **_PROVED,
+    **PROVED,
     **dict.fromkeys(("heads", "terms"), list_of(is_count)),
     "tree": lambda value: value is None or is_text(value),
     "constant": list_of(is_number),
@@ -101,7 +65,6 @@ NO_VARIABLES = frozenset(
     ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "abs", "sign", "erf")
 ) | {"min", "max", "where", "and", "or", "not", "if", "else", "pi", "e"}
 NARROWEST = 1e-290  # side of a box that can still be scaled
-LARGEST_TREE = 64 * 2**20  # nodes
 Box = tuple[list[fmpq], list[fmpq]]
 
 
@@ -139,13 +102,6 @@ def rational(x: Any) -> fmpq:
     return fmpq(*float(x).as_integer_ratio())
 
 
-def decode(text: str) -> bytes:
-    unpacker = zlib.decompressobj()
-    tree = unpacker.decompress(base64.b64decode(text, validate=True), LARGEST_TREE)
-    require(unpacker.eof and not unpacker.unused_data, "the proof tree is damaged or too large")
-    return tree
-
-
 def number(data: dict[str, Any], name: str) -> fmpq:
     """A number >= 0 of the statement, whose decimal and hexadecimal forms must agree."""
     require(at_least_zero(data[name]) and data["hex"][name] == float(data[name]).hex(), f"{name} is damaged")
@@ -177,34 +133,6 @@ def check_frame(tensors: dict[str, np.ndarray], domain: list[tuple[fmpq, fmpq]],
         away = [abs(x - rational(middle)) for x in sides]
         largest = max([*(abs(x) for x in sides), *away, *(x * rational(scale) for x in away)])
         require(largest < limit, f"inputs overflow in {precision.name}")
-
-
-def check_subject(file: ModelFile) -> None:
-    """The certificate speaks of the weights, the target and the dtype in the file, and says nothing else."""
-    said, model = file.sections["certificate"], file.sections["model"]
-    check_entries(said, ENTRIES[said["schema"]], "the certificate", ("between", "reference_sha256"))
-    require(said["weights_sha256"] == file.weights_sha256, "the weights are not the ones that were certified (SHA-256)")
-    reference = said.get("reference_sha256", "")
-    require(reference == file.reference_sha256, "the reference tensors are not the ones that were certified (SHA-256)")
-    require(same(said["target"], file.sections.get("target")), "the file's target is not the one that was certified")
-    require(said["dtype"] == model.get("dtype", said["dtype"]), "the dtype stated is not the model's")
-    for name, content in (*file.sections.items(), ("names of tensors", list(file.tensors))):
-        for text in texts(content):
-            require(text.isprintable(), f"control characters in {name}: {printable(text, 80)}")
-    check_others(file)
-
-
-def texts(content: Any) -> Iterator[str]:
-    """All texts of a JSON value, keys included."""
-    pending = [content]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            pending += [*value, *value.values()]
-        elif isinstance(value, list):
-            pending += value
 
 
 def read_statement(file: ModelFile) -> Statement:
@@ -265,6 +193,7 @@ def read_statement(file: ModelFile) -> Statement:
     rounding_sum = sum((number(spec, "rounding_part") for spec in specs), fmpq(0))
     require(exact_sum <= exact_part and rounding_sum <= rounding_part, "the parts' bounds exceed the statement")
     trees = [None if spec["tree"] is None else decode(spec["tree"]) for spec in specs]
+    require(sum(len(tree or b"") for tree in trees) <= LARGEST_TREE, f"the trees have more than {LARGEST_TREE} nodes")
     leaves = sum(tree.count(255) for tree in trees if tree is not None)
     # Points of a table, and cells between them, are counted as boxes without a tree.
     counted = leaves == said["boxes"] or not (formula or leaves)

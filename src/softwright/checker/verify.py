@@ -19,8 +19,8 @@ from softwright.checker.boxes import reprove_boxes
 from softwright.checker.claims import Claim, read_claim
 from softwright.checker.closed import reprove_recall, reprove_step, reprove_theorem, reprove_transpiled
 from softwright.checker.limits import SECONDS, limited
-from softwright.checker.parser import NotProvedError, require
-from softwright.checker.statement import check_subject
+from softwright.checker.refusal import NotProvedError, require
+from softwright.checker.subject import check_subject
 from softwright.checker.trust import check_trust
 from softwright.checker.verdict import NOT_VERIFIED, Verdict, scoped
 from softwright.errors import FileFormatError
