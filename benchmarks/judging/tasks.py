@@ -169,9 +169,10 @@ def _hidden(s: Sizes, drawn: Sizes) -> Task:
 def _units(s: Sizes, drawn: Sizes) -> Task:
     """A6: a network of clipped units."""
     layers = [tuple(np.array(layer[name], dtype=float) for name in ("weights", "offsets")) for layer in drawn["layers"]]
-    r, d, name = s["radius"], s["dim"], s["activation"]
-    parameters = {"leaky_relu": [s["slope"]], "hardtanh": [-1.0, 1.0]}.get(name, [])
-    if name not in ("relu", "leaky_relu", "hardtanh"):
+    r, d, name = s["radius"], s["dim"], s["activation"].replace("hard_", "hard")
+    own = {"leaky_relu": [s["slope"]], "hardtanh": [-1.0, 1.0], "hardsigmoid": [1 / 6, 0.5]}
+    parameters = own.get(name, [])
+    if name not in ("relu", "leaky_relu", "hardtanh", "hardsigmoid"):
         raise CannotJudge(f"units of {name}")
     phi, ball = ACTIVATIONS[name]
 

@@ -191,8 +191,10 @@ def test_numbers_that_are_told(label: str) -> None:
         file = original.copied()
         put(file.sections["certificate"], ("quantities", name), value / 2)
         assert not file.verdict() or not value, name
-    del original.sections["certificate"]["quantities"]["eps0"]
-    assert not original.verdict()
+    for name, other in (("dtype", "float32"), ("quantities", {}), ("norm", "L2"), ("assumptions", [])):
+        file = original.copied()
+        file.sections["certificate"][name] = other
+        assert not file.verdict(), name
 
 
 @pytest.mark.parametrize("label", ["A3", "A4", "A6"])

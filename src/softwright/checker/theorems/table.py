@@ -73,6 +73,8 @@ def prove_theorem(file: ModelFile) -> Proved:
     require(read.label in THEOREMS, f"nothing is known of a theorem {read.label!r}")
     row = THEOREMS[read.label]
     require(read.title == f"theorem {read.label}: {row.title}", f"theorem {read.label} is called: {row.title}")
+    said = file.sections["certificate"]
+    require(said["dtype"] == "float64", "theorems speak of networks in float64")
     proved = row.prove(read)
-    compare(file.sections["certificate"], proved)
+    compare(said, proved)
     return proved
