@@ -225,12 +225,12 @@ def _construct(
         target=lambda inputs: equivariant(expression, np.asarray(inputs, dtype=float)),
         sample=sample,
         quantities={
-            "omega": omega, "oscillation": whole, "share": share, "contexts": float(contexts), "gap": gap, "eta": eta,
-            "scale": head.c, "steepest": steepest, "p": float(p),
+            "share": share, "contexts": float(contexts), "scale": head.c, "steepest": steepest, "p": float(p),
         },
         norm=f"L{p}",
         reasons=(
-            f"{levels} levels per coordinate, {contexts} contexts, ids {gap:.3g} apart on a line",
+            f"{levels} levels per coordinate, {contexts} contexts, ids {gap:.3g} apart on a line, rounded by {eta:.3g}",
+            f"the map changes by at most {omega:.4g} within a cell and {whole:.4g} over the cube",
             f"ramps and cells with two tokens take {share:.3g} of the cube, where the error is at most sup f - inf f",
         ),
         rounding=rounding,

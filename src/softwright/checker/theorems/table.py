@@ -15,6 +15,7 @@ from softwright.checker.theorems import (
     clipping,
     contextual,
     descent,
+    equivariant,
     hardmax,
     memorised,
     partition,
@@ -62,6 +63,9 @@ THEOREMS: dict[str, Row] = {
     "C3": Row("with hardmax one layer is not a contextual mapping: {1,2,5,6} and {1,3,4,6} get one id", hardmax.prove),
     "C4": Row(
         "one rank-1 head and a relu readout memorise N sequences with 4(s+d) + d(2nN+d) parameters", memorised.prove
+    ),
+    "C5": Row(
+        "quantise + one rank-1 head + readout: universal for permutation-equivariant maps, in L_p", equivariant.prove
     ),
     "C6": Row("the same with a causal mask: every prefix gets its own id and its own label", memorised.prove),
 }
