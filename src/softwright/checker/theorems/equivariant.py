@@ -35,7 +35,7 @@ from softwright.checker.limits import check_time
 from softwright.checker.parser import Parser
 from softwright.checker.proved import Proved
 from softwright.checker.refusal import UndefinedError, require
-from softwright.checker.taylor import Model, Space, evaluate
+from softwright.checker.taylor import Model, Space, evaluate, norms
 from softwright.checker.theorems.interpolation import blank, largest, rational, rationals, same
 from softwright.checker.theorems.reading import Stage, TheoremFile
 from softwright.checker.theorems.readout import Line, read_lines
@@ -61,6 +61,7 @@ MOST_CONTEXTS = 6_000
 GRAIN = fmpq(1, 2**24)
 SPLITS = 60  # of a box whose range is looked for
 Cell = tuple[fmpq, fmpq]
+Box = tuple[Cell, ...]
 Levels = tuple[int, ...]  # of a token, one for each coordinate
 
 
@@ -110,15 +111,26 @@ def read_quantiser(stage: Stage, d: int, D: int, ramp: float) -> Quantiser:
     return Quantiser(cells, shift)
 
 
+@dataclass(frozen=True)
+class Part:
+    """A box, bounds of a function's values in it, and about the least and the largest value that it surely takes."""
+
+    box: Box
+    low: arb
+    high: arb
+    least: arb
+    most: arb
+
+
 @dataclass
 class Target:
     """phi, one tree for each output, over (x, m) in 2 d variables; ranges and values that were looked for before."""
 
     trees: list[Tree]
     space: Space
-    known: dict[tuple[Cell, ...], list[tuple[arb, arb]]] = field(default_factory=dict)
+    known: dict[Box, list[tuple[arb, arb]]] = field(default_factory=dict)
 
-    def model(self, tree: Tree, box: tuple[Cell, ...]) -> Model:
+    def model(self, tree: Tree, box: Box) -> Model:
         models = []
         for i, (low, high) in enumerate(box):
             slopes = [arb((high - low) / 2) if i == k else ZERO for k in range(len(box))]
@@ -129,39 +141,39 @@ class Target:
         found = [self.model(tree, tuple((x, x) for x in point)) for tree in self.trees]
         return [model.parts[0][0] + arb(0, 1) * model.error for model in found]
 
-    def ranges(self, box: tuple[Cell, ...]) -> list[tuple[arb, arb]]:
+    def ranges(self, box: Box) -> list[tuple[arb, arb]]:
         """Of every output a number below and one above all its values over a box."""
         if box not in self.known:
             self.known[box] = [self.extremes(tree, box) for tree in self.trees]
         return self.known[box]
 
-    def extremes(self, tree: Tree, box: tuple[Cell, ...]) -> tuple[arb, arb]:
+    def extremes(self, tree: Tree, box: Box) -> tuple[arb, arb]:
         """The parts with the least lower or the largest upper bound are halved as long as that may pay."""
-
-        def look(part: tuple[Cell, ...]) -> tuple[arb, arb, arb, tuple[Cell, ...]]:
-            check_time()
-            try:
-                model = self.model(tree, part)
-            except UndefinedError:
-                return arb.neg_inf(), arb.pos_inf(), ZERO, part
-            return *model.bounds(), model.parts[0][0].mid(), part
-
-        parts = [look(box)]
+        parts = [self.look(tree, box)]
         for step in range(SPLITS):
-            ends = min(parts, key=lambda part: part[0]), max(parts, key=lambda part: part[1])
-            seen = [part[2] for part in parts]
-            gaps = min(seen) - ends[0][0], ends[1][1] - max(seen)
-            if all(gap < (ends[1][1] - ends[0][0]) / 2000 for gap in gaps):
+            lowest, highest = min(parts, key=lambda part: part.low), max(parts, key=lambda part: part.high)
+            gaps = min(part.least for part in parts) - lowest.low, highest.high - max(part.most for part in parts)
+            if all(gap < (highest.high - lowest.low) / 2000 for gap in gaps):
                 break
-            worst = ends[step % 2] if ends[0] is not ends[1] else ends[0]
+            worst = lowest if step % 2 else highest
             parts = [part for part in parts if part is not worst]
-            axis = max(range(len(box)), key=lambda i: (worst[3][i][1] - worst[3][i][0]) / (box[i][1] - box[i][0]))
-            low, high = worst[3][axis]
+            axis = max(range(len(box)), key=lambda i: (worst.box[i][1] - worst.box[i][0]) / (box[i][1] - box[i][0]))
+            low, high = worst.box[axis]
             for side in ((low, (low + high) / 2), ((low + high) / 2, high)):
-                parts.append(look((*worst[3][:axis], side, *worst[3][axis + 1 :])))
-        found = min(part[0] for part in parts), max(part[1] for part in parts)
+                parts.append(self.look(tree, (*worst.box[:axis], side, *worst.box[axis + 1 :])))
+        found = min(part.low for part in parts), max(part.high for part in parts)
         require(all(end.is_finite() for end in found), "the function may be undefined or unbounded on the cube")
         return found
+
+    def look(self, tree: Tree, box: Box) -> Part:
+        check_time()
+        try:
+            model = self.model(tree, box)
+        except UndefinedError:
+            return Part(box, arb.neg_inf(), arb.pos_inf(), ZERO, ZERO)
+        moduli, middle = norms(model.parts), model.parts[0][0].mid()
+        rise = (moduli[1] - sum(moduli[2:], model.error)).mid().max(ZERO)  # at a corner; it steers only
+        return Part(box, *model.bounds(), middle - rise, middle + rise)
 
 
 def names(d: int) -> list[str]:
@@ -224,11 +236,14 @@ def bounds(
         for token in tokens:
             share *= quantiser.size(token)
         sides = [quantiser.sides(token) for token in tokens]
-        mean = [tuple(sum(side[i][end] for side in sides) / n for end in (0, 1)) for i in range(d)]
+        mean = [
+            (sum((side[i][0] for side in sides), fmpq(0)) / n, sum((side[i][1] for side in sides), fmpq(0)) / n)
+            for i in range(d)
+        ]
         middle = [fmpq(sum(token[i] for token in tokens) * 2 + n, 2 * n * D) for i in range(d)]
         for k, token in enumerate(tokens):
             values = target.at([fmpq(2 * level + 1, 2 * D) for level in token] + middle)
-            ranges = target.ranges((*sides[k], *((low, high) for low, high in mean)))
+            ranges = target.ranges((*sides[k], *mean))
             found, _ = run_head(head, [quantiser.code(other) for other in (token, *others(tokens, k))], 0)
             for o, (value, (low, high)) in enumerate(zip(values, ranges, strict=True)):
                 worst = worst.max((value - low).max(high - value).upper())
