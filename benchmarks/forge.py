@@ -115,8 +115,8 @@ class Tally:
         return "\n".join(lines)
 
 
-def verdict_of(path: Path, tally: Tally) -> tuple[str, Falsehood]:
-    """What `verify` says, or that it raised or did not come to an end."""
+def verdict_of(path: Path, tally: Tally) -> tuple[str, Falsehood, tuple[str, ...]]:
+    """What `verify` says, or that it raised or did not come to an end; and what it is given."""
 
     def stop(*_: Any) -> None:
         raise TooSlow
@@ -125,11 +125,12 @@ def verdict_of(path: Path, tally: Tally) -> tuple[str, Falsehood]:
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     started = time.process_time()
     try:
-        return sw.verify(path, max_seconds=SECONDS / 2).status, Falsehood("")
+        verdict = sw.verify(path, max_seconds=SECONDS / 2)
+        return verdict.status, Falsehood(""), verdict.given
     except TooSlow:
-        return "slow", Falsehood(f"no verdict within {SECONDS} s")
+        return "slow", Falsehood(f"no verdict within {SECONDS} s"), ()
     except Exception as error:  # a checker answers; whatever it raises is a fault
-        return "raised", Falsehood(f"{type(error).__name__} in verify", str(error)[:150])
+        return "raised", Falsehood(f"{type(error).__name__} in verify", str(error)[:150]), ()
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
@@ -138,11 +139,12 @@ def verdict_of(path: Path, tally: Tally) -> tuple[str, Falsehood]:
 
 def judged(path: Path, base: Base, tally: Tally) -> tuple[str, Falsehood]:
     """The verdict, and of a VERIFIED file whether it is false and why."""
-    status, nothing = verdict_of(path, tally)
+    status, nothing, given = verdict_of(path, tally)
     if status not in PROVED:
         return status, nothing
     file = read_model(path)
-    claim = Claim(path, file.tensors, file.sections, status == "VERIFIED ON A PART", known(base.file.name))
+    part = status != "VERIFIED"  # which alone speaks of the whole box
+    claim = Claim(path, file.tensors, file.sections, part, known(base.file.name), given)
     false = "FALSE GIVEN" if status == "VERIFIED GIVEN" else "FALSE"
     try:
         why = falsehood(claim)

@@ -72,6 +72,8 @@ class Layer:
 def judge(claim: Claim, built: sw.Built, effort: Effort) -> Seen:
     said, model, known = claim.said, claim.sections["model"], claim.known
     text, names = claim.target.get("text", ""), list(model["box"])
+    if "stated-bound" in claim.given:
+        return NOTHING  # what the verdict is given is the bound itself
     if claim.target["kind"] != "expression":
         if known is None:
             return Seen(np.inf, "there is no formula in the file")
@@ -99,6 +101,8 @@ def judge(claim: Claim, built: sw.Built, effort: Effort) -> Seen:
         )
         cause = "the network is off by more" if inside else "off by more outside the certificate's domain"
         found |= Seen(share, cause, f"{share * claim.bound:.3g} at {point.tolist()}, claimed {claim.bound:.3g}")
+    if "stated-exact-part" in claim.given and found.share * claim.bound > said["exact_part"]:
+        return NOTHING  # what the verdict is given is false here: nothing follows
     if found.share > 1:
         return found
     return found | runs(claim, built, formula, np.concatenate([worst, sampled[::4]]))

@@ -52,13 +52,14 @@ class Known:
 
 @dataclass(frozen=True)
 class Claim:
-    """A file as it is read. `part`: the verdict speaks of the certificate's domain alone."""
+    """A file as it is read. `part`: the verdict speaks of the certificate's domain alone; `given`: what it rests on."""
 
     path: Path
     tensors: dict[str, np.ndarray]
     sections: dict[str, Json]
     part: bool = False
     known: Known | None = None
+    given: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -1,4 +1,4 @@
-"""The attacks of `benchmarks/` in small, of a fixed seed: false claims and certified networks climbed; both find nothing.
+"""The attacks of `benchmarks/` in small, of a fixed seed: false claims, certified networks climbed. Both find nothing.
 
 Forgeries have a test of their own. What these find nothing with must be able to find something: a bound that is too
 small is exceeded, and a claim that is true is proved.

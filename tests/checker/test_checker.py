@@ -187,9 +187,9 @@ def test_targets_that_are_not_in_the_file_are_verified_given_that_they_are_what_
     verdict = check(case, tmp_path)
     assert verdict.status == "VERIFIED GIVEN"
     assert not verdict.verified
-    assert verdict.given == ("callable-values", "user-lipschitz")
+    assert verdict.given == ("callable-values", "user-lipschitz", "stated-exact-part")
     assert verdict.hypotheses == ("ieee754", "exp-ulp<=4", *verdict.given)
-    assert str(verdict).startswith("VERIFIED GIVEN callable-values, user-lipschitz: ")
+    assert str(verdict).startswith("VERIFIED GIVEN callable-values, user-lipschitz, stated-exact-part: ")
     case.certificate["tree"] = encode_tree(bytes([0, 255]))
     assert check(case, tmp_path).status == "NOT VERIFIED"
 

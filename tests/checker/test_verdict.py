@@ -61,7 +61,7 @@ def test_every_verdict_has_its_truth_value_and_its_exit_code(paths: dict[str, Pa
 
 def test_hypotheses_of_a_callable_are_named(paths: dict[str, Path]) -> None:
     verdict = sw.verify(paths[GIVEN])
-    assert verdict.given == ("callable-values", "user-second-derivative")
+    assert verdict.given == ("callable-values", "user-second-derivative", "stated-exact-part")
     assert verdict.boxes > 0  # cover and rounding were proved again
 
 

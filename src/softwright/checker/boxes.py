@@ -261,11 +261,12 @@ def reprove_boxes(file: ModelFile, progress: Callable[[int], None]) -> Verdict:
         return settled(f"{claim} re-proved", boxes=boxes)
     known = "cover and rounding were re-proved" if boxes else "nothing but its sums could be checked"
     reason = f"{claim}; the file does not hold the target: {known}"
-    return settled(reason, hypotheses_of(file.sections["target"]), boxes=boxes)
+    stated = "stated-exact-part" if boxes else "stated-bound"
+    return settled(reason, (*hypotheses_of(file.sections["target"]), stated), boxes=boxes)
 
 
 def hypotheses_of(target: dict[str, Any]) -> tuple[str, ...]:
-    """What must be assumed of a target that is not in the file."""
+    """What must be assumed of a target that is not in the file, beside what is stated of the error."""
     if target["kind"] != "function":
         return (f"{ELSEWHERE[target['kind']]}:{target['sha256']}",)
     promise = "user-lipschitz" if target["second_derivative"] is None else "user-second-derivative"

@@ -1,8 +1,8 @@
 """The checker's own proof that a memory recalls: from the tensors in the file alone, with code of its own.
 
 A file holds no sequences, so what can be proved from it is this: *every input whose id, in real arithmetic, is that of
-a key up to the key's own rounding recalls the label of that key, in both engines.* That the keys are the ids of the
-stored sequences is the builder's word.
+a key up to the key's own rounding recalls the label of that key, in both engines.* Which sequences have these ids, the
+builder knew and no file says; nor does the statement.
 
 1. No two keys are closer than the stated gap g: keys are put into square cells of side g by two coordinates, and all
    pairs in the same or touching cells are compared in full.
@@ -62,8 +62,7 @@ def prove_recall(file: ModelFile) -> str:
     require(file.sections["model"]["labels"] == "values" or said["bound"] < 0.5, "a class is not recalled exactly")
     return (
         f"{len(keys)} ids, no two closer than {gap:.4g}, moved by rounding at most {float(radius):.3g} from their "
-        f"keys: each recalls its label within {said['bound']:.3g}; that the keys are the ids of the sequences "
-        "stored is the builder's word"
+        f"keys: each recalls its label within {said['bound']:.3g}; which sequences have these ids, no file says"
     )
 
 

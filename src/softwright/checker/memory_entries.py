@@ -114,11 +114,12 @@ def check_statement(file: ModelFile, count: int) -> None:
     if given and reading["mode"] == "sequence":  # repeated sequences are stored once
         require(int(given[1]) >= count, f"{given[1]} sequences cannot have made {count} items")
     kind = "sequences" if reading["mode"] == "sequence" else "tokens in context"
-    statement = f"every one of the {count} stored {kind} recalls its own label"
-    statement += " (error of the class index, exact below 1/2)" if model["labels"] == "classes" else ""
+    error = " (error of the class index, exact below 1/2)" if model["labels"] == "classes" else ""
+    statement = f"every input whose id is one of the {count} stored ids of {kind} recalls the label stored with that id"
+    before = f"every one of the {count} stored {kind} recalls its own label"  # of files of version 1
+    require(said["statement"] in (statement + error, before + error), f"the statement should read: {statement}{error}")
     accuracy = ", ".join(f"{row.exp_ulps} ulp in {row.name}" for row in PRECISIONS.values())
     sentences = {
-        "statement": statement,
         "method": "margin of context ids against proved rounding",
         "engine": "dense and pruned",
         "norm": "sup",

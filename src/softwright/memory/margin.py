@@ -76,7 +76,7 @@ def certify_memory(
         return None, "rounding of the readout could exceed the margin of the ids"
     rounding = (rounding + label_rounding) * SLACK
     kind = "sequences" if network.reading.mode == "sequence" else "tokens in context"
-    statement = f"every one of the {count} stored {kind} recalls its own label"
+    statement = f"every input whose id is one of the {count} stored ids of {kind} recalls the label stored with that id"
     if network.classes is not None:
         statement += " (error of the class index, exact below 1/2)"
         if exact + rounding >= 0.5:

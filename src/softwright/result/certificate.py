@@ -109,7 +109,8 @@ class Certificate:
             faults.add(fault)
         faults.raise_if_any()
         if not self.hypotheses:
-            object.__setattr__(self, "hypotheses", hypotheses_of(self.dtype, self.assumptions, self.target, True))
+            found = hypotheses_of(self.dtype, self.assumptions, self.target, True, self.tree is not None)
+            object.__setattr__(self, "hypotheses", found)
         if not self.runtimes:
             object.__setattr__(self, "runtimes", runtimes_of(self.dtype, self.assumptions))
 

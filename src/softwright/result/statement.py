@@ -39,26 +39,34 @@ _SEEN = ("lower", "witness")
 Entries = dict[str, Any]
 
 
-def hypotheses_of(dtype: str, assumptions: tuple[str, ...], target: Mapping[str, Any], boxes: bool) -> tuple[str, ...]:
-    """The ids of what a certificate rests on: of a run its arithmetic, and what its target leaves to others."""
+def hypotheses_of(
+    dtype: str, assumptions: tuple[str, ...], target: Mapping[str, Any], boxes: bool, tree: bool = False
+) -> tuple[str, ...]:
+    """The ids of what a certificate rests on: of a run its arithmetic, and what its target leaves to others.
+
+    Of a target that is not in the file nobody can prove the error again; with a tree, the rounding at least.
+    """
     row = PRECISIONS.get(dtype)
     run = () if row is None or EXACT_ARITHMETIC in assumptions else ("ieee754", f"exp-ulp<={row.exp_ulps}")
     if not boxes:
         return run
-    kind, digest = target["kind"], target.get("sha256")
+    kind, digest, stated = target["kind"], target.get("sha256"), "stated-exact-part" if tree else "stated-bound"
     if kind == "function":
         promise = "user-lipschitz" if target.get("second_derivative") is None else "user-second-derivative"
-        return (*run, "callable-values", promise)
+        return (*run, "callable-values", promise, stated)
     elsewhere = {"table": "table", "interpolant": "table", "network": "source-weights"}
-    return (*run, f"{elsewhere[kind]}:{digest}") if kind in elsewhere else run
+    return (*run, f"{elsewhere[kind]}:{digest}", stated) if kind in elsewhere else run
 
 
+NOT_SHOWN = "as stated: the file does not hold what the network is compared with"
 _TEXTS: dict[str, Callable[[str], str]] = {  # beginning of an id -> what it says, given its rest
     "ieee754": lambda _: "arithmetic as IEEE 754 has it, rounded to nearest",
     "exp-ulp<=": lambda ulps: f"exp of the run-time library is accurate to {ulps} ulp",
     "callable-values": lambda _: "the callable's values are those of the function that is meant",
     "user-lipschitz": lambda _: "the Lipschitz constant given for the callable holds",
     "user-second-derivative": lambda _: "the bound given for the callable's second derivatives holds",
+    "stated-exact-part": lambda _: f"the exact part of the error is {NOT_SHOWN}",
+    "stated-bound": lambda _: f"the error is {NOT_SHOWN}",
     "table:": lambda digest: f"the table is the one of SHA-256 {digest}",
     "source-weights:": lambda digest: f"the source network is the one of SHA-256 {digest}",
 }
