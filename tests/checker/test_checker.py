@@ -181,7 +181,8 @@ def test_damaged_parts_are_refused(damage: Callable[[list[dict[str, Any]]], None
 
 def test_targets_that_are_not_in_the_file_are_verified_given_that_they_are_what_they_are_called(tmp_path: Path) -> None:
     case = sine_case()
-    case.target = {"kind": "function", "name": "f", "variables": ["x"], "lipschitz": 3.0, "second_derivative": None}
+    promised = {"lipschitz": 3.0, "second_derivative": None}
+    case.target = {"kind": "function", "name": "f", "variables": ["x"], "outputs": 1, **promised}
     case.certificate["target"] = case.target
     case.certificate["assumptions"] = ["the given Lipschitz constant 3"]
     verdict = check(case, tmp_path)
