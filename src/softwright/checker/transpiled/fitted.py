@@ -10,9 +10,10 @@ w_j <= e^{(k_j - k_e) s + b_j - b_e}, so
 Each term falls in |s| once |k_j - k_e| L >= 1, which is demanded, and so does the last from `settled` on: the value at
 L bounds all that is beyond.
 
-*Within.* [-L, L] is cut into cells, fine enough for what follows. On each g - phi is a Taylor polynomial in balls about the cell's middle, whose last
-coefficient is taken over the whole cell (Lagrange). Its range is the sum of |coefficients| of the polynomial shifted to
-the middles of pieces, which are halved where that sum is not yet within a ten-thousandth of the largest value seen.
+*Within.* [-L, L] is cut into cells, fine enough for what follows. On each g - phi is a Taylor polynomial in balls
+about the cell's middle, whose last coefficient is taken over the whole cell (Lagrange). Its range is the sum of
+|coefficients| of the polynomial shifted to the middles of pieces, which are halved where that sum is not yet within a
+ten-thousandth of the largest value seen.
 """
 
 from __future__ import annotations
