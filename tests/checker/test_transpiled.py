@@ -207,3 +207,31 @@ def test_outward_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.linalg.norm(W, 2) * (1 - 1e-12) <= outward.spectral_norm(W)
         assert outward.spectral_norm(W) <= np.sqrt(np.abs(W).sum(0).max() * np.abs(W).sum(1).max()) * (1 + 1e-12)
         assert outward.length(W.ravel()) >= np.linalg.norm(W)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_blocks_of_a_transformer_one_by_one(dtype: str, tmp_path: Path) -> None:
+    """What is claimed of a module is claimed of its blocks, which have files of their own."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, activation="relu").double()
+    module = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    with torch.no_grad():
+        module.get_parameter("layers.1.linear1.weight").mul_(30.0)
+    built = sw.transpile(module, dtype=dtype, progress=False)
+    assert list(built.parts) == ["layers.0", "layers.1"]
+    whole, quantities = built.certificate, built.certificate.quantities
+    for path, part in built.parts.items():
+        part.save(tmp_path / "block.safetensors")
+        verdict = sw.verify(tmp_path / "block.safetensors")
+        assert verdict, verdict.reason
+        assert part.certificate.exact_part <= whole.exact_part
+        assert part.certificate.bound <= whole.bound * (1 + 1e-14)
+        assert quantities[f"error of block {path}"] == part.certificate.bound
+        loaded = sw.load(tmp_path / "block.safetensors")
+        x = np.linspace(-1, 1, 12).reshape(3, 4)
+        network: Any = built.network
+        place = network.module.get_submodule(path)
+        ours = place.linear2(place.linear1(torch.from_numpy(x).to(network.dtype)))
+        assert np.array_equal(loaded(x), ours.double().numpy())
+    with pytest.raises(sw.InvalidInput, match="parts"):
+        built.save(tmp_path / "whole.safetensors")

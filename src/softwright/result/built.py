@@ -38,7 +38,8 @@ class Built(Generic[NetworkT]):
     `certificate_void` says why. `observed` is a sample: the largest deviation at inputs that no builder saw. `source`
     is the live target where there is one (a formula is rebuilt from a file; a callable is not). `reference` holds
     arrays that the certificate compares the network with and that are no part of it; a file keeps them, so that a
-    checker has them.
+    checker has them. `parts` are the replaced blocks of a module by their paths, each a network with a certificate and,
+    if it is saved, a file of its own.
     """
 
     network: NetworkT
@@ -49,6 +50,7 @@ class Built(Generic[NetworkT]):
     unproved: str = ""
     source: Any = field(default=None, repr=False, compare=False)
     reference: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+    parts: Mapping[str, Built[Any]] = field(default_factory=dict, repr=False, compare=False)
     told: bool = field(default=False, repr=False, compare=False)  # by a file: nothing of it was proved again here
 
     @property
@@ -130,9 +132,8 @@ class Built(Generic[NetworkT]):
         """
         network = self.network
         if not isinstance(network, Constructed):
-            raise InvalidInput(
-                "save", [f"a {type(network).__name__} cannot be rebuilt from a file; save its state_dict instead"]
-            )
+            instead = "save its state_dict" + (", or its parts (built.parts)," if self.parts else "")
+            raise InvalidInput("save", [f"a {type(network).__name__} cannot be rebuilt from a file; {instead} instead"])
         if fault := unstorable(network):
             raise InvalidInput("save", [fault])
         void = self.certificate_void

@@ -102,14 +102,20 @@ def _whole(thing: Any, faults: Faults) -> Job:
     except InvalidInput as error:
         faults.found += [f"{error.subject}: {fault}" for fault in error.faults]
         return Job([], "float64", "", {}, [])
-    network = source.network
+    return _alone(Part("", source))
+
+
+def _alone(part: Part) -> Job:
+    """A part of which nothing but itself is spoken."""
+    network = part.network
     reason = "every neuron is one head: score and value are linear in the neuron's own input"
     if isinstance(network, GatedNetwork):
         direct = direct_gate(network.gate.activation) is not None
         how = "its gate is a softmax weight" if direct else "its gate is made by heads and multiplied by heads"
         reason = f"{network.name} is gated: {how}"
     statement = "every output is within the bound of the source network in real arithmetic"
-    return Job([Part("", source)], network.dtype, statement, network.describe(), [reason], source=network)
+    boxed = part.sides is not None
+    return Job([part], network.dtype, statement, network.describe(), [reason], boxed=boxed, source=network)
 
 
 def _ranged(part: Part, box: Any, options: Options, faults: Faults) -> Part:
@@ -173,6 +179,24 @@ def _built(job: Job, options: Options, started: float, say: Say) -> Built[Result
     network = job.assemble([one.network for one in found], options)
     say("checking")
     observed = [observe(job.runner(network, part), sample) for part, sample in zip(job.parts, samples, strict=True)]
+    parts = {
+        part.path: _described(_alone(replace(part, path="")), one.network, [one], [seen], options, started)
+        for part, one, seen in zip(job.parts, found, observed, strict=True)
+        if job.target["kind"] == "module"
+    }
+    return _described(job, network, found, observed, options, started, parts)
+
+
+def _described(
+    job: Job,
+    network: Result,
+    found: list[Fitted],
+    observed: list[Observed],
+    options: Options,
+    started: float,
+    parts: Mapping[str, Built[Any]] | None = None,
+) -> Built[Result]:
+    """The network with all that is said of it: plan, target, certificate, what was observed."""
     worst = max(observed, key=lambda one: one.error)
     bound, unproved = _bound(job, [one.bound for one in found if one.bound is not None], options)
     plan = Plan.of(
@@ -198,6 +222,7 @@ def _built(job: Job, options: Options, started: float, say: Say) -> Built[Result
         unproved,
         source=job.source,
         reference=_reference(job, options),
+        parts=parts or {},
     )
 
 
@@ -238,7 +263,9 @@ def _bound(job: Job, bounds: list[Bound], options: Options) -> tuple[Bound | Non
         )
     if len(bounds) == 1 and job.target["kind"] != "module":
         return most, ""
-    return Bound(most.exact, most.rounding, [one.exact + one.rounding for one in bounds]), ""
+    exact = max(one.exact for one in bounds)  # of another block than the worst, perhaps
+    rounding = max(most.total - exact, 0.0) * (1 + 1e-14)
+    return Bound(exact, rounding, [one.total for one in bounds]), ""
 
 
 def _certificate(job: Job, bound: Bound, network: Result, options: Options, started: float) -> ClosedForm:
@@ -252,11 +279,18 @@ def _certificate(job: Job, bound: Bound, network: Result, options: Options, star
         exact_part=float(bound.exact),
         rounding_part=float(bound.rounding),
         method=_METHOD,
-        quantities={f"error after layer {i}": value for i, value in enumerate(bound.layers, 1)},
+        quantities=dict(zip(_names(job, bound), bound.layers, strict=True)),
         assumptions=(EXACT_ARITHMETIC,) if job.real else assumptions(options.dtype),
         engine=network.layout,
         reference=_reference(job, options),
     )
+
+
+def _names(job: Job, bound: Bound) -> list[str]:
+    """What the errors of a bound are called: those after the layers of a network, or of the blocks of a module."""
+    if job.target["kind"] == "module":
+        return [f"error of block {part.path or '(all)'}" for part in job.parts]
+    return [f"error after layer {i}" for i in range(1, len(bound.layers) + 1)]
 
 
 def _within(built: Built[Result], options: Options) -> Built[Result]:
