@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwright.chunks import rows_within
 from softwright.proof.arithmetic.directed import (
     EXP_CEILING,
     EXP_ERROR,
@@ -200,17 +201,14 @@ def shared_moments(
     E = exp_up(rho)
     roundings = eta + gamma(A + 4 * p + d + 14)
     wrong = _remainder(rho, E, p) + up(roundings * E)
-    powers = shape.monomials(np.ascontiguousarray(q.T)) / shape.factorial[:, None]  # (M, A)
     value_error = np.concatenate([base_error.T, np.zeros((C - m, A))])  # (C, A)
     theta = head.engine.theta(log_error[kept])
     finite_theta = np.where(np.isfinite(theta), theta, 1.0)
     deviation = (u_size * stretch).reshape(A, -1, m).sum(axis=1).T  # (m, A) bounds |v_j - (reference value)|
     run_error = head.engine.value_error(base_size, slope_size, d).T if sloped else np.zeros((m, A))
     seen = np.concatenate([finite_theta[None], finite_theta * deviation, base_size.T, run_error])  # (1 + 3m, A)
-    stack = np.concatenate(
+    bounds = np.concatenate(
         [
-            powers,
-            *(powers * u[:, c] for c in range(C)),
             wrong[None],
             wrong * u_size.T + value_error * E,
             roundings[None],
@@ -218,17 +216,23 @@ def shared_moments(
             seen * (E * (1.0 + eta)),
             seen,
         ]
+    )  # (*, A)
+    moments = np.zeros(((1 + C) * M, B))
+    step = rows_within(8 * 2 * len(moments))
+    for first in range(0, A, step):  # the sum over the tokens in parts; the bounds hold for any order
+        part = slice(first, first + step)
+        powers = shape.monomials(np.ascontiguousarray(q[part].T)) / shape.factorial[:, None]  # (M, tokens)
+        moments += np.concatenate([powers, *(powers * u[part, c] for c in range(C))]) @ W[:, part].T
+    D, *rest_rows = np.split(moments, 1 + C)
+    D_bound, N_bound, D_noise, N_noise, run_over, run_center = np.split(
+        bounds @ W.T, np.cumsum([1, C, 1, C, 1 + 3 * m])
     )
-    product = stack @ W.T  # (*, B)
-    edges = np.cumsum([M, *[M] * C, 1, C, 1, C, 1 + 3 * m])
-    D, *rest_rows = np.split(product, edges)
-    D_bound, N_bound, D_noise, N_noise, run_over, run_center = rest_rows[C:]
 
     def each(column: np.ndarray | float) -> np.ndarray:  # the same for every box
         return np.repeat(np.asarray(column, dtype=float)[..., None], B, axis=-1)
 
     return Moments(
-        D, rest_rows[:C], D_bound[0], N_bound, D_noise[0], N_noise, run_over, run_center,
+        D, rest_rows, D_bound[0], N_bound, D_noise[0], N_noise, run_over, run_center,
         each(reference), each(stretch), each(dropped_weight), each(dropped_value), each(A), each(theta.max()),
         each(deviation.max(axis=1)), each(base_size.max(axis=0)), each(run_error.max(axis=1)),
         each(head.engine.theta(log_error.max())), each(value_all), each(head.lost_in_values(largest)),

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwright.chunks import rows_within
 from softwright.proof.arithmetic.directed import U, exp_down, gamma, up
 from softwright.proof.arithmetic.rounding import Dropped, TokenExtremes, head_error
 from softwright.proof.arithmetic.series import Basis
@@ -70,16 +71,19 @@ def head_on_boxes(
     places: list[np.ndarray] = []
     alone: list[np.ndarray] = []
     pending = list(groups)
+    most = rows_within(8 * 5 * N, share=4)  # boxes of a group: five tables of weights exist at once
     while pending:
         group = pending.pop()
         if N <= _SMALL_HEAD or (len(group) == 1 and N <= _MIDDLE_HEAD):
             alone.append(group)
             continue
-        found = shared_moments(head, shape, centers[group], radii[group].max(axis=0), accuracy)
+        found = None
+        if len(group) <= most:
+            found = shared_moments(head, shape, centers[group], radii[group].max(axis=0), accuracy)
         if found is not None:
             pieces.append(_models(head, shape, found))
             places.append(group)
-        else:  # the scores move too far within the group: halve it along its longest side
+        else:  # too many boxes, or scores that move too far within the group: halve it along its longest side
             extent = np.ptp(centers[group], axis=0) * head.scale
             order = group[np.argsort(centers[group][:, int(np.argmax(extent))], kind="stable")]
             pending += [order[: len(order) // 2], order[len(order) // 2 :]]
