@@ -53,6 +53,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat, arb_poly, ctx
 
+from softwright.checker.limits import check_time
 from softwright.checker.parser import require
 from softwright.checker.precision import Precision
 from softwright.checker.taylor import (
@@ -70,6 +71,7 @@ from softwright.checker.taylor import (
 )
 
 KEY_BLOCK = 128  # keys between two rescalings; torch's fused CPU attention takes 512
+BALLS, KEPT = 1_500_000, 5_000_000  # held in one list or matrix at a time, and for a head: 80 bytes each
 LARGEST_EXPONENT = 600.0  # e^600 is a float64; a box with a larger one is not proved and will be bisected
 
 
@@ -127,12 +129,17 @@ class Head:
         self.extent = float(above(np.max(np.abs(self.keys) @ reach + 2 * self.bias_size + np.abs(self.float_bias))))
         self.largest = float(above(np.max(np.abs(self.values) + np.abs(self.slopes) @ reach[self.sloped])))
 
-    def monomials(self, space: Space) -> list[list[arb]]:
-        """(k_j - middle)^alpha/alpha! for every token, at the precision of the moment."""
+    def monomials(self, space: Space, tokens: list[int]) -> list[list[arb]]:
+        """(k_j - middle)^alpha/alpha! for these tokens, at the precision of the moment; kept unless too many."""
+        if len(self.bias) * (1 + len(space.recipe)) > KEPT:
+            return self._powers(space, tokens)
         if self.rows[0] != ctx.prec:
-            columns = [[k - m for k in keys] for keys, m in zip(self.exact_keys, self.middle, strict=True)]
-            self.rows = (ctx.prec, [space.powers(kappa, True) for kappa in zip(*columns, strict=True)])
-        return self.rows[1]
+            self.rows = (ctx.prec, self._powers(space, list(range(len(self.bias)))))
+        return [self.rows[1][j] for j in tokens]
+
+    def _powers(self, space: Space, tokens: list[int]) -> list[list[arb]]:
+        columns = [[keys[j] - m for j in tokens] for keys, m in zip(self.exact_keys, self.middle, strict=True)]
+        return [space.powers(kappa, True) for kappa in zip(*columns, strict=True)]
 
 
 class View:
@@ -165,6 +172,14 @@ class View:
 
         `allowed` is the rounding error that is claimed; it only decides which tokens are worth counting.
         """
+        step = max(1, BALLS // (len(self.index) * (3 + len(self.head.factors))))
+        for first in range(0, len(boxes), step):
+            yield from self._on_some(space, boxes[first : first + step], allowed)
+
+    def _on_some(
+        self, space: Space, boxes: list[tuple[list[arb], list[arb]]], allowed: float
+    ) -> Iterator[tuple[list[Model], list[float], list[float]]]:
+        """The same for as many boxes as the memory allows at once."""
         head, tokens = self.head, self.index.tolist()
         score = arb_mat([*([keys[j] for j in tokens] for keys in head.exact_keys), [head.bias[j] for j in tokens]])
         factors = [[column[j] for j in tokens] for column in head.factors]
@@ -175,8 +190,13 @@ class View:
             W = [x.exp() for x in z]
             shifted.append(np.array(list(map(float, z))))
             stack += [W, *(list(map(operator.mul, W, factor)) for factor in factors)]
-        rows, count = head.monomials(space), 1 + len(factors)
-        moments = (arb_mat(stack) * arb_mat([rows[j] for j in tokens])).tolist()
+        count, step, product = 1 + len(factors), max(1, BALLS // (1 + len(space.recipe))), None
+        for first in range(0, len(tokens), step):  # the sum over the tokens in parts
+            check_time()
+            rows = arb_mat(head.monomials(space, tokens[first : first + step]))
+            part = arb_mat([row[first : first + step] for row in stack]) * rows
+            product = part if product is None else product + part
+        moments = [] if product is None else product.tolist()
         for b, (c, r) in enumerate(boxes):
             scale, own = space.powers(r), moments[b * count : (b + 1) * count]
             drift = [float(own[0][n] / own[0][0]) for n in space.first]  # near the softmax mean of k - middle
