@@ -74,6 +74,7 @@ def methods() -> str:
 REPROOFS = {
     "boxes, gates, points, cells": "boxes",
     "memory": "memory",
+    "layers": "transpiled.statement",
     "solver": "in_context.statement",
     "theorem": "theorems.table",
 }

@@ -36,8 +36,6 @@ NEAR = re.compile(
     r"certificate\.evidence\.\d+\.quantities\."
     r"|plan\.heads\.\d+\.layer = ['0-9]+$"  # of a planned head: a layer has a name or a number
 )
-# not proved again yet: nothing is verified of them, so that nothing can be forged
-UNPROVED = ("layers",)
 
 
 def _mlp(dtype: str) -> torch.nn.Module:
@@ -109,8 +107,6 @@ def test_what_a_verb_writes(name: str, dtype: str, tmp_path: Path) -> None:
     again.save(tmp_path / "again.safetensors")
     assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
     verdict = sw.verify(path)
-    if name in UNPROVED:
-        return
     assert verdict.status == ("VERIFIED GIVEN" if name in ("points", "callable") else "VERIFIED"), verdict
     assert [entry["id"] for entry in said["trust"]] == list(verdict.hypotheses) == list(built.certificate.hypotheses)
     old, new = (reprove(file).to_json() for file in (flat(read_model(path)), read_model(path)))
@@ -166,7 +162,7 @@ def dotted(path: Place) -> str:
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_no_leaf_says_what_it_likes(name: str, dtype: str) -> None:
     file = stored(name, dtype)
-    assert verified(file, file.sections) or name in UNPROVED
+    assert verified(file, file.sections)
     found, survivors = list(leaves(file.sections)), set()
     stride = max(1, len(found) // 250)  # of a solver's long lists only some
     for at, (path, value) in enumerate(found):
