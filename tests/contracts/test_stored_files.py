@@ -93,10 +93,6 @@ DESERVED |= {
 }
 
 
-# Files of version 2 that were written before the checker could prove their kind again.
-SINCE_PROVED = {name: "VERIFIED" for name in EXPECTED["v2"] if name.startswith("transpiled")}
-
-
 @pytest.mark.parametrize(("version", "name"), CASES, ids=[f"{version}-{name}" for version, name in CASES])
 def test_a_stored_file_is_what_it_was(
     version: str, name: str, unpacked: Path, arrays: dict[str, dict[str, np.ndarray]]
@@ -122,7 +118,7 @@ def test_a_stored_file_is_what_it_was(
             assert json.loads(json.dumps(plain(out))) == said["answers"][engine]
 
     if not place.is_dir():  # a checker reads single files
-        deserved = DESERVED.get(name, said["status"]) if version == "v1" else SINCE_PROVED.get(name, said["status"])
+        deserved = DESERVED.get(name, said["status"]) if version == "v1" else said["status"]
         assert sw.verify(place.with_name(f"{name}.safetensors")).status == deserved
 
 
