@@ -18,7 +18,7 @@ from softwright.checker.transpiled.activations import ROWS, read_activation
 from softwright.checker.transpiled.fitted import largest_error
 from softwright.checker.transpiled.heads import unit_of
 from softwright.checker.transpiled.unit import Run
-from softwright.targets.mlp import ACTIVATIONS, Activation
+from softwright.targets.mlp import ACTIVATIONS, Activation, DenseLayer, DenseNetwork
 from softwright.transpiler.neuron_heads import apply_table
 from softwright.transpiler.tokens import table_for
 from tests.checker.transpiled_files import MODULES, file_of, made
@@ -80,6 +80,17 @@ def test_other_sources(tmp_path: Path) -> None:
             verdict = sw.verify(path)
             assert verdict, verdict.reason
             assert sw.load(path).certificate is not None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_activations_that_graphs_spell_out(dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    for activation in (Activation("gelu_erf", (1.0, 1.41421)), Activation("gelu_cubic", (0.79, 0.0447))):
+        first = DenseLayer(rng.normal(size=(4, 3)), rng.normal(size=4), activation)
+        last = DenseLayer(rng.normal(size=(2, 4)), rng.normal(size=2), Activation("identity"))
+        built = sw.transpile(DenseNetwork([first, last]), (-1, 1), dtype=dtype, tol=1.0, progress=False)
+        verdict = file_of(built).verdict()
+        assert verdict, verdict.reason
 
 
 def test_widths_of_every_shape() -> None:

@@ -184,7 +184,7 @@ def _sigma(z: Any) -> Any:
 
 def _softplus(beta: float, threshold: float) -> Smooth:
     rate = rational(beta)
-    height = math.exp(-min(max(threshold, -700.0), 700.0)) / beta * (1 + 1e-12) if threshold > -700 else math.inf
+    height = float((arb(-min(max(threshold, -700.0), 700.0)).exp() / arb(rate)).upper()) * (1 + 1e-15)
     return Smooth(
         lambda s: (((s * rate).exp() + 1).log()) / arb(rate),
         beta,
@@ -283,7 +283,7 @@ ROWS: dict[str, Row] = {
     ),
     "softplus": Row(
         parameters={"beta": 1.0, "threshold": 20.0},
-        good=lambda beta, threshold: beta > 0,
+        good=lambda beta, threshold: beta > 0 and threshold > -700,
         slope=lambda beta, threshold: 1.0,
         span=_softplus_span,
         smooth=_softplus,

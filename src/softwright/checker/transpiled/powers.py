@@ -23,8 +23,6 @@ it, and values |a| e^m. Values lose gamma (m + 2.1 |a|), as the weights times |v
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from flint import arb
 
@@ -56,14 +54,14 @@ def power_unit(activation: Activation, table: Array, run: Run) -> Unit:
     z = [above((-arb(m) * i).exp()) for i in range(1, q + 1)]
     zeta, gap, unit = sum(z) * SLACK, weighted_gap(2), run.precision.unit
     require(zeta < 0.05, "powers do not fall")
-    near = math.exp((q + 2) * NEAR) * (1 + zeta) * SLACK
+    near = above((arb(q + 2) * NEAR).exp()) * (1 + zeta) * SLACK
 
     def gate(sharp: float, factor: float) -> float:
         return (1 + a) * near * factor * gap / (sharp - q - 2) * SLACK
 
     exact = a * above((-arb(m) * q).exp()) + (above(first) + zeta * power) + gate(beta, 1.0)
     E, score = run.exps / (1 - run.exps) * (1 + 1e-9), gamma(run.score + 2, unit)
-    etas = [math.expm1(2 * E + score * (i * m + 1)) * SLACK for i in range(1, q + 1)]
+    etas = [above(arb((2 * E + score * (i * m + 1)) * SLACK).expm1()) for i in range(1, q + 1)]
     require(max(etas) < 0.01, f"rounding in {run.precision.name} changes the powers too much")
     # z0^i e^{i s} eta_i with i |s| e^{i s} <= 1/e < 1 inside; expm1 is convex, so e^{i s} times it is at most this.
     moved = a * above(grow) * sum(z_i * eta for z_i, eta in zip(z, etas, strict=True)) / (1 - 2 * max(etas)) * near

@@ -108,13 +108,17 @@ def _series(steps: Array, shares: Array, U: Array) -> Array:
     """|sum_k a_k tanh(s_k u) - u| at most, for |u| <= U (H,)."""
     s, a = ([fmpq(*float(x).as_integer_ratio()) for x in row] for row in (steps, shares))
     require(min(s) > 0, "a step of a product is not positive")
-    total = np.zeros(len(U))
+    total, power = np.zeros(len(U)), U  # U^{2n+1}
     for n, coefficient in enumerate(_tanh(ORDERS)):
         moment = sum((a_k * s_k ** (2 * n + 1) for a_k, s_k in zip(a, s, strict=True)), fmpq(0)) * coefficient
-        total = total + _up(abs(moment - 1 if n == 0 else moment)) * U ** (2 * n + 1)
+        total = total + _up(abs(moment - 1 if n == 0 else moment)) * power
+        power = power * U * U
     for a_k, s_k in zip(a, s, strict=True):
         q = 0.63662 * float(s_k) * U * (1 + 1e-15)  # 2/pi = 0.636619..
-        rest = np.where(q < 0.99, q ** (2 * ORDERS) / (1 - np.minimum(q, 0.99) ** 2), np.inf)
+        power = np.ones(len(U))
+        for _ in range(2 * ORDERS):
+            power = power * q
+        rest = np.where(q < 0.99, power / (1 - np.minimum(q, 0.99) ** 2), np.inf)
         total = total + _up(abs(a_k) * s_k) * rest * U
     return total * SLACK
 
