@@ -23,6 +23,7 @@ from tests.checker.theorem_files import (
 
 FORMULAS = ("sin(3*x)", "abs(x) + x*y, exp(x + y) - 2", "max(2*x - y, 0)", "3, x", "x**3 - y**2", "sin(1)*x + pi + 0*y")
 FORMULAS += ("exp(x + y + sin(x + y))", "-(2*(x*y))", "clip(x, -0.5, 0.3)*2**x", "0.1*x + 0.7*y - 1e-3, 0*x + cos(2)")
+FORMULAS += ("0.1*x*(0.3*y + 0.7*z)*pi", "(x + 0.3)*(0.1*y) - 2*(3.3*y*x)", "0.3*max(2*y + 3.3*x, 9)")
 
 SIZES: dict[str, list[dict[str, Any]]] = {
     "A3": [

@@ -2,7 +2,7 @@
 
 The terms of a formula on a box become *ridge terms* p(rho.x). Which they are is read off the tree: a term whose maximal
 affine parts alpha.x + c all are multiples of one direction rho is one; the product A B of two affine parts is two,
-((A + B)^2 - (A - B)^2)/4. Constants may be balls (pi, sin(1)), and rho is rounded to float64, so that an affine part is
+((A + B)^2 - (A - B)^2)/4. Constants may be balls (pi, sin(1)), and rho is the middle of such, so that an affine part is
 lambda rho.x + c + (alpha - lambda rho).x: the last term, no larger than a blur, goes into the ball of c. Parts whose
 blur is more than 2^-40 of their size have another direction. Terms of one direction are added up.
 
@@ -24,7 +24,6 @@ from flint import arb, arb_mat, fmpq
 from softwright.checker.limits import check_time
 from softwright.checker.refusal import NotProvedError, UndefinedError, require
 from softwright.checker.taylor import Model, Space, evaluate
-from softwright.checker.theorems.interpolation import rational
 from softwright.checker.trees import Tree, additive_terms, children
 
 ZERO, QUARTER, TWO = arb(0), ("number", fmpq(1, 4)), ("number", fmpq(2))
@@ -32,6 +31,7 @@ ARGUMENT = ("variable", 0)  # r
 DEGREE = 10
 NEARLY = arb(2) ** -40  # directions that differ by less, relatively, are one
 SHARP, NOTHING = arb(2) ** -12, arb(2) ** -60
+LARGEST_EXPONENT = 4_000
 MOST_STRETCHES = 20_000  # for one direction
 Vector = list[fmpq]
 Affine = tuple[list[arb], arb]  # coefficients, constant
@@ -133,6 +133,13 @@ def affine(node: Tree, count: int) -> Affine | None:
     return ([factor * a for a in inner[0]], factor * inner[1]) if factor.is_finite() else None
 
 
+def middle(ball: arb) -> fmpq:
+    """The exact number in the middle of a ball."""
+    mantissa, exponent = ball.mid().man_exp()
+    require(abs(int(exponent)) < LARGEST_EXPONENT, "a coefficient of the formula is out of range")
+    return fmpq(mantissa) * fmpq(2) ** int(exponent)
+
+
 def multiple(vector: Sequence[arb], direction: Vector, reach: Vector) -> tuple[arb, arb] | None:
     """lambda and the blur of a vector that is nearly lambda times the direction; None for another direction."""
     pivot = max(range(len(direction)), key=lambda k: abs(direction[k]))
@@ -151,7 +158,7 @@ def along(node: Tree, direction: Vector, reach: Vector) -> Tree:
         if all(a.is_zero() for a in form[0]):  # 0*x
             return ("number", form[1])
         if not direction:
-            direction += [rational(float(a)) for a in form[0]]
+            direction += map(middle, form[0])
         found = multiple(form[0], direction, reach)
         if found is None:
             raise OtherDirectionError
@@ -184,22 +191,26 @@ def entry_along(entry: Tree, direction: Vector, reach: Vector) -> Tree:
 
 
 def product_of_two(node: Tree) -> tuple[list[tuple[int, Tree]], Tree, Tree] | None:
-    """Constant factors, A and B of a term factors * A * B; None if it is none."""
-    factors, varying, waiting = [], [], [(1, node)]
-    while waiting:
-        sign, item = waiting.pop()
-        if not varies(item):
-            factors.append((sign, item))
-        elif item[0] == "product" and sign > 0:
-            waiting += item[1]
-        elif item[0] == "sum" and len(item[1]) == 1 and sign > 0:  # a sign before a product
-            factors.append((1, ("number", fmpq(item[1][0][0]))))
-            waiting.append((1, item[1][0][1]))
-        elif sign > 0:
-            varying.append(item)
-        else:
-            return None
-    return (factors, varying[0], varying[1]) if len(varying) == 2 else None
+    """Constant factors, A and B of a term factors * A * B; None if it is none.
+
+    A holds all factors before the second that varies, as who reads 0.1*x*y from the left would have it: the directions
+    of A + B and A - B depend on it.
+    """
+    before: list[tuple[int, Tree]] = []
+    while node[0] in ("product", "sum") and len(node[1]) == 1:  # a sign, or a factor alone
+        before.append((1, ("number", fmpq(node[1][0][0] if node[0] == "sum" else 1))))
+        node = node[1][0][1]
+    if node[0] != "product":
+        return None
+    varying = [i for i, (_, child) in enumerate(node[1]) if varies(child)]
+    if len(varying) == 1:  # 2*(x*y)
+        inner = product_of_two(node[1][varying[0]][1])
+        others = [factor for i, factor in enumerate(node[1]) if i != varying[0]]
+        return None if inner is None or node[1][varying[0]][0] < 0 else ([*before, *others, *inner[0]], *inner[1:])
+    if len(varying) != 2 or any(node[1][i][0] < 0 for i in varying):
+        return None
+    first, second = node[1][: varying[1]], node[1][varying[1]][1]
+    return [*before, *node[1][varying[1] + 1 :]], ("product", first), second
 
 
 def add_unit(ridges: list[Ridge], v: fmpq, a: Vector, b: fmpq, reach: Vector) -> arb:
@@ -226,6 +237,7 @@ class Stretch:
     low: arb
     high: arb
     seen: arb  # the difference in the middle
+    fuzz: arb  # how uncertain it is there, whatever the width
 
 
 def difference_range(ridge: Ridge, low: list[fmpq], high: list[fmpq]) -> tuple[arb, arb]:
@@ -245,13 +257,14 @@ def difference_range(ridge: Ridge, low: list[fmpq], high: list[fmpq]) -> tuple[a
     count = len(heap)
     while count < MOST_STRETCHES:
         _, _, worst = heap[0]
-        if urgency(worst, top, bottom) <= float((SHARP * (top - bottom)).max(NOTHING * (abs(top) + abs(bottom)))):
+        least = (SHARP * (top - bottom)).max(NOTHING * (abs(top) + abs(bottom))) + 4 * worst.fuzz
+        if urgency(worst, top, bottom) <= float(least):
             break
         heapq.heappop(heap)
-        middle, height_there = (sum(pair, fmpq(0)) / 2 for pair in (worst.ends, worst.heights))
+        halfway, height_there = (sum(pair, fmpq(0)) / 2 for pair in (worst.ends, worst.heights))
         for ends_of_half, heights_of_half in (
-            ((worst.ends[0], middle), (worst.heights[0], height_there)),
-            ((middle, worst.ends[1]), (height_there, worst.heights[1])),
+            ((worst.ends[0], halfway), (worst.heights[0], height_there)),
+            ((halfway, worst.ends[1]), (height_there, worst.heights[1])),
         ):
             half = stretch(space, tree, ends_of_half, heights_of_half)
             count += 1
@@ -292,7 +305,7 @@ def stretch(space: Space, tree: Tree, ends: tuple[fmpq, fmpq], heights: tuple[fm
     try:
         gap = units - evaluate(tree, [r])
     except UndefinedError:
-        return Stretch(ends, heights, arb.neg_inf(), arb.pos_inf(), arb(0, "inf"))
+        return Stretch(ends, heights, arb.neg_inf(), arb.pos_inf(), arb(0, "inf"), ZERO)
     coefficients = space.coefficients(gap.parts)
     corners = (arb_mat([coefficients]) * space.bernstein).tolist()[0]
     return Stretch(
@@ -301,4 +314,5 @@ def stretch(space: Space, tree: Tree, ends: tuple[fmpq, fmpq], heights: tuple[fm
         lowest([corner - gap.error for corner in corners]),
         greatest([corner + gap.error for corner in corners]),
         coefficients[0] + arb(0, gap.error.upper()),
+        coefficients[0].rad(),
     )

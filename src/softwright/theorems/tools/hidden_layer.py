@@ -17,6 +17,7 @@ import numpy as np
 
 from softwright.domain import Box
 from softwright.errors import Faults
+from softwright.precision import FLOAT64
 from softwright.targets.formula import Expression, Node, Number, Operation, Variable, additive_terms, is_affine
 
 _RIDGE = "r"
@@ -62,14 +63,15 @@ def hidden_layer_of(formula: Expression, box: Box, knots: int) -> HiddenLayer:
                 if not np.any(direction):
                     least, most, _ = profile.enclose(np.zeros((1, 1)), np.zeros((1, 1)))
                     c[o] += 0.5 * (least[0, 0] + most[0, 0])
-                    errors[o] += most[0, 0] - least[0, 0]  # sin(1) is no float64
+                    errors[o] += most[0, 0] - least[0, 0] + 2 * FLOAT64.unit * abs(c[o])  # sin(1) is no float64
                     continue
                 rho = np.linspace(low, high, knots + 1)
                 values = profile(rho[:, None])[:, 0]
                 slopes = np.diff(values) / np.diff(rho)
                 jumps_of_slope = np.diff(slopes, prepend=0.0)
                 c[o] += values[0]
-                errors[o] += _interpolation_error(profile, rho)
+                errors[o] += _interpolation_error(profile, rho) + _stored_error(profile, rho, values, slopes)
+                errors[o] += 2 * FLOAT64.unit * abs(c[o])  # that was added up
                 for k in np.flatnonzero(jumps_of_slope):
                     W.append(direction)
                     t.append(-rho[k])
@@ -100,6 +102,13 @@ def _interpolation_error(profile: Expression, rho: np.ndarray) -> float:
     curved = np.maximum(np.abs(low2[:, 0]), np.abs(high2[:, 0])) * h**2 / 8
     bound = np.where(kinked, np.where(defined1, steep, np.inf), np.minimum(curved, steep))
     return float(bound.max()) * (1.0 + 1e-12)
+
+
+def _stored_error(profile: Expression, rho: np.ndarray, values: np.ndarray, slopes: np.ndarray) -> float:
+    """What float64 makes of the interpolation: values as they were computed, slopes and their jumps rounded."""
+    low, high, _ = profile.enclose(rho[:, None], rho[:, None])
+    computed = np.maximum(high[:, 0] - values, values - low[:, 0]).max()
+    return float(computed + 16 * FLOAT64.unit * np.abs(slopes).sum() * (rho[-1] - rho[0]))
 
 
 _Ridge = list[tuple[np.ndarray, Expression]]  # (direction, profile in r)
