@@ -49,6 +49,10 @@ class ToleranceNotReached(SoftwrightError):
         self.best = best
 
 
+class ContradictedProof(SoftwrightError):
+    """A run contradicts what was proved: a fault of softwright, never of its user."""
+
+
 class Faults:
     """Collects faults while input is checked, then raises them all together."""
 

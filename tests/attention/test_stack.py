@@ -47,7 +47,7 @@ def test_layers_update_their_rows_and_nothing_else() -> None:
     stack = AttentionStack(_blueprint())
     assert (stack.depth, len(stack.distinct), stack.width, stack.fixed_tokens) == (2, 1, 5, 2)
     x = np.random.default_rng(0).normal(size=(3, 4, 2))
-    before, middle, after = stack.states(stack.tokens({"input": torch.tensor(x)}))
+    before, middle, after = stack.states(stack.sequence({"input": torch.tensor(x)}))
     bank = np.broadcast_to(np.array([[3.0, -1.0], [5.0, 7.0]]), (3, 2, 2))
     for share, state in ((1.0, before), (0.5, middle), (0.25, after)):
         assert np.array_equal(state["bank"], before["bank"])
@@ -63,7 +63,7 @@ def test_a_description_and_the_tensors_give_it_back(dtype: torch.dtype) -> None:
     assert again.describe() == stack.describe() and again.dtype == dtype
     inputs = {"input": torch.ones(1, 3, 2, dtype=dtype)}
     assert torch.equal(
-        [*again.states(again.tokens(inputs))][-1]["words"], [*stack.states(stack.tokens(inputs))][-1]["words"]
+        [*again.states(again.sequence(inputs))][-1]["words"], [*stack.states(stack.sequence(inputs))][-1]["words"]
     )
 
 

@@ -25,6 +25,9 @@ MADE: dict[str, Callable[[], sw.Built[Any]]] = {
     name: cache(make)
     for name, make in {
         "approximation": lambda: sw.approximate("sin(x)", sw.Box(x=(-1, 1)), tol=1e-4),
+        "composition": lambda: sw.approximate(
+            "max(x*y, 0.1)", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-4, strategy="compose"
+        ),
         "memory": lambda: sw.memorize([[1, 2], [2, 1], [3]], [0.5, -1.0, 2.0]),
         "transpiled": lambda: sw.transpile(_mlp(), box=(-1, 1)),
         "transpiled_module": lambda: sw.transpile(_module()),

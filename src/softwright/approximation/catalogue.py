@@ -86,6 +86,11 @@ STRATEGIES = {
             "strategies.scattered:fit_scattered",
             {70: "strategies.scattered:fit_scattered"},
         ),
+        Strategy(
+            "compose",
+            "a formula's own steps as layers of small heads, in any number of variables",
+            "strategies.compose:fit_compose",
+        ),
         Strategy("cells", "the papers' nearest cells, kept as the baseline", "strategies.cells:fit_cells"),
     )
 }

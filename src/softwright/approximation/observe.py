@@ -19,6 +19,7 @@ from softwright.result.observed import Observed
 
 if TYPE_CHECKING:
     from softwright.attention import AttentionNetwork, Head
+    from softwright.attention.composition import ComposedNetwork
     from softwright.targets import Target
 
 _MOST_PAIRS = 60_000_000  # queries times tokens spent on one check
@@ -90,6 +91,17 @@ def sampled_error(
     origin = box.to_unit(network.center.double().numpy())
     heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in heads]
     count = int(max(2000, min(count, _MOST_PAIRS // network.tokens)))
+    return climbed(network, target, check_points(heads, box, count, seed), seed)
+
+
+def climbed(
+    network: AttentionNetwork | ComposedNetwork,
+    target: Callable[[np.ndarray], np.ndarray],
+    points: np.ndarray,
+    seed: int = 977,
+) -> Observed:
+    """The largest error at points (n, d) of the box and on the way up from the worst of them."""
+    box = network.box
     precision = np.dtype(name_of(network.dtype))
 
     def inside(points: np.ndarray) -> np.ndarray:
@@ -99,7 +111,7 @@ def sampled_error(
     def error_at(points: np.ndarray) -> np.ndarray:
         return np.abs(network.evaluate(points) - target(points)).max(axis=1)
 
-    points = inside(check_points(heads, box, count, seed))
+    points = inside(points)
     errors = error_at(points)
     total = len(points)
     rng = np.random.default_rng(seed)

@@ -10,11 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softwright.attention.head import Head
 from softwright.precision import precision_of
+
+if TYPE_CHECKING:
+    from softwright.compiler.build import Compiled
 
 Values = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n, m)
 Scalar = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n,)
@@ -75,6 +79,8 @@ class Problem:
 class Fit:
     """Heads whose sum approximates the problem's function; `error` is what the strategy's own check points showed.
 
+    A formula may also become a stack, `composed`, which has no such heads; `error` is then its proved bound.
+
     `jumps` are those of the reasons that tell of a jump of the target, which no continuous network meets. With an
     `origin`, the heads read t - origin: next to a singularity at an end, coordinates measured from that end
     keep scores exact where they are large.
@@ -86,10 +92,11 @@ class Fit:
     reasons: tuple[str, ...] = ()
     origin: tuple[float, ...] | None = None
     jumps: tuple[str, ...] = ()
+    composed: Compiled | None = None  # a stack of layers instead of heads, with its own proof
 
     @property
     def tokens(self) -> int:
-        return sum(head.tokens for head in self.heads)
+        return sum(head.tokens for head in self.heads) if self.composed is None else self.composed.heads.tokens
 
     def in_unit_frame(self) -> list[Head]:
         """The heads as functions of t itself."""

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from softwright.approximation.by_target import fit_target, problem_of
 from softwright.approximation.catalogue import STRATEGIES, listed
+from softwright.approximation.composed import Compiled, composed_built, composed_certified
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, probe_points
@@ -49,7 +50,7 @@ def approximate(
     max_seconds: float = 60.0,
     certify: bool = True,
     progress: Progress = None,
-) -> Built[AttentionNetwork]:
+) -> Built[Any]:
     """An attention network within `tol` of the target, with a certificate where the target allows a proof.
 
     target       a formula ("sin(3*x)*exp(-y**2)"), a Python callable, a `Table`, or any `Target`
@@ -111,7 +112,7 @@ approximate.__doc__ = str(approximate.__doc__).replace("one of STRATEGIES", f"on
 class _Candidate:
     """A network with the fit it comes from, how its proof ended, and the error that is certain."""
 
-    built: Built[AttentionNetwork]
+    built: Built[Any]
     fit: Fit
     error: float
     outcome: Outcome = Outcome.NOT_ASKED
@@ -119,6 +120,9 @@ class _Candidate:
 
 def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: Precision, started: float) -> _Candidate:
     """The network of a fit in its dtype, looked at for the first time."""
+    if fit.composed is not None:
+        built = composed_built(fit, fit.composed, target, tolerance, started)
+        return _Candidate(built, fit, built.observed_error)
     network = AttentionNetwork(fit.heads, box, precision.torch_dtype, fit.origin)
     heads = network.heads()
     seen = observed(network, target, heads)
@@ -132,6 +136,8 @@ def _proved(found: _Candidate, target: Target, tolerance: float, max_seconds: fl
 
     A target that carries no bounds, or has too many variables, cannot be proved: its error stays observed.
     """
+    if found.fit.composed is not None:
+        return _proved_stack(found, found.fit.composed, tolerance)
     hopeless = (
         Outcome.NO_PROMISE
         if not target.is_known_between_points
@@ -155,7 +161,15 @@ def _proved(found: _Candidate, target: Target, tolerance: float, max_seconds: fl
     return replace(found, built=replace(found.built, unproved=unproved), error=error, outcome=outcome)
 
 
-def _better(new: Built[AttentionNetwork], old: Built[AttentionNetwork], tolerance: float) -> bool:
+def _proved_stack(found: _Candidate, compiled: Compiled, tolerance: float) -> _Candidate:
+    """A stack comes with its proof: errors of heads times adjoints."""
+    if compiled.proof.faults or compiled.proof.bound > tolerance:
+        unproved = f"undecided (the proof of the stack reaches {compiled.proof.bound:.3g})"
+        return replace(found, built=replace(found.built, unproved=unproved), outcome=Outcome.BUDGET)
+    return replace(found, built=composed_certified(found.built, compiled), outcome=Outcome.PROVED)
+
+
+def _better(new: Built[Any], old: Built[Any], tolerance: float) -> bool:
     if old.observed_error <= tolerance:
         return new.observed_error <= tolerance and new.network.tokens < old.network.tokens
     return new.observed_error < old.observed_error

@@ -251,7 +251,7 @@ class AttentionStack(nn.Module):
     def layer_at(self, position: int) -> StackLayer:
         return self.distinct[self.program[position]]
 
-    def tokens(self, inputs: Mapping[str, Tensor]) -> Stream:
+    def sequence(self, inputs: Mapping[str, Tensor]) -> Stream:
         """The tokens by segment, from inputs (B, rows, columns) by source: one linear map each, and the fixed ones."""
         batch = next(iter(inputs.values())).shape[0]
         stream: Stream = {}

@@ -34,7 +34,13 @@ from softwright.fileformat import ModelFile
 STATEMENT, BOXES, CLOSED = "softwright-statement/2", "softwright-certificate/1", "softwright-closed-form/1"
 SENTENCE = "every output of the network is within the bound of the target's, at every point of the set"
 LARGEST_TREE = 64 * 2**20  # nodes
-STEP_OF_KIND = {"memory": "memory", "transpiled": "layers", "in_context": "solver", "theorem": "theorem"}
+STEP_OF_KIND = {
+    "memory": "memory",
+    "transpiled": "layers",
+    "in_context": "solver",
+    "theorem": "theorem",
+    "composition": "compose",
+}
 PROMPTS = {
     "gradient": ("max_rows", "x_bound", "y_bound", "w_bound"),
     "newton_schulz": ("max_rows", "score_bound"),
@@ -70,6 +76,7 @@ BY_BOXES: dict[str, dict[str, Test]] = {  # steps of a proof over a box, or at p
     **{key: {"step": is_text, "order": is_count, "count": is_count} for key in ("points", "cells")},
 }
 FORMULA: dict[str, Test] = {"step": is_text, "method": is_text, "quantities": is_object}
+COMPOSED: dict[str, Test] = {**FORMULA, "parts": is_object}
 PART: dict[str, Test] = {
     "variables": list_of(is_text),
     **dict.fromkeys(("heads", "terms"), list_of(is_count)),
@@ -211,11 +218,22 @@ def _part(step: Flat) -> Flat:
 def _by_formula(said: Flat) -> Flat:
     claim, evidence = said["claim"], said["evidence"]
     require(len(evidence) == 1, "a proof by a formula is one step")
-    check_entries(evidence[0], FORMULA, "the step")
+    composed = evidence[0].get("step") == "compose"
+    check_entries(evidence[0], COMPOSED if composed else FORMULA, "the step")
     check_entries(said["told"], TOLD, "what is told")
     require("between" not in claim and claim["p"] is None, "a formula says nothing of exponents or between points")
-    require(same(claim["set"], set_of(claim["reference"]["target"])), "the set is not the one that the target names")
+    flat: Flat = {}
+    if composed:
+        where = claim["set"]
+        check_entries(where, DOMAIN, "the set")
+        require(where["kind"] == "box", "the set of such a claim is a box")
+        flat = {"parts": evidence[0]["parts"], "variables": where["variables"], "domain": where["domain"]}
+        flat["hex"] = {"domain": where["hex"]}
+    else:
+        named = set_of(claim["reference"]["target"])
+        require(same(claim["set"], named), "the set is not the one that the target names")
     return {
+        **flat,
         "schema": CLOSED,
         "statement": claim["text"],
         **{name: evidence[0][name] for name in ("method", "quantities")},

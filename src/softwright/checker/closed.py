@@ -13,7 +13,7 @@ from flint import fmpq
 
 from softwright.checker.in_context.statement import prove_step
 from softwright.checker.memory import prove_recall
-from softwright.checker.refusal import require
+from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.theorems.table import prove_theorem
 from softwright.checker.transpiled.statement import prove_transpiled
 from softwright.checker.verdict import Verdict, settled
@@ -42,6 +42,11 @@ def reprove_step(file: ModelFile, _: Callable[[int], None]) -> Verdict:
     """One step of a solver in context: proved again from the tensors and the settings."""
     check_sums(file)
     return settled(prove_step(file))
+
+
+def reprove_composition(file: ModelFile, _: Callable[[int], None]) -> Verdict:
+    """A formula compiled into a stack: its features, ranges, adjoints and heads are not proved again yet."""
+    raise NotProvedError("a stack that computes a formula is not proved again yet: only its weights were compared")
 
 
 def reprove_theorem(file: ModelFile, _: Callable[[int], None]) -> Verdict:

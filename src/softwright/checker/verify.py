@@ -17,7 +17,13 @@ from flint import ctx
 
 from softwright.checker.boxes import reprove_boxes
 from softwright.checker.claims import Claim, read_claim
-from softwright.checker.closed import reprove_recall, reprove_step, reprove_theorem, reprove_transpiled
+from softwright.checker.closed import (
+    reprove_composition,
+    reprove_recall,
+    reprove_step,
+    reprove_theorem,
+    reprove_transpiled,
+)
 from softwright.checker.limits import SECONDS, limited
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.subject import check_subject
@@ -47,6 +53,7 @@ STEPS: dict[str, Step] = {
     "layers": Step("transpiled", reprove_transpiled),
     "solver": Step("in_context", reprove_step),
     "theorem": Step("theorem", reprove_theorem),
+    "compose": Step("composition", reprove_composition),
 }
 
 

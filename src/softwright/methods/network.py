@@ -54,7 +54,7 @@ class InContextStack(AttentionStack):
     def embed(self, prompt: Prompt) -> Stream:
         """The tokens of a prompt, by segment."""
         data = torch.cat([prompt.x, prompt.y[..., None], prompt.log_weights[..., None]], dim=-1)  # (B, n, d + 2)
-        return self.tokens({"data": data, "query": pad(prompt.queries, (0, 2))})
+        return self.sequence({"data": data, "query": pad(prompt.queries, (0, 2))})
 
     def run(self, prompt: Prompt, check: bool = True) -> Stream:
         """The stream after all layers; with `check` every guard looks at it when its layer is reached."""

@@ -60,6 +60,8 @@ class ClosedForm:
     reference_sha256: str = ""  # of the arrays that the file keeps beside the network; empty if there are none
     hypotheses: tuple[str, ...] = ()  # ids of all that it rests on; empty: those of its dtype
     runtimes: tuple[str, ...] = ()  # which runs it covers, and which not; empty: those of its dtype
+    domain: dict[str, tuple[float, float]] = field(default_factory=dict)  # the box of inputs, where it is one
+    parts: dict[str, list[Any]] = field(default_factory=dict)  # what a composed proof is put together from, by kind
 
     def __post_init__(self) -> None:
         faults = Faults("ClosedForm")
@@ -102,6 +104,8 @@ class ClosedForm:
         engine: str = "any",
         norm: str = "sup",
         reference: Mapping[str, np.ndarray] | None = None,
+        domain: dict[str, tuple[float, float]] | None = None,
+        parts: dict[str, list[Any]] | None = None,
     ) -> ClosedForm:
         """The certificate of this very network; `started` is the `time.monotonic()` at which the proof began.
 
@@ -125,6 +129,8 @@ class ClosedForm:
             engine=engine,
             norm=norm,
             reference_sha256=reference_sha256(reference or {}),
+            domain={} if domain is None else domain,
+            parts={} if parts is None else parts,
         )
 
     @property
@@ -147,6 +153,15 @@ class ClosedForm:
         content = {"schema": SCHEMA, **asdict(self), "assumptions": list(self.assumptions)}
         for name in (*_APART, *(() if self.reference_sha256 else ("reference_sha256",))):
             del content[name]
+        del content["domain"], content["parts"]
+        if self.domain:
+            content["domain"] = {name: list(side) for name, side in self.domain.items()}
+            content["variables"] = list(self.domain)  # JSON objects have no order that all programs keep
+            content["hex"] = {
+                "domain": {name: [float(end).hex() for end in side] for name, side in self.domain.items()}
+            }
+        if self.parts:
+            content["parts"] = self.parts
         return content
 
     @classmethod
@@ -155,10 +170,13 @@ class ClosedForm:
         if schema == STATEMENT:
             data, apart = to_flat(data)
         elif schema != SCHEMA:
-            known = f"{STATEMENT!r} and {SCHEMA!r}"
-            raise InvalidInput("ClosedForm", [f"schema {schema!r}, this version reads {known}"])
-        names = {entry.name for entry in fields(cls)} - set(_APART)
-        known = {name: data[name] for name in names if name in data}
+            read = f"{STATEMENT!r} and {SCHEMA!r}"
+            raise InvalidInput("ClosedForm", [f"schema {schema!r}, this version reads {read}"])
+        names = {entry.name for entry in fields(cls)} - {*_APART, "domain"}
+        known: dict[str, Any] = {name: data[name] for name in names if name in data}
+        if "domain" in data:
+            sides = {name: data["domain"][name] for name in data["variables"]}
+            known["domain"] = {name: (float(low), float(high)) for name, (low, high) in sides.items()}
         known |= {"hypotheses": apart.hypotheses, "runtimes": apart.runtimes}
         return cls(**{**known, "assumptions": tuple(data.get("assumptions", ()))})
 

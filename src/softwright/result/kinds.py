@@ -34,6 +34,12 @@ KINDS: dict[str, Kind] = {
             command="evaluate",
         ),
         Kind(
+            "composition",
+            network="softwright.attention.composition:ComposedNetwork",
+            figure="softwright.compiler.figure:plot_composed",
+            command="evaluate",
+        ),
+        Kind(
             "memory",
             network="softwright.memory.network:MemoryNetwork",
             figure="softwright.memory.figure:plot_memory",

@@ -28,7 +28,13 @@ SCHEMA = "softwright-statement/2"
 SENTENCE = "every output of the network is within the bound of the target's, at every point of the set"
 EXACT_ARITHMETIC = "real arithmetic (the theorem says nothing of rounding)"
 # kind of the target -> the step that proves a closed form about it; any other is a bare formula
-CLOSED_STEPS = {"sequences": "memory", "network": "layers", "in_context": "solver", "theorem": "theorem"}
+CLOSED_STEPS = {
+    "sequences": "memory",
+    "network": "layers",
+    "in_context": "solver",
+    "theorem": "theorem",
+    "expression": "compose",
+}
 PROMPTS = {  # solver in context -> settings that bound the prompts it was proved for
     "gradient": ("max_rows", "x_bound", "y_bound", "w_bound"),
     "newton_schulz": ("max_rows", "score_bound"),
@@ -191,7 +197,8 @@ def _leaves(tree: str, order: Entries) -> Entries:
 
 def _closed_step(flat: Mapping[str, Any]) -> Entries:
     step = CLOSED_STEPS.get(flat["target"].get("kind", ""), "formula")
-    return {"step": step, "method": flat["method"], "quantities": flat["quantities"]}
+    parts = {"parts": flat["parts"]} if "parts" in flat else {}
+    return {"step": step, "method": flat["method"], "quantities": flat["quantities"], **parts}
 
 
 def to_flat(data: Mapping[str, Any]) -> tuple[Entries, Apart]:
@@ -240,6 +247,10 @@ def _flattened(data: Mapping[str, Any]) -> tuple[Entries, Apart]:
         flat["reference_sha256"] = claim["reference"]["sha256"]
     if not is_boxes(data):
         (step,) = evidence
+        flat |= {"parts": step["parts"]} if "parts" in step else {}
+        if "domain" in claim["set"]:
+            flat |= {"domain": claim["set"]["domain"], "variables": claim["set"]["variables"]}
+            flat["hex"] = {"domain": claim["set"]["hex"]}
         return {**flat, "statement": claim["text"], **{n: step[n] for n in ("method", "quantities")}}, apart
     where = claim["set"]
     flat |= {"p": claim["p"], "domain": where["domain"], "variables": where["variables"], "order": evidence[0]["order"]}

@@ -1,0 +1,73 @@
+"""From a compiled formula to a result: the network, what a look at it shows, its plan and its certificate."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from softwright.approximation.observe import climbed
+from softwright.approximation.problem import Fit, probe_points
+from softwright.attention.composition import ComposedNetwork
+from softwright.compiler.build import Compiled
+from softwright.compiler.evidence import certificate_of
+from softwright.compiler.features import INPUT
+from softwright.compiler.layout import network_of
+from softwright.compiler.look import contradiction, gate_points
+from softwright.result.built import Built
+from softwright.result.plan import Plan
+from softwright.targets import Expression, Target
+
+_POINTS = 12_000
+
+__all__ = ["Compiled", "composed_built", "composed_certified"]
+
+
+def composed_built(fit: Fit, compiled: Compiled, target: Target, tolerance: float, started: float) -> Built[Any]:
+    """The network of a compiled formula, looked at where its error hides; a look that contradicts the proof raises."""
+    network, box = network_of(compiled), compiled.box
+    points = np.concatenate([box.from_unit(probe_points(box.dim, _POINTS, seed=977)), gate_points(compiled)])
+    seen = climbed(network, target, points)
+    if not compiled.proof.faults and seen.error > compiled.proof.bound and isinstance(target, Expression):
+        worst = np.asarray(seen.point)
+        contradiction(compiled, target, worst, network.evaluate(worst[None])[0])
+    plan = Plan.of(
+        network,
+        started,
+        strategy=fit.strategy,
+        heads=described_heads(compiled),
+        tokens=compiled.heads.tokens,
+        parameters=network.parameter_count,
+        tolerance=tolerance,
+        reasons=fit.reasons,
+    )
+    return Built(network=network, plan=plan, target=target.describe(), observed=seen, source=target)
+
+
+def composed_certified(built: Built[Any], compiled: Compiled) -> Built[Any]:
+    network: ComposedNetwork = built.network
+    certificate = certificate_of(compiled, network, built.source, time.monotonic() - built.plan.seconds)
+    return replace(built, certificate=certificate)
+
+
+def described_heads(compiled: Compiled) -> list[dict[str, Any]]:
+    """What every head computes, layer by layer."""
+    program, heads = compiled.program, compiled.heads
+    shares = compiled.proof.shares
+    found: list[dict[str, Any]] = []
+    for number in range(1, program.depth + 1):
+        for table in (head for head in heads.tables if head.layer == number):
+            texts = "; ".join(program.described(program.features[k]) for k in table.features)
+            share = max(shares[k] for k in table.features)
+            found.append({"layer": number, "tokens": table.table.tokens, "computes": texts, "share": share})
+        for f in program.features:
+            if f.layer != number or f.kind == INPUT or f.function is not None:
+                continue
+            copies = heads.products[f.number].heads if f.number in heads.products else 1
+            for copy in range(copies):
+                part = f" ({copy + 1} of {copies})" if copies > 1 else ""
+                text = f"{program.described(f)}{part}"
+                found.append({"layer": number, "tokens": 2, "computes": text, "share": shares[f.number]})
+    return found

@@ -1,0 +1,50 @@
+"""Strategy `compose`: the formula is cut into features, each a head of a few tokens, in layers of one residual stream.
+
+Cost grows with the formula, not with the number of variables. The rules are in `compiler/translate.py`, the heads and
+their lemmas in `compiler/tables.py` and `compiler/gates.py`, the proof in `compiler/adjoints.py`: errors of heads times
+Lipschitz constants, summed.
+"""
+
+from __future__ import annotations
+
+from softwright.approximation.formula import Formula
+from softwright.approximation.problem import Fit, Problem, affine_fit, probe_points
+from softwright.compiler.build import Compiled, compile_formula
+from softwright.compiler.look import check_rewriting
+from softwright.compiler.nodes import CannotCompile
+from softwright.errors import InvalidInput
+from softwright.precision import precision_of
+from softwright.targets.formula import is_affine
+
+
+def fit_compose(problem: Problem, formula: Formula | None) -> Fit | None:
+    """The stack of a formula; an `InvalidInput` that names the sub-expression if it cannot be compiled."""
+    try:
+        return fit_composed(problem, formula)
+    except CannotCompile as error:
+        remedy = "choose another strategy, or a box on which it keeps clear of this"
+        raise InvalidInput("compose", [f"{error}; {remedy}"]) from error
+
+
+def fit_composed(problem: Problem, formula: Formula | None) -> Fit | None:
+    """The same for the automatic choice; raises `CannotCompile`. None without a formula."""
+    if formula is None:
+        return None
+    expression, box = formula.expression, formula.box
+    if all(map(is_affine, expression.nodes)):
+        points = probe_points(problem.dim, 4000, seed=1)
+        return affine_fit(problem, points, problem.function(points))
+    compiled = compile_formula(expression, box, problem.tolerance, precision_of(problem.dtype), problem.budget.check)
+    check_rewriting(compiled.program, expression, box)
+    error = float("inf") if compiled.proof.faults else compiled.proof.bound
+    return Fit([], error, "compose", reasons(compiled), composed=compiled)
+
+
+def reasons(compiled: Compiled) -> tuple[str, ...]:
+    """What was cut into what."""
+    program, heads = compiled.program, compiled.heads
+    features = len(program.features) - len(program.names)
+    size = f"{features} features in {program.depth} layers of {heads.count} heads, {heads.tokens} tokens"
+    found = [f"the formula is {size}"]
+    found += [f"{condition.text} on the box: {condition.why}" for condition in program.conditions]
+    return tuple(found)

@@ -1,0 +1,294 @@
+"""`compile_formula`: a formula, a box and a tolerance become heads with a proof that meets the tolerance.
+
+    translate -> ranges and adjoints on boxes -> shares of the tolerance -> heads -> proof, and again if it misses
+
+The tolerance is shared so that tokens are few: a table needs tokens in proportion to its digits, so the sum of
+log(1/e_j) is to be small with sum L_j e_j = tolerance, which gives equal shares e_j = tolerance/(J L_j). If the proof
+misses, the shares are scaled down; if functions of functions are too hard for one head, they are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softwright.compiler.adjoints import Analysis, Partial, box_grid
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Feature, Program
+from softwright.compiler.forward import Functions
+from softwright.compiler.gates import (
+    LAMBERT,
+    ExponentialGate,
+    MaximumGate,
+    ProductGate,
+    chosen_product,
+    exponential_gate,
+)
+from softwright.compiler.heads import Columns, Heads, TableHead
+from softwright.compiler.nodes import CannotCompile, Expression, Interval, Node
+from softwright.compiler.prove import ROOM, Ledger, Proof, Rows, prove, rows_of
+from softwright.compiler.table_proof import TableProof, prove_table
+from softwright.compiler.tables import Frame, fit_table, frame_of, singular_points
+from softwright.compiler.translate import translate
+from softwright.domain import Box
+from softwright.precision import Precision
+
+_BOXES = 1000
+_ROUNDS = 4
+_SHARE = 0.55  # of the tolerance, for tables and maxima; the rest is for gates and rounding
+_FIT = {"float64": 0.85, "float32": 0.5}  # of a table's tolerance is what its sample may show; rounding takes some
+_PRODUCTS = 0.05
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program with its heads, weights and proof."""
+
+    program: Program
+    heads: Heads
+    rows: Rows
+    proof: Proof
+    tables: dict[int, TableProof]  # by feature
+    box: Box
+    boxes: int
+    precision: Precision
+    tolerance: float
+    slacks: dict[tuple[int, str], float] = field(default_factory=dict)
+
+    @property
+    def proved(self) -> bool:
+        return not self.proof.faults and self.proof.bound <= self.tolerance
+
+
+@dataclass
+class _Draft:
+    """One attempt: what does not change when shares do."""
+
+    program: Program
+    analysis: Analysis
+    precision: Precision
+    tolerance: float
+    slack: float  # relative
+    frames: dict[object, Frame] = field(default_factory=dict)
+    slacks: dict[tuple[int, str], float] = field(default_factory=dict)
+    partials: dict[int, Partial] = field(default_factory=dict)
+    sizes: dict[int, float] = field(default_factory=dict)
+
+
+def compile_formula(
+    expression: Expression,
+    box: Box,
+    tolerance: float,
+    precision: Precision,
+    check: Callable[[], None] = lambda: None,
+) -> Compiled:
+    """The smallest stack found whose bound meets the tolerance, else the one with the smallest bound.
+
+    Raises `CannotCompile` if a sub-expression has no rule, or a head none that is found.
+    """
+    failure: CannotCompile | None = None
+    best: Compiled | None = None
+    for cut in (False, True):
+        try:
+            found = _compiled(expression, box, tolerance, precision, cut, check)
+        except CannotCompile as error:
+            failure = failure or error
+            continue
+        if found.proved:
+            return found
+        if best is None or (not found.proof.faults and found.proof.bound < best.proof.bound):
+            best = found
+    if best is None:
+        raise failure or CannotCompile(None, "no stack was found")
+    return best
+
+
+def _compiled(
+    expression: Expression, box: Box, tolerance: float, precision: Precision, cut: bool, check: Callable[[], None]
+) -> Compiled:
+    program = translate(expression, box, cut)
+    if all(feature.kind == INPUT for feature in program.features):
+        raise CannotCompile(None, "the formula is affine: one token of one layer is all it needs")
+    analysis = Analysis(program, *box_grid(box, _BOXES if box.dim > 1 else 64), Functions())
+    span = max(high - low for low, high in map(analysis.range_of, program.outputs))
+    slack = float(np.clip(10.0 * tolerance / max(span, 1e-300), 1e-7, 0.02))
+    share, best = _SHARE, None
+    for _ in range(_ROUNDS):
+        check()
+        draft = _Draft(program, analysis, precision, tolerance, slack)
+        _set_slacks(draft)
+        found = _with_share(draft, share, box, check)
+        if found.proved:
+            return found
+        if best is None or (bool(best.proof.faults), best.proof.bound) > (bool(found.proof.faults), found.proof.bound):
+            best = found
+        if found.proof.rounding > 0.8 * tolerance:
+            break  # smaller shares make tables larger, and their rounding with them
+        if found.proof.faults:
+            slack = min(0.1, 6.0 * slack)
+        if found.proof.bound > tolerance:
+            over = tolerance / found.proof.bound if np.isfinite(found.proof.bound) else 0.1
+            share *= float(np.clip(0.7 * over, 0.02, 0.6))
+        elif found.proof.faults:
+            share *= 0.6
+    if best is None:
+        raise RuntimeError("at least one round was run")
+    return best
+
+
+def _set_slacks(draft: _Draft) -> None:
+    """Slacks of all forms, and frames of the tables."""
+    analysis, program = draft.analysis, draft.program
+    for feature in program.features:
+        found = analysis.forward.feature(feature.number)
+        draft.sizes[feature.number] = float(max(abs(found.lower.min()), abs(found.upper.max())))
+    groups: dict[object, list[Feature]] = {}
+    for feature in program.features:
+        k = feature.number
+        if feature.kind == TABLE:
+            groups.setdefault((feature.layer, feature.score.key), []).append(feature)
+        elif feature.kind != INPUT:
+            low, high = analysis.range_of(feature.score)
+            draft.slacks[k, "score"] = draft.slack * max(high - low, 1e-9 * max(abs(low), abs(high)))
+            if feature.kind in (PRODUCT, EXPONENTIAL):
+                low, high = analysis.range_of(feature.value)
+                size = max(high - low, 1e-6 * max(abs(low), abs(high)))
+                draft.slacks[k, "value"] = draft.slack * size
+            if feature.is_square:
+                draft.slacks[k, "value"] = draft.slacks[k, "score"]
+    for key, group in groups.items():
+        low, high = analysis.range_of(group[0].score)
+        frame = _frame(draft, [f.function for f in group if f.function is not None], low, high)
+        draft.frames[key] = frame
+        for feature in group:
+            draft.slacks[feature.number, "score"] = frame.slack(low, high)
+    draft.partials = analysis.partials(draft.slacks)
+
+
+def _frame(draft: _Draft, functions: list[Node], low: float, high: float) -> Frame:
+    """A frame wider than the range, but well inside what the functions are defined on."""
+    width = draft.slack * max(high - low, 1e-6 * max(abs(low), abs(high), 1e-3))
+    below = above = width
+    for point in (p for function in functions for p in singular_points(function)):
+        if point < low:
+            below = min(below, 0.2 * (low - point))
+        elif point > high:
+            above = min(above, 0.2 * (point - high))
+    for _ in range(60):
+        ends = Interval(np.array([low - below]), np.array([high + above]))
+        if all(draft.analysis.functions.enclose(function, ends)[1].all() for function in functions):
+            return frame_of(low, high, low - below, high + above)
+        below, above = 0.3 * below, 0.3 * above
+    return frame_of(low, high, low - below, high + above)
+
+
+def _with_share(draft: _Draft, share: float, box: Box, check: Callable[[], None]) -> Compiled:
+    analysis, program, precision = draft.analysis, draft.program, draft.precision
+    slopes: dict[int, float] = {}
+    for output in range(len(program.outputs)):
+        sensitivity = analysis.sensitivity(output, draft.partials)
+        for k, found in sensitivity.feature.items():
+            slopes[k] = max(slopes.get(k, 0.0), float(found.max()))
+    shared = [f for f in program.features if f.kind in (TABLE, MAXIMUM)]
+    budget = share * draft.tolerance / max(1, len(shared))
+    allowed = {f.number: budget / max(slopes[f.number], 1e-300) for f in shared}
+    sizes = _column_sizes(draft)
+    products = _products(draft, slopes, sizes, share / _SHARE)
+    columns = Columns(program, products, sizes, precision)
+    maxima = {
+        f.number: MaximumGate(_rounded(LAMBERT / allowed[f.number], precision)) for f in shared if f.kind == MAXIMUM
+    }
+    exponentials = {f.number: _exponential(draft, f) for f in program.features if f.kind == EXPONENTIAL}
+    tables, proofs = _tables(draft, allowed, check)
+    heads = Heads(tuple(tables), products, exponentials, maxima)
+    rows = rows_of(heads, columns)
+    errors = {k: (proof.exact, proof.rounding) for k, proof in proofs.items()}
+    ledger = Ledger(analysis, heads, rows, errors, precision)
+    proof = prove(ledger, draft.partials, draft.slacks, draft.sizes)
+    return Compiled(
+        program, heads, rows, proof, proofs, box, analysis.boxes, precision, draft.tolerance, dict(draft.slacks)
+    )
+
+
+def _rounded(value: float, precision: Precision) -> float:
+    return float(np.dtype(precision.name).type(value))
+
+
+def _column_sizes(draft: _Draft) -> dict[int, float]:
+    """How large the columns of features may be as they run."""
+    sizes = {}
+    for f in draft.program.features:
+        size = draft.sizes[f.number]
+        if f.kind == MAXIMUM:
+            size = draft.analysis.size_of(f.score) + draft.slacks[f.number, "score"]
+        sizes[f.number] = size if f.kind == INPUT else size * (1 + 1.1 * ROOM) + 1e-300
+    return sizes
+
+
+def _products(
+    draft: _Draft, slopes: dict[int, float], sizes: dict[int, float], factor: float
+) -> dict[int, ProductGate]:
+    """The gates of all products in order; `sizes` of their columns, which hold half of the factors too, are put in."""
+    analysis, precision = draft.analysis, draft.precision
+    found: dict[int, ProductGate] = {}
+    features = [f for f in draft.program.features if f.kind == PRODUCT]
+    for f in features:
+        k = f.number
+        low, high = analysis.range_of(f.score)
+        low, high = low - draft.slacks[k, "score"], high + draft.slacks[k, "score"]
+        center = 0.0 if f.is_square else _rounded(_short(0.5 * (low + high), high - low), precision)
+        halfwidth = _above(max(high - center, center - low) * (1 + 1e-9))
+        size = analysis.size_of(f.value)
+        rounding = Columns(draft.program, found, sizes, precision).row(f.value).rounding
+        wanted = _PRODUCTS * factor * draft.tolerance / (len(features) * max(slopes[k], 1e-300) * max(size, 1e-300))
+        gate = chosen_product(precision, center, halfwidth, wanted, rounding / max(size, 1e-300))
+        sizes[k] = gate.value_weight * (size + draft.slacks[k, "value"] + rounding) * 1.01
+        found[k] = gate
+    return found
+
+
+def _short(middle: float, width: float) -> float:
+    """A number of few binary digits near the middle."""
+    step = 2.0 ** (np.floor(np.log2(width)) - 6) if width > 0 else 0.0
+    return float(np.round(middle / step) * step) if step else middle
+
+
+def _above(halfwidth: float) -> float:
+    """A number of few binary digits just above."""
+    step = 2.0 ** (np.floor(np.log2(halfwidth)) - 6)
+    return float(np.ceil(halfwidth / step) * step)
+
+
+def _exponential(draft: _Draft, f: Feature) -> ExponentialGate:
+    low, high = draft.analysis.range_of(f.score)
+    slack = draft.slacks[f.number, "score"]
+    gate = exponential_gate(draft.precision, low - slack, high + slack)
+    if gate is None:
+        raise CannotCompile(
+            f.meaning, f"its exponent spans [{low:.3g}, {high:.3g}], too much for {draft.precision.name}"
+        )
+    return gate
+
+
+def _tables(
+    draft: _Draft, allowed: dict[int, float], check: Callable[[], None]
+) -> tuple[list[TableHead], dict[int, TableProof]]:
+    groups: dict[object, list[Feature]] = {}
+    for f in draft.program.features:
+        if f.kind == TABLE:
+            groups.setdefault((f.layer, f.score.key), []).append(f)
+    heads: list[TableHead] = []
+    proofs: dict[int, TableProof] = {}
+    for key, group in groups.items():
+        check()
+        frame = draft.frames[key]
+        functions = [f.function for f in group if f.function is not None]
+        tolerances = np.array([_FIT[draft.precision.name] * allowed[f.number] for f in group])
+        table = fit_table(functions, frame, tolerances, draft.precision.name)
+        if table is None:
+            raise CannotCompile(group[0].meaning, "no table of moderate size is accurate enough")
+        heads.append(TableHead(tuple(f.number for f in group), group[0].score, group[0].layer, frame, table))
+        for q, f in enumerate(group):
+            proofs[f.number] = prove_table(table, q, frame.inside(functions[q]), allowed[f.number], draft.precision)
+    return heads, proofs

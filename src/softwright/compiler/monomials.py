@@ -1,0 +1,232 @@
+"""Products, quotients, powers and roots: monomials  c * f_1^p_1 * f_2^p_2 * ...
+
+A monomial is taken apart into factors, factors on the same atom are one function of it, and the rest is put together
+again with few tokens:
+
+- *positive* factors go into one exponent T = sum p_i log f_i, each logarithm a function of its own atom;
+- factors that change sign, and plain features, stay as values, multiplied pair by pair;
+- the result is z exp(T): one gate for any number of positive factors.
+
+Side conditions, each recorded: a factor under a logarithm, or under a power that is negative or no integer, is proved
+positive (or its negative is, and the sign is carried); a power that is no integer is taken into a product only if every
+factor is proved positive, or has an even exponent, whose root is that of its absolute value.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from softwright.compiler.forms import Additive, Form, polynomial
+from softwright.compiler.nodes import (
+    ONE,
+    CannotCompile,
+    Node,
+    Operation,
+    is_constant,
+    is_zero,
+    mul,
+    neg,
+    number,
+    of,
+    power,
+    rational,
+    text,
+)
+
+if TYPE_CHECKING:
+    from softwright.compiler.translate import Translator
+
+Factor = tuple[Node, Fraction]
+
+
+def _is_whole(p: Fraction) -> bool:
+    return p.denominator == 1
+
+
+def raised(node: Node, p: Fraction) -> Node:
+    """node**p as a tree."""
+    exact = rational(node) if is_constant(node) and _is_whole(p) else None
+    if exact is not None and exact != 0:
+        return number(exact ** int(p))
+    if p == 1:
+        return node
+    if p == Fraction(1, 2):
+        return of("sqrt", node)
+    return power(node, number(p))
+
+
+def factors(self: Translator, node: Node, p: Fraction = Fraction(1)) -> tuple[list[Factor], Node]:
+    """node**p for a whole p as (factors, constant)."""
+    if is_constant(node):
+        return [], raised(node, p) if p != 1 else node
+    if isinstance(node, Operation):
+        if node.name == "neg":
+            inner, constant = factors(self, node.arguments[0], p)
+            return inner, constant if p % 2 == 0 else neg(constant)
+        if node.name in ("mul", "div"):
+            first, a = factors(self, node.arguments[0], p)
+            second, b = factors(self, node.arguments[1], p if node.name == "mul" else -p)
+            return first + second, mul(a, b)
+        if node.name == "sqrt":
+            return _root(self, node.arguments[0], Fraction(1, 2), p)
+        if node.name == "pow" and is_constant(node.arguments[1]):
+            exponent = rational(node.arguments[1])
+            if exponent is not None and _is_whole(exponent):
+                return factors(self, node.arguments[0], p * exponent)
+            if exponent is not None:
+                return _root(self, node.arguments[0], exponent, p)
+    return [(node, p)], ONE
+
+
+def _root(self: Translator, node: Node, q: Fraction, p: Fraction) -> tuple[list[Factor], Node]:
+    """(node**q)**p for a q that is no integer: taken into the product only where that is proved to be right."""
+    inner, constant = merged(self, *factors(self, node))
+    unsplit = [(node, q * p)], ONE
+    if self.ranges.of(constant).low <= 0:
+        return unsplit
+    out: list[Factor] = []
+    sign = 1
+    for f, e in inner:
+        if self.is_positive(f):
+            self.require(f, "> 0", "a root of a product is the product of the roots")
+            out.append((f, e * q * p))
+        elif _is_whole(e) and e % 2 == 0:
+            out.append((of("abs", f), e * q * p))  # (f^2k)^q = abs(f)^(2kq), whatever the sign of f
+        elif _is_whole(e) and self.is_positive(neg(f)):
+            self.require(neg(f), "> 0", "a root of a product of negative factors")
+            out.append((neg(f), e * q * p))
+            sign = -sign
+        else:
+            return unsplit
+    return (out, raised(constant, q * p)) if sign > 0 else unsplit
+
+
+def merged(self: Translator, found: list[Factor], constant: Node) -> tuple[list[Factor], Node]:
+    """Equal factors once, constants folded, factors that are certainly negative turned round."""
+    by_number: dict[int, Factor] = {}
+    for f, p in found:
+        key = self._number(f)
+        by_number[key] = (f, p + (by_number[key][1] if key in by_number else 0))
+    kept: list[Factor] = []
+    for factor, p in by_number.values():
+        f = factor
+        if p == 0:
+            continue
+        built = self.build(f)
+        if built.is_constant:
+            constant = mul(constant, raised(built.form.constant, p))
+            continue
+        if _is_whole(p) and not self.is_positive(f) and self.is_positive(neg(f)):
+            self.require(neg(f), "> 0", "a factor that is negative everywhere is turned round")
+            f, constant = neg(f), constant if p % 2 == 0 else neg(constant)
+        kept.append((f, p))
+    return kept, constant
+
+
+def logarithm(self: Translator, node: Node) -> Additive | None:
+    """log of a product of positive factors as a sum; None if some factor may not be positive."""
+    found, constant = merged(self, *factors(self, node))
+    if len(found) < 2 and not (found and found[0][1] != 1):
+        return None
+    if self.ranges.of(constant).low <= 0 or not all(self.is_positive(f) for f, _ in found):
+        return None
+    total = Additive.constant(of("log", constant) if constant != ONE else number(0))
+    for f, p in found:
+        self.require(f, "> 0", "the logarithm of a product is the sum of the logarithms")
+        total = total.plus(_log(self, f).times(number(p)))
+    return total
+
+
+def _log(self: Translator, node: Node) -> Additive:
+    return self.build(of("log", node))
+
+
+def _needs_sign(p: Fraction) -> bool:
+    return p < 0 or not _is_whole(p)
+
+
+def build(self: Translator, node: Operation) -> Additive:
+    """The rule of products, quotients, roots and constant powers."""
+    found, constant = merged(self, *factors(self, node))
+    if is_zero(constant) or not found:
+        return Additive.constant(constant)
+    for f, p in found:
+        if _needs_sign(p) and not self.is_positive(f):
+            raise CannotCompile(node, f"its factor {_short(f)} may vanish or change its sign")
+        if _needs_sign(p):
+            self.require(f, "> 0", "a quotient or a root of a positive factor")
+    groups: dict[object, list[Factor]] = {}
+    for f, p in found:
+        built = self.build(f)
+        single = None if self.cut and built.parts else built.single()
+        groups.setdefault(single[0].key if single is not None else ("node", self._number(f)), []).append((f, p))
+    if len(groups) == 1:
+        return _one_group(self, found).times(constant)
+    return _several(self, list(groups.values()), constant)
+
+
+def _one_group(self: Translator, items: list[Factor]) -> Additive:
+    """All factors depend on one atom, or there is one factor: a function of one variable."""
+    if len(items) == 1:
+        (f, p), *_ = items
+        built = self.build(f)
+        return built if p == 1 else self.apply(built, lambda inner: raised(inner, p))
+    total: Node | None = None
+    atom = Form()
+    for f, p in items:
+        single = self.build(f).single()
+        if single is None:
+            raise RuntimeError("factors of one group share an atom")
+        atom, inner = single
+        term = raised(inner, p)
+        total = term if total is None else mul(total, term)
+    return Additive(Form(), ((atom, total if total is not None else ONE),))
+
+
+def _is_cheap(additive: Additive) -> bool:
+    """Whether it is a form already, or becomes one by squares alone."""
+    found = [polynomial(function) for _, function in additive.parts]
+    return all(coefficients is not None and len(coefficients) <= 3 for coefficients in found)
+
+
+def _is_plain(self: Translator, items: list[Factor]) -> bool:
+    """One factor, to the power 1 or 2, that is a form: a product gate costs fewer tokens than a logarithm."""
+    (f, p), *others = items
+    if others or p not in (1, 2) or _is_exp(f):
+        return False
+    built = self.build(f)
+    return not built.parts or (p == 1 and _is_cheap(built))
+
+
+def _several(self: Translator, groups: list[list[Factor]], constant: Node) -> Additive:
+    under_log = [g for g in groups if all(self.is_positive(f) for f, _ in g) and not _is_plain(self, g)]
+    values = [g for g in groups if not any(g is other for other in under_log)]
+    if len(under_log) == len(values) == 1 and all(p == 1 and not _is_exp(f) for f, p in under_log[0]):
+        values, under_log = values + under_log, []  # one product is no dearer than a logarithm and a gate
+    forms = [self.materialise(_one_group(self, g)) for g in values]
+    while len(forms) > 1:  # the shallowest first, so that the stack stays low
+        forms.sort(key=lambda form: max((self.features[k].layer for k, _ in form), default=0))
+        first, second, *rest = forms
+        forms = [*rest, self.product(first, second)]
+    if not under_log:
+        return Additive(forms[0]).times(constant)
+    exponent = Additive()
+    for f, p in (factor for g in under_log for factor in g):
+        self.require(f, "> 0", "a product of positive factors is the exponential of a sum of logarithms")
+        exponent = exponent.plus(_log(self, f).times(number(p)))
+    if forms:
+        return Additive(self.exponential(self.materialise(exponent), forms[0])).times(constant)
+    sign = ONE if self.ranges.of(constant).low > 0 else neg(ONE)
+    size = mul(sign, constant)
+    inside = exponent.plus(Additive.constant(of("log", size))) if size != ONE else exponent
+    return Additive(self.exponential(self.materialise(inside), Form(ONE))).times(sign)
+
+
+def _is_exp(node: Node) -> bool:
+    return isinstance(node, Operation) and node.name == "exp"
+
+
+def _short(node: Node) -> str:
+    written = text(node)
+    return written if len(written) <= 60 else f"{written[:57]}..."

@@ -1,0 +1,217 @@
+"""The bound of a compiled network: errors of heads times adjoints, added up box by box.
+
+Going forward, the error E_j of every feature on every box is bounded by what its arguments' errors become through its
+partial derivatives, plus its own; the error of a form plus its rounding must stay within the form's slack, and the
+error of a column within what its size allows: both are checked, and nothing is proved if one fails. Then
+
+    |out^ - out| <= max over boxes of  sum_j |a_j| e_j + sum_j |a_j phi_j'| rho_j  + rounding of the output's form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from flint import arb
+
+from softwright.compiler.adjoints import Analysis, Partial, magnitude
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Feature
+from softwright.compiler.forms import Form
+from softwright.compiler.heads import Columns, Heads, Row, TableHead
+from softwright.compiler.nodes import constant_interval
+from softwright.precision import Precision
+
+ROOM = 0.01  # columns may exceed the size of their exact values by this share
+
+
+def up(array: np.ndarray) -> np.ndarray:
+    """Rounded up generously after a few float operations on numbers that are not negative."""
+    return array * (1.0 + 1e-13) + 1e-320
+
+
+@dataclass
+class Rows:
+    """The weights of every form that a head reads, with their roundings in the units of the form."""
+
+    score: dict[int, Row] = field(default_factory=dict)  # by feature; of the first head of a product
+    value: dict[int, Row] = field(default_factory=dict)
+    scores: dict[int, list[Row]] = field(default_factory=dict)  # of each head of a product
+    outputs: list[Row] = field(default_factory=list)
+
+
+def rows_of(heads: Heads, columns: Columns) -> Rows:
+    """All weights. Scores of tables are in the unit frame, those of gates as they enter the softmax."""
+    found = Rows()
+    for head in heads.tables:
+        scale = 1 / (arb(head.frame.halfwidth.numerator) / head.frame.halfwidth.denominator)
+        center = arb(head.frame.center.numerator) / head.frame.center.denominator
+        row = columns.row(head.atom, scale, center * scale)
+        for k in head.features:
+            found.score[k] = row
+    features = columns.program.features
+    for k, gate in heads.products.items():
+        step = arb(gate.angle) / arb(gate.halfwidth)
+        found.scores[k] = [
+            columns.row(features[k].score, step * (q + 1), arb(gate.center) * step * (q + 1)) for q in range(gate.heads)
+        ]
+        found.value[k] = columns.row(features[k].value)
+    for k, gate in heads.exponentials.items():
+        found.score[k] = columns.row(features[k].score, 1.0, gate.shift)
+        found.value[k] = columns.row(features[k].value)
+    for k, gate in heads.maxima.items():
+        found.score[k] = columns.row(features[k].score, gate.slope)
+        found.value[k] = columns.row(features[k].score)
+    found.outputs = [columns.row(form) for form in columns.program.outputs]
+    return found
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proved: the bound, its shares by feature, and where each stands (box of the largest sum)."""
+
+    bound: float
+    rounding: float  # the part of the bound that vanishes in real arithmetic
+    shares: dict[int, float]  # by feature, over all boxes
+    slopes: dict[int, float]  # largest adjoint by feature
+    faults: tuple[str, ...]  # slacks that errors exceed: nothing is proved if there is one
+
+
+class Ledger:
+    """The errors of the heads of one network, in real arithmetic and by rounding, per box."""
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        heads: Heads,
+        rows: Rows,
+        table_errors: Mapping[int, tuple[float, float]],
+        precision: Precision,
+    ) -> None:
+        self.analysis, self.heads, self.rows, self.precision = analysis, heads, rows, precision
+        self.table_errors = table_errors
+        self.frames: dict[int, TableHead] = {k: head for head in heads.tables for k in head.features}
+
+    def own_error(self, feature: Feature, slacks: Mapping[tuple[int, str], float]) -> tuple[np.ndarray, np.ndarray]:
+        """(all, rounding alone) (n,) of a feature's heads, without what enters through score and value of tables and
+        exponentials."""
+        k, n = feature.number, self.analysis.boxes
+        if feature.kind == TABLE:
+            exact, rounding = self.table_errors[k]
+            return np.full(n, exact + rounding), np.full(n, rounding)
+        forward = self.analysis.forward
+        if feature.kind == PRODUCT:
+            gate = self.heads.products[k]
+            z = up(magnitude(forward.form(feature.value)) + slacks[k, "value"])
+            # a rounding of score q by rho moves sigma by at most rho/4
+            scores = sum(abs(g) * row.rounding / 4.0 for g, row in zip(gate.factors, self.rows.scores[k], strict=True))
+            rounding = up(z * (gate.rounding + scores) + gate.value_weight * 1.001 * self.rows.value[k].rounding)
+            rounding = rounding + gate.underflow * (1.0 + z)
+            return up(z * gate.truncation + rounding), rounding
+        if feature.kind == EXPONENTIAL:
+            gate = self.heads.exponentials[k]
+            score = forward.form(feature.score).upper + slacks[k, "score"]
+            z = up(magnitude(forward.form(feature.value)) + slacks[k, "value"])
+            grown = up(np.exp(score) * (1 + 1e-12)) * z
+            total = up(gate.relative * grown + gate.underflow * (1.0 + z))
+            return total, up(max(gate.relative - gate.truncation, 0.0) * grown + gate.underflow * (1.0 + z))
+        gate = self.heads.maxima[k]
+        size = float(magnitude(forward.form(feature.score)).max()) + slacks[k, "score"]
+        total = gate.error(self.precision, size, self.rows.score[k].rounding, self.rows.value[k].rounding)
+        exact = 0.27846454276 / gate.slope
+        return np.full(n, total), np.full(n, max(total - exact, 0.0))
+
+    def score_rounding(self, feature: Feature) -> float:
+        """Of the form itself, in its own units; gates of products and maxima have charged it already."""
+        if feature.kind == TABLE:
+            return (
+                self.rows.score[feature.number].rounding
+                * float(self.frames[feature.number].frame.halfwidth)
+                * (1 + 1e-12)
+            )
+        return self.rows.score[feature.number].rounding if feature.kind == EXPONENTIAL else 0.0
+
+    def value_rounding(self, feature: Feature) -> float:
+        return self.rows.value[feature.number].rounding if feature.kind == EXPONENTIAL else 0.0
+
+
+def prove(
+    ledger: Ledger,
+    partials: Mapping[int, Partial],
+    slacks: Mapping[tuple[int, str], float],
+    sizes: Mapping[int, float],
+) -> Proof:
+    """`sizes` are the sizes of the exact features, whose columns may be `ROOM` larger."""
+    analysis = ledger.analysis
+    program = analysis.program
+    own = {f.number: ledger.own_error(f, slacks) for f in program.features if f.kind != INPUT}
+    if not all(np.isfinite(total).all() for total, _ in own.values()):
+        return Proof(math.inf, math.inf, dict.fromkeys(own, math.inf), {}, ("a head has no proof",))
+    faults = _forward_faults(ledger, partials, slacks, sizes, {k: total for k, (total, _) in own.items()})
+    bound, rounding_part, shares = 0.0, 0.0, dict.fromkeys(own, 0.0)
+    slopes = dict.fromkeys(own, 0.0)
+    for output, row in enumerate(ledger.rows.outputs):
+        sensitivity = analysis.sensitivity(output, partials)
+        total = np.full(analysis.boxes, row.rounding)
+        rounding = np.full(analysis.boxes, row.rounding)
+        for k, (error, rounded) in own.items():
+            feature = program.features[k]
+            through = sensitivity.score[k] * ledger.score_rounding(feature)
+            if k in sensitivity.value:
+                through = through + sensitivity.value[k] * ledger.value_rounding(feature)
+            part = up(sensitivity.feature[k] * error + through)
+            total, rounding = up(total + part), up(rounding + sensitivity.feature[k] * rounded + through)
+            shares[k] = max(shares[k], float(part.max()))
+            slopes[k] = max(slopes[k], float(sensitivity.feature[k].max()))
+        bound, rounding_part = max(bound, float(total.max())), max(rounding_part, float(rounding.max()))
+    if not math.isfinite(bound):
+        faults = (*faults, "the bound is not finite")
+    return Proof(bound, min(rounding_part, bound), shares, slopes, faults)
+
+
+def _forward_faults(
+    ledger: Ledger,
+    partials: Mapping[int, Partial],
+    slacks: Mapping[tuple[int, str], float],
+    sizes: Mapping[int, float],
+    own: Mapping[int, np.ndarray],
+) -> tuple[str, ...]:
+    """Which forms' errors exceed their slacks, or columns their sizes, going forward."""
+    program, n = ledger.analysis.program, ledger.analysis.boxes
+    errors: dict[int, np.ndarray] = {}
+    faults: list[str] = []
+
+    def of_form(form: Form) -> np.ndarray:
+        total = np.zeros(n)
+        for k, c in form:
+            total = up(total + errors[k] * float(magnitude(constant_interval(c))))
+        return total
+
+    for feature in program.features:
+        k = feature.number
+        if feature.kind == INPUT:
+            errors[k] = np.zeros(n)
+            continue
+        score = up(of_form(feature.score) + ledger.score_rounding(feature))
+        if feature.kind == MAXIMUM:  # what its value is off by, and its score in units of the argument
+            gate_rows = (ledger.rows.score[k].rounding / ledger.heads.maxima[k].slope, ledger.rows.value[k].rounding)
+            score = up(score + 1.001 * max(gate_rows))
+        if not float(score.max()) <= slacks[k, "score"]:
+            faults.append(f"the argument of feature {k} may be off by {score.max():.3g}")
+        partial = partials[k]
+        if feature.kind == MAXIMUM:
+            through = np.maximum(of_form(feature.score.plus(feature.base)), of_form(feature.base))
+        else:
+            through = magnitude(partial.score) * score
+            if partial.value is not None:
+                value = up(of_form(feature.value) + ledger.value_rounding(feature))
+                through = through + magnitude(partial.value) * value
+        if feature.kind in (PRODUCT, EXPONENTIAL):
+            value = up(of_form(feature.value) + ledger.value_rounding(feature))
+            if not float(value.max()) <= slacks[k, "value"]:
+                faults.append(f"the value of feature {k} may be off by {value.max():.3g}")
+        errors[k] = up(through + own[k])
+        if not float(errors[k].max()) <= ROOM * sizes[k] + 1e-300:
+            faults.append(f"feature {k} may be off by {errors[k].max():.3g}, more than its size allows")
+    return tuple(faults)

@@ -1,0 +1,272 @@
+"""Tables: heads of fixed tokens alone, for functions of one form.
+
+    F(u)  ~  sum_j v_j softmax_j(k_j t + b_j),      t = (u - c)/h in [-1, 1],
+
+with constant values v_j, a vector if several functions of the same u are wanted. Keys are tangents to a convex
+potential phi with phi'' = (tau'/r)^2: soft cells of width r that lie evenly in a coordinate tau(t). Two coordinates:
+tau = t/spacing, and tau = log(t - p)/spacing where F is singular at a point p outside of [-1, 1] (a logarithm, a root,
+a pole): cells that shrink towards p. Values by Tikhonov regularised least squares with one iterated step, their size
+capped because rounding grows with it. The search takes the smallest number of tokens that meets all tolerances on a
+dense sample; the proof is that of any head of one variable (`proof/`), in the unit frame of t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from softwright.compiler.forms import polynomial
+from softwright.compiler.nodes import (
+    Expression,
+    Node,
+    Operation,
+    Variable,
+    add,
+    is_constant,
+    mul,
+    number,
+    rational,
+    substitute,
+    value,
+)
+
+_MOST_TOKENS = 110
+_CAPS = {"float64": (100.0, 10.0, 1e4), "float32": (4.0, 10.0, 30.0)}
+_FIT_POINTS, _CHECK_POINTS = 400, 2001
+T = Variable("t")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """u = center + halfwidth t; both are short decimals, so that F(center + halfwidth t) is a short text."""
+
+    center: Fraction
+    halfwidth: Fraction
+
+    @property
+    def low(self) -> float:
+        return float(self.center - self.halfwidth)
+
+    @property
+    def high(self) -> float:
+        return float(self.center + self.halfwidth)
+
+    def inside(self, function: Node) -> Node:
+        """F as a tree in t."""
+        return substitute(function, {"u": add(mul(number(self.halfwidth), T), number(self.center))})
+
+    def slack(self, low: float, high: float) -> float:
+        """How far the argument may leave [low, high] within the frame."""
+        room = min(Fraction(low) - (self.center - self.halfwidth), self.center + self.halfwidth - Fraction(high))
+        return max(0.0, float(room) * (1 - 1e-12))
+
+
+def frame_of(low: float, high: float, least: float, most: float) -> Frame:
+    """A frame of few digits that covers [low, high] and stays within [least, most]."""
+    for digits in range(2, 17):
+        middle = 0.5 * (least + most)
+        half = 0.5 * (most - least)
+        step = Fraction(10) ** (int(np.floor(np.log10(half))) - digits)
+        center = round(Fraction(middle) / step) * step
+        halfwidth = (min(Fraction(most) - center, center - Fraction(least)) // step) * step
+        if center - halfwidth < Fraction(low) and Fraction(high) < center + halfwidth:
+            room = min(Fraction(low) - center + halfwidth, center + halfwidth - Fraction(high))
+            if room >= (Fraction(low) - Fraction(least)) / 2 or room >= (Fraction(most) - Fraction(high)) / 2:
+                return Frame(center, halfwidth)
+    return Frame((Fraction(least) + Fraction(most)) / 2, (Fraction(most) - Fraction(least)) / 2)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One head: keys and biases (N,), values (N, m); `errors` (m,) are what a sample showed."""
+
+    keys: np.ndarray
+    biases: np.ndarray
+    values: np.ndarray
+    errors: np.ndarray
+
+    @property
+    def tokens(self) -> int:
+        return len(self.keys)
+
+
+def singular_points(function: Node) -> list[float]:
+    """Points at which a logarithm, a root, a quotient or an arc of something linear in `u` is singular."""
+    found: list[float] = []
+    pending = [function]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, Operation):
+            continue
+        pending += node.arguments
+        inner, ends = None, (0.0,)
+        if node.name in ("log", "sqrt"):
+            inner = node.arguments[0]
+        elif node.name == "div":
+            inner = node.arguments[1]
+        elif node.name == "pow" and is_constant(node.arguments[1]):
+            exponent = rational(node.arguments[1])
+            if exponent is None or exponent < 0 or exponent.denominator != 1:
+                inner = node.arguments[0]
+        elif node.name in ("asin", "acos", "atanh"):
+            inner, ends = node.arguments[0], (-1.0, 1.0)
+        elif node.name == "log1p":
+            inner, ends = node.arguments[0], (-1.0,)
+        coefficients = None if inner is None or is_constant(inner) else polynomial(inner)
+        if coefficients is not None and len(coefficients) == 2:
+            offset, slope = map(value, coefficients)
+            found += [(end - offset) / slope for end in ends] if slope else []
+    return sorted(set(found))
+
+
+def _uniform(count: int, width: float, beyond: int) -> tuple[np.ndarray, np.ndarray] | None:
+    cells = count - 1 - 2 * beyond
+    if cells < 1:
+        return None
+    spacing = 2.0 / cells
+    centres = -1.0 + spacing * (np.arange(count) - beyond)
+    sharpness = 1.0 / (width * spacing) ** 2
+    return centres * sharpness, -0.5 * centres**2 * sharpness
+
+
+def _graded(count: int, width: float, beyond: int, point: float) -> tuple[np.ndarray, np.ndarray] | None:
+    """Cells even in log|t - point|; for a point on the right the mirror image."""
+    cells = count - 1 - 2 * beyond
+    if cells < 1:
+        return None
+    side = -1.0 if point > 0 else 1.0
+    low, high = np.log(abs(point) - 1.0), np.log(abs(point) + 1.0)
+    spacing = (high - low) / cells
+    centres = np.exp(low + spacing * (np.arange(count) - beyond))  # distances from the point
+    sharpness = 1.0 / (width * spacing) ** 2
+    keys = -sharpness / centres * side
+    biases = -sharpness * np.log(centres) - sharpness * abs(point) / centres
+    return keys, biases
+
+
+def _centred(keys: np.ndarray, biases: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The same softmax with smaller numbers, rounded to the type that will run."""
+    keys = keys - 0.5 * (keys.max() + keys.min())
+    biases = biases - biases.max()
+    return keys.astype(dtype).astype(float), biases.astype(dtype).astype(float)
+
+
+def weights_at(t: np.ndarray, keys: np.ndarray, biases: np.ndarray) -> np.ndarray:
+    scores = t[:, None] * keys + biases
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+def _values(weights: np.ndarray, wanted: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+    """Regularised least squares for every output, with one iterated step."""
+    left, sizes, right = np.linalg.svd(weights, full_matrices=False)
+    found = np.zeros((weights.shape[1], wanted.shape[1]))
+    damped = sizes[:, None] / (sizes[:, None] ** 2 + (penalties**2 * len(weights))[None])
+    for _ in range(2):
+        found = found + right.T @ (damped * (left.T @ (wanted - weights @ found)))
+    return found
+
+
+def _points(count: int, point: float | None) -> np.ndarray:
+    points = -np.cos(np.pi * np.arange(count) / (count - 1))
+    if point is None:
+        return points
+    side = -1.0 if point > 0 else 1.0
+    distances = np.exp(np.linspace(np.log(abs(point) - 1.0), np.log(abs(point) + 1.0), count))
+    return np.unique(np.clip(np.concatenate([points, point + side * distances]), -1.0, 1.0))
+
+
+class TableSearch:
+    """The smallest table for functions on [-1, 1] within tolerances (m,)."""
+
+    def __init__(
+        self, function: Callable[[np.ndarray], np.ndarray], tolerances: np.ndarray, dtype: str, points: Sequence[float]
+    ) -> None:
+        self.function, self.tolerances = function, tolerances
+        self.type = np.dtype(dtype)
+        self.caps = _CAPS[dtype]
+        self.points = [p for p in points if abs(p) > 1.0 + 1e-12 and (abs(p) + 1.0) / (abs(p) - 1.0) > 2.5]
+
+    def best(self) -> Table | None:
+        found: Table | None = None
+        for cap in self.caps:
+            table = self._with_cap(cap)
+            if table is None:
+                continue
+            if found is None or self._rounding(table) < self._rounding(found):
+                found = table
+            if self._rounding(found) < 0.2:
+                break
+        return found
+
+    def _rounding(self, table: Table) -> float:
+        """What rounding may do, relative to the tolerances."""
+        unit = float(np.finfo(self.type).eps) / 2
+        scores = np.abs(table.keys).max() + table.tokens
+        return float((2 * unit * scores * np.abs(table.values).max(axis=0) / self.tolerances).max())
+
+    def _with_cap(self, cap: float) -> Table | None:
+        best: Table | None = None
+        for point in (None, *self.points):
+            most = _MOST_TOKENS if best is None else best.tokens - 1
+            found = self._smallest(cap, point, most)
+            best = found or best
+            if best is not None and best.tokens <= 6:
+                break
+        return best
+
+    def _smallest(self, cap: float, point: float | None, most: int) -> Table | None:
+        fit, check = _points(_FIT_POINTS, point), _points(_CHECK_POINTS, point)
+        wanted, at_check = self.function(fit), self.function(check)
+        if not (np.isfinite(wanted).all() and np.isfinite(at_check).all()):
+            return None
+        size = np.abs(wanted).max(axis=0) + 1e-300
+        digits = max(1.0, float(-np.log10((self.tolerances / size).min())))
+        penalties = 0.3 * self.tolerances / (cap * size)
+
+        def attempt(count: int) -> Table | None:
+            wide, far = 1 + 0.06 * digits, max(0, round(0.6 * digits))
+            for beyond in sorted({max(0, far - k) for k in (3, 2, 1, 0, -1)}):
+                for width in (0.8 * wide, wide, 1.25 * wide, 1.6 * wide):
+                    made = _uniform(count, width, beyond) if point is None else _graded(count, width, beyond, point)
+                    if made is None:
+                        continue
+                    keys, biases = _centred(*made, self.type)
+                    weights = weights_at(fit, keys, biases)
+                    values = _values(weights, wanted, penalties).astype(self.type).astype(float)
+                    if not (np.abs(weights @ values - wanted).max(axis=0) <= self.tolerances).all():
+                        continue
+                    errors = np.abs(weights_at(check, keys, biases) @ values - at_check).max(axis=0)
+                    if (errors <= self.tolerances).all():
+                        return Table(keys, biases, values, errors)
+            return None
+
+        count, last, found = 2, 1, None
+        while count <= most:
+            found = attempt(count)
+            if found is not None:
+                break
+            last, count = count, max(count + 1, int(count * 1.2))
+        if found is None:
+            return None
+        while found.tokens - last > 1:
+            middle = (found.tokens + last) // 2
+            smaller = attempt(middle)
+            if smaller is None:
+                last = middle
+            else:
+                found = smaller
+        return found
+
+
+def fit_table(functions: Sequence[Node], frame: Frame, tolerances: np.ndarray, dtype: str) -> Table | None:
+    """One head for functions of the same form, trees in `u`, within the tolerances on the frame, or None."""
+    expression = Expression.from_nodes([frame.inside(function) for function in functions], ("t",))
+    points = sorted({p for function in functions for p in singular_points(function)})
+    in_frame = [(p - float(frame.center)) / float(frame.halfwidth) for p in points]
+    with np.errstate(all="ignore"):
+        return TableSearch(lambda t: expression(t[:, None]), tolerances, dtype, in_frame).best()

@@ -1,0 +1,321 @@
+"""`translate`: a formula becomes features, by rules that are exact on the whole box.
+
+Every sub-expression becomes an `Additive` (`forms.py`). The rules:
+
+- sums, differences and constant multiples are free;
+- a smooth function of something that depends on one atom is a function of that atom: nothing is cut;
+- a smooth function of anything else first *materialises* it: each function of an atom becomes a feature, a quadratic
+  becomes a square, a sum of exponentials becomes gates, and the linear form that is left is the new atom;
+- products, quotients and powers are monomials (`monomials.py`);
+- abs, max, min are cut and become a gate, unless their sign is known on the box; `where` needs a known condition.
+
+Every rewriting that is not true everywhere has a side condition (a sign, a domain), proved on the box by `ranges.py`
+before it is used and recorded with the sub-expression of the formula that it speaks of, so that a checker can prove it
+again. What has no rule, or whose condition fails, raises `CannotCompile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Condition, Feature, Program
+from softwright.compiler.forms import Additive, Form, composed, exponentials, polynomial, quotient, stripped
+from softwright.compiler.forward import Forward, Functions
+from softwright.compiler.nodes import (
+    ELEMENTARY,
+    ONE,
+    RULES,
+    ZERO,
+    CannotCompile,
+    Expression,
+    Interval,
+    Node,
+    Numbering,
+    Operation,
+    Tape,
+    Variable,
+    constant_interval,
+    is_constant,
+    is_zero,
+    mul,
+    neg,
+    number,
+    of,
+    power,
+    text,
+)
+from softwright.compiler.ranges import Range, Ranges
+from softwright.compiler.rules import RULES_OF
+from softwright.domain import Box
+
+_DEEPEST = 120  # levels of a formula that are compiled
+
+
+class Translator:
+    """The features of one formula on one box, in the making. With `cut`, functions of functions are cut everywhere."""
+
+    def __init__(self, box: Box, cut: bool = False, tables_for_squares: bool = False) -> None:
+        self.box, self.cut, self.tables_for_squares = box, cut, tables_for_squares
+        self.ranges = Ranges(box)
+        self.features: list[Feature] = []
+        self.conditions: dict[str, Condition] = {}
+        self.known: dict[tuple[str, tuple[tuple[int, str], ...]], tuple[float, float]] = {}
+        self.functions = Functions()
+        self.forward = Forward(self.features, self.known, box.lower[None], box.upper[None], self.functions)
+        self._made: dict[object, int] = {}
+        self._number = Numbering()
+        self._built: dict[int, Additive] = {}
+        for i, name in enumerate(box.names):
+            self.features.append(Feature(i, INPUT, 0, Variable(name)))
+
+    # Ranges and conditions ------------------------------------------------------------------------------------------
+
+    def range_of(self, node: Node) -> Range:
+        """A range of a sub-expression, from its features."""
+        return self.range_of_additive(self.build(node))
+
+    def range_of_additive(self, additive: Additive) -> Range:
+        low, high = (float(end[0]) for end in self.forward.form(additive.form))
+        for atom, function in additive.parts:
+            part, defined = self.functions.enclose(function, self.forward.form(atom))
+            if not defined.all():
+                return Range(-np.inf, np.inf)
+            low, high = np.nextafter(low + part.lower[0], -np.inf), np.nextafter(high + part.upper[0], np.inf)
+        return Range(float(low), float(high))
+
+    def require(self, node: Node, relation: str, why: str) -> None:
+        condition = Condition(node, relation, why)
+        self.conditions.setdefault(condition.text, condition)
+
+    def is_positive(self, node: Node) -> bool:
+        """Whether the sub-expression is certainly positive and keeps clear of zero; its form then carries its range."""
+        if isinstance(node, Operation) and node.name == "exp":
+            return True
+        if is_constant(node):
+            return self.ranges.of(node).low > 0
+        if self.range_of(node).positive:
+            return True
+        found = self.ranges.refined(node, low=0.0)
+        if not found.positive:
+            return False
+        self.tighten(self.build(node), found)
+        return True
+
+    def tighten(self, additive: Additive, found: Range) -> None:
+        """Keep a range that was proved from the inputs with the form that an additive becomes."""
+        single = additive.single()
+        if single is not None and additive.parts and not self.cut:
+            return
+        form = self.materialise(additive)
+        if not form.terms:
+            return
+        self._keep(form, found)
+        atom, lead, constant = form.normalised()
+        ends = Interval(np.asarray([found.low]), np.asarray([found.high]))
+        moved = RULES["sub"](ends, constant_interval(constant))[0]
+        ends = RULES["div"](moved, constant_interval(lead))[0]
+        self._keep(atom, Range(float(ends.lower[0]), float(ends.upper[0])))
+
+    def _keep(self, form: Form, found: Range) -> None:
+        old = self.known.get(form.key, (-np.inf, np.inf))
+        self.known[form.key] = (max(old[0], found.low), min(old[1], found.high))
+        self.forward.forget()
+
+    # Features -------------------------------------------------------------------------------------------------------
+
+    def meaning(self, form: Form) -> Node:
+        return form.node({feature.number: feature.meaning for feature in self.features})
+
+    def _layer(self, *forms: Form) -> int:
+        return 1 + max((self.features[k].layer for form in forms for k, _ in form), default=0)
+
+    def _feature(self, key: object, make: Callable[[int], Feature]) -> int:
+        if key not in self._made:
+            self._made[key] = len(self.features)
+            self.features.append(make(len(self.features)))
+        return self._made[key]
+
+    def product(self, z: Form, u: Form) -> Form:
+        """z u as a form: a multiple of a feature whose factors have leading coefficient 1."""
+        if not z.terms:
+            return u.times(z.constant)
+        if not u.terms:
+            return z.times(u.constant)
+        factor = mul(z.terms[0][1], u.terms[0][1])
+        z, u = (form.times(quotient(ONE, form.terms[0][1])) for form in (z, u))
+        z, u = sorted((z, u), key=lambda form: (len(form.terms), form.key))
+
+        def make(i: int) -> Feature:
+            square = z.key == u.key
+            meaning = power(self.meaning(z), number(2)) if square else mul(self.meaning(z), self.meaning(u))
+            return Feature(i, PRODUCT, self._layer(z, u), meaning, score=u, value=z)
+
+        return Form.feature(self._feature((PRODUCT, z.key, u.key), make)).times(factor)
+
+    def exponential(self, exponent: Form, z: Form) -> Form:
+        """z exp(T) as a form."""
+        if not exponent.terms:
+            return z.times(of("exp", exponent.constant))
+
+        def make(i: int) -> Feature:
+            grown = of("exp", self.meaning(exponent))
+            meaning = grown if z == Form(ONE) else mul(self.meaning(z), grown)
+            return Feature(i, EXPONENTIAL, self._layer(exponent, z), meaning, score=exponent, value=z)
+
+        return Form.feature(self._feature((EXPONENTIAL, exponent.key, z.key), make))
+
+    def maximum(self, a: Form, b: Form) -> Form:
+        difference = a.plus(b.times(neg(ONE)))
+        if not difference.terms:
+            return a if self.ranges.of(difference.constant).low >= 0 else b
+
+        def make(i: int) -> Feature:
+            meaning = of("max", self.meaning(a), self.meaning(b))
+            return Feature(i, MAXIMUM, self._layer(a, b), meaning, score=difference, base=b)
+
+        return Form.feature(self._feature((MAXIMUM, a.key, b.key), make))
+
+    def table(self, atom: Form, function: Node) -> Form:
+        score = self.forward.form(atom)
+        if not self.functions.enclose(function, score)[1].all():
+            self._keep(atom, self.ranges.refined(self.meaning(atom)))
+            if not self.functions.enclose(function, self.forward.form(atom))[1].all():
+                meaning = composed(function, self.meaning(atom))
+                raise CannotCompile(meaning, "may be undefined on the range that was proved for its argument")
+
+        def make(i: int) -> Feature:
+            meaning = composed(function, self.meaning(atom))
+            return Feature(i, TABLE, self._layer(atom), meaning, score=atom, function=function)
+
+        return Form.feature(self._feature((TABLE, atom.key, self._number(function)), make))
+
+    def materialise(self, additive: Additive) -> Form:
+        """The linear form of features that an additive form is: its functions of atoms become features."""
+        form = additive.form
+        for atom, function in additive.parts:
+            form = form.plus(self._part(atom, function))
+        return form
+
+    def _part(self, atom: Form, function: Node) -> Form:
+        coefficients = polynomial(function)
+        if (
+            coefficients is not None
+            and len(coefficients) <= 3
+            and (len(coefficients) < 3 or not self.tables_for_squares)
+        ):
+            padded = [*coefficients, ZERO, ZERO][:3]
+            form = Form(padded[0]).plus(atom.times(padded[1]))
+            return form if is_zero(padded[2]) else form.plus(self.product(atom, atom).times(padded[2]))
+        factor, function = stripped(function)
+        if factor != ONE:
+            return self._part(atom, function).times(factor)
+        found = exponentials(function)
+        if found is not None:
+            form = Form()
+            for c, a, b in found:
+                exponent = atom.times(a).plus(Form(b))
+                form = form.plus(self.exponential(exponent, Form(ONE)).times(c))
+            return form
+        return self.table(atom, function)
+
+    def apply(self, additive: Additive, wrap: Callable[[Node], Node]) -> Additive:
+        """A smooth function of one variable, `wrap`, of an additive form."""
+        single = None if self.cut and additive.parts else additive.single()
+        if single is None:
+            form = self.materialise(additive)
+            if not form.terms:
+                return Additive.constant(wrap(form.constant))
+            single = Additive(form).single()
+        if single is None:
+            raise RuntimeError("a form with terms is a function of one atom")
+        atom, inner = single
+        return Additive(Form(), ((atom, wrap(inner)),))
+
+    # Rules ----------------------------------------------------------------------------------------------------------
+
+    def build(self, node: Node) -> Additive:
+        key = self._number(node)
+        if key not in self._built:
+            self._built[key] = self._rule(node)
+        return self._built[key]
+
+    def _rule(self, node: Node) -> Additive:
+        if is_constant(node):
+            return Additive.constant(node)
+        if isinstance(node, Variable):
+            return Additive(Form.feature(self.box.names.index(node.name)))
+        if not isinstance(node, Operation):
+            raise CannotCompile(node, "has no rule")
+        rule = RULES_OF.get(node.name)
+        if rule is not None:
+            return rule(self, node)
+        row = ELEMENTARY.get(node.name)
+        if row is None or len(row.slopes) != 1:
+            raise CannotCompile(node, f"{node.name} has no rule")
+        if row.kink is not None or row.jump:
+            raise CannotCompile(node, f"{node.name} is not smooth, and no rule cuts it")
+        return self._smooth(node)
+
+    def _smooth(self, node: Operation) -> Additive:
+        (argument,) = node.arguments
+        low, high = ELEMENTARY[node.name].domain
+        additive = self.build(argument)
+        found = self.range_of_additive(additive)
+        if not (low < found.low and found.high < high) and (low, high) != (-np.inf, np.inf):
+            found = self.ranges.refined(argument, low, high)
+            if not (low < found.low and found.high < high):
+                raise CannotCompile(node, "its argument may reach the end of the domain")
+            self.tighten(additive, found)
+        return self.apply(additive, lambda inner: of(node.name, inner))
+
+
+def translate(expression: Expression, box: Box, cut: bool = False, tables_for_squares: bool = False) -> Program:
+    """The program of a formula on a box."""
+    depth = _depth(expression.tape)
+    if depth > _DEEPEST:
+        raise CannotCompile(None, f"the formula is {depth} levels deep; {_DEEPEST} are compiled")
+    translator = Translator(box, cut, tables_for_squares)
+    outputs = [translator.materialise(translator.build(node)) for node in expression.nodes]
+    return _alive(translator, outputs)
+
+
+def _depth(tape: Tape) -> int:
+    levels: list[int] = []
+    for step in tape.steps:
+        levels.append(1 + max((levels[a] for a in step.arguments), default=0))
+    return max(levels)
+
+
+def _alive(translator: Translator, outputs: list[Form]) -> Program:
+    """The features that the outputs need, numbered anew in the order of their layers; inputs all stay."""
+    features = translator.features
+    needed = set(range(translator.box.dim))
+    pending = [k for form in outputs for k, _ in form]
+    while pending:
+        k = pending.pop()
+        if k not in needed:
+            needed.add(k)
+            pending += [j for form in features[k].forms for j, _ in form]
+    order = sorted(needed, key=lambda k: (features[k].layer, k))
+    place = {k: i for i, k in enumerate(order)}
+
+    def moved(form: Form) -> Form:
+        return Form.of(form.constant, {place[k]: c for k, c in form})
+
+    kept = tuple(
+        Feature(place[k], f.kind, f.layer, f.meaning, moved(f.score), moved(f.value), moved(f.base), f.function)
+        for k, f in ((k, features[k]) for k in order)
+    )
+    known = {}
+    for (constant, terms), ends in translator.known.items():
+        if all(k in place for k, _ in terms):
+            known[constant, tuple(sorted((place[k], c) for k, c in terms))] = ends
+    return Program(translator.box.names, kept, tuple(map(moved, outputs)), tuple(translator.conditions.values()), known)
+
+
+def described(program: Program) -> list[str]:
+    return [program.described(feature) for feature in program.features if feature.kind != INPUT] + [
+        f"output = {text(form.node(program.symbols))}" for form in program.outputs
+    ]
