@@ -84,6 +84,11 @@ def test_c2_ids_are_apart_and_matrices_have_rank_one(scale: str, length: int, wo
     assert made.shift <= made.quantities["largest_shift"]
 
 
+def test_c2_says_how_few_pairs_many_sequences_hold() -> None:
+    made = C2.build(sequences=100, vocabulary=4, length=2)
+    assert len(made.places) == 12 and "100 sequences hold 12 different pairs (set of tokens, token)" in made.reasons
+
+
 @given(st.integers(2, 3), st.integers(0, 2), st.integers(1, 3), st.integers(1, 5), st.booleans(), st.integers(0, 10**6))
 @settings(max_examples=50)
 def test_c2_random_sequences(length: int, more: int, dim: int, count: int, paper: bool, seed: int) -> None:

@@ -135,6 +135,7 @@ def mapping_construction(
         sample=lambda rng, n: sequences,
         reasons=(
             f"W_K, W_Q, W_V have rank 1; scale c = {head.c:.4g} ({head.scale})",
+            f"{len(sequences)} sequences hold {len(places)} different pairs (set of tokens, token)",
             f"ids are compared in {bits}-bit balls; in float64 {lost} of {len(places)} ids coincide with another",
         ),
         quantities={
