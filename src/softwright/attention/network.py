@@ -25,7 +25,7 @@ from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.precision import name_of, precision_of
-from softwright.result.constructed import load_tensors
+from softwright.result.constructed import Room, load_tensors
 from softwright.settings import runs_as_proved
 
 ENGINES = ("sdpa", "factorised")
@@ -188,5 +188,5 @@ def _head(tensors: Mapping[str, np.ndarray], index: int, info: Mapping[str, Any]
         raise KeyError(f"{prefix}keys, biases or values")
     sizes = info.get("axis_sizes") or []
     # Only the sizes of the axes matter here: the numbers themselves are loaded into the module from the file.
-    axes = tuple(Axis(np.zeros(n), np.zeros(n)) for n in sizes)
+    axes = tuple(Axis(np.zeros(n), np.zeros(n)) for n in Room({"biases": biases}).take(sizes))
     return Head(keys, biases, values, arrays["slopes"], info["structure"], axes)

@@ -27,7 +27,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from softwright.errors import Faults
 from softwright.precision import name_of, precision_of
-from softwright.result.constructed import load_tensors
+from softwright.result.constructed import Room, load_tensors
 from softwright.settings import as_proved
 
 FIXED = "fixed"
@@ -292,12 +292,13 @@ class AttentionStack(nn.Module):
         network.slots = {name: (int(a), int(b)) for name, (a, b) in model["slots"].items()}
         network.sources = dict(model["sources"])
         network.program = [int(place) for place in model["program"]]
+        room = Room(tensors)
         for name, shape in model["shapes"].items():
-            network.register_buffer(name, torch.zeros(*shape, dtype=dtype))
-        stored = [
-            StackLayer(layer["shapes"], layer["rows"], layer["keys"], layer["label"], dtype)
-            for layer in model["layers"]
-        ]
+            network.register_buffer(name, torch.zeros(*room.take(shape), dtype=dtype))
+        stored = []
+        for layer in model["layers"]:
+            shapes = {name: room.take(shape) for name, shape in layer["shapes"].items()}
+            stored.append(StackLayer(shapes, layer["rows"], layer["keys"], layer["label"], dtype))
         network.layers = nn.ModuleList(stored)
         load_tensors(network, tensors)
         return network

@@ -174,7 +174,7 @@ def load(path: str | Path) -> Built[Any]:
     try:
         digest = content.weights_sha256
         return from_sections(content.sections, content.subject_tensors, digest, path, content.reference_tensors)
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, MemoryError) as error:
         raise FileFormatError(
             f"{path}: the file does not describe a network ({error}); build and save it again"
         ) from error

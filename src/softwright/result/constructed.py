@@ -5,7 +5,9 @@ A file holds the tensors of `state_dict` and, as JSON, what `describe` returns; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import operator
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -62,3 +64,19 @@ def digest_of(network: nn.Module | Network) -> str:
 def load_tensors(network: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
     """Put stored tensors into a network of the right shape; a missing or foreign tensor is an error."""
     network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
+
+
+class Room:
+    """Room for the tensors of a file, taken by the shapes that it names: all together they can have no more entries
+    than the tensors hold, so that no memory is taken for what a file only says."""
+
+    def __init__(self, tensors: Mapping[str, np.ndarray]) -> None:
+        self.left = sum(array.size for array in tensors.values())
+
+    def take(self, shape: Iterable[Any]) -> tuple[int, ...]:
+        """The shape as whole numbers; a `ValueError` if there is no room for it."""
+        sizes = tuple(operator.index(size) for size in shape)
+        if any(size < 0 for size in sizes) or math.prod(sizes) > self.left:
+            raise ValueError(f"no tensors are stored for a shape of {' x '.join(map(str, sizes))}")
+        self.left -= math.prod(sizes)
+        return sizes

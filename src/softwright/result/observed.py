@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 
+def is_number(given: Any) -> bool:
+    """Whether what a file holds can be shown as a number; true and false cannot."""
+    return isinstance(given, int | float) and not isinstance(given, bool) and -1e308 <= given <= 1e308
+
+
+def is_whole(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool)
+
+
 @dataclass(frozen=True)
 class Observed:
     """Largest deviation seen, where, and at how many points: a sample, not a bound."""
@@ -20,4 +29,8 @@ class Observed:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Observed:
-        return cls(data["error"], tuple(data["point"]), data["points"])
+        """What a file tells of; a `ValueError` if that is no error, no point or no number of points."""
+        error, point, points = data["error"], data["point"], data["points"]
+        if not (is_number(error) and isinstance(point, list) and all(map(is_number, point)) and is_whole(points)):
+            raise ValueError("what was observed cannot be read")
+        return cls(error, tuple(point), points)

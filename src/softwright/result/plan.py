@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from softwright.precision import name_of
+from softwright.result.observed import is_number, is_whole
 
 if TYPE_CHECKING:
     from softwright.result.constructed import Network
+
+
+def _is_head(head: Any) -> bool:
+    """A head as `explain` shows it: its own way, or with its largest score and value as numbers."""
+    if not isinstance(head, dict):
+        return False
+    measured = {"largest_score", "largest_value"}
+    return not measured & head.keys() or (
+        {"tokens", "structure", "values"} <= head.keys() and all(is_number(head.get(name)) for name in measured)
+    )
+
+
+_ENTRIES: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("strategy", "dtype"), lambda given: isinstance(given, str)),
+    **dict.fromkeys(("tolerance", "seconds"), is_number),
+    **dict.fromkeys(("tokens", "parameters"), is_whole),
+    "heads": lambda given: isinstance(given, list) and all(map(_is_head, given)),
+    "reasons": lambda given: isinstance(given, list) and all(isinstance(reason, str) for reason in given),
+}
 
 
 @dataclass(frozen=True)
@@ -71,5 +91,9 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Plan:
+        """The plan that a file tells of; a `ValueError` that names the entries which are not what they should be."""
         known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        wrong = [name for name, given in known.items() if not _ENTRIES[name](given)]
+        if wrong:
+            raise ValueError(f"the plan's {', '.join(wrong)} cannot be read")
         return cls(**known)

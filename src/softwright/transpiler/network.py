@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 
 from softwright.chunks import in_chunks, rows_within
 from softwright.precision import name_of, precision_of
-from softwright.result.constructed import load_tensors
+from softwright.result.constructed import Room, load_tensors
 from softwright.settings import as_proved
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.neuron_heads import WINDOW, NeuronHeads, widened
@@ -128,8 +128,10 @@ class TranspiledNetwork(_Transpiled):
     @classmethod
     def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
         dtype = precision_of(model["dtype"]).torch_dtype
+        room = Room(tensors)
         steps = [
-            _rebuilt(entry, f"steps.{i}.", tensors, dtype, model["layout"]) for i, entry in enumerate(model["steps"])
+            _rebuilt(entry, f"steps.{i}.", tensors, room, dtype, model["layout"])
+            for i, entry in enumerate(model["steps"])
         ]
         network = cls(steps, model["names"], model["layout"])
         load_tensors(network, tensors)
@@ -189,12 +191,19 @@ def _describe(step: nn.Module) -> dict[str, Any]:
 
 
 def _rebuilt(
-    entry: Mapping[str, Any], prefix: str, tensors: Mapping[str, np.ndarray], dtype: torch.dtype, layout: str
+    entry: Mapping[str, Any],
+    prefix: str,
+    tensors: Mapping[str, np.ndarray],
+    room: Room,
+    dtype: torch.dtype,
+    layout: str,
 ) -> nn.Module:
     """A step of the right shape; of the tensors only token tables, which decide the shapes, are used here."""
+    rows = entry["outputs" if entry["step"] == "linear" else "heads"]
+    shape = room.take((rows, entry["inputs"]))
+    zeros = np.zeros(shape), np.zeros(shape[0])
     if entry["step"] == "linear":
-        return Projection(np.zeros((entry["outputs"], entry["inputs"])), np.zeros(entry["outputs"]), dtype)
-    zeros = np.zeros((entry["heads"], entry["inputs"])), np.zeros(entry["heads"])
+        return Projection(*zeros, dtype)
     if entry["step"] == "heads":
         return NeuronHeads(*zeros, TokenTable(*tensors[prefix + "tokens"].astype(np.float64)), dtype, layout)
     table = TokenTable(*tensors[prefix + "gate.tokens"].astype(np.float64)) if entry["activated"] else None
