@@ -19,6 +19,7 @@ from softwright.result.kinds import kind_of, loaded
 from softwright.result.observed import Observed
 from softwright.result.plan import Plan
 from softwright.result.standing import Standing, issued, unstorable, void_reason
+from softwright.result.told import check_told, unprintable
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 _TARGET = "softwright.targets.coerce:rebuilt"
@@ -141,13 +142,16 @@ class Built(Generic[NetworkT]):
             warnings.warn(f"the file gets no certificate: {void}", UserWarning, stacklevel=3)
         proved = None if void else issued(self)
         names = sorted(network.state_dict()), sorted(self.reference)
-        return {
+        said = {
             "model": {"kind": self.kind, **network.describe()},
             "target": self.target,
             "plan": self.plan.as_dict(),
             "observed": None if self.observed is None else self.observed.as_dict(),
             "certificate": None if proved is None else proved.to_json(*names),
         }
+        if fault := unprintable(said):
+            raise InvalidInput("save", [f"{fault}, which no reader takes; rename what it names"])
+        return said
 
     def save(self, path: str | Path, *, rows: int | None = None) -> None:
         """Weights and everything said about them in one safetensors file. With `rows`, a memory becomes a folder of
@@ -189,6 +193,7 @@ def from_sections(
 ) -> Built[Any]:
     """What was built, from the sections and tensors of a file at `path`; `digest` is the SHA-256 of these tensors."""
     reference = reference or {}
+    check_told(sections)
     model, target, observed = sections["model"], sections.get("target", {}), sections.get("observed")
     kind = kind_of(model["kind"])
     if not kind.stored:
