@@ -198,6 +198,19 @@ def test_numbers_that_are_told(label: str) -> None:
         assert not file.verdict(), name
 
 
+@pytest.mark.parametrize("label", SMALL)
+def test_sizes_that_no_memory_holds(label: str) -> None:
+    original = theorem_file(label, **SMALL[label])
+    sizes, huge = original.sections["target"]["sizes"], 10**13
+    for name in [name for name, value in sizes.items() if type(value) is int and name != "seed"]:
+        file = original.copied()
+        file.sections["target"]["sizes"][name] = huge
+        if name in ("tokens", "dim"):
+            dim, tokens = (huge if key == name else sizes.get(key, 1) for key in ("dim", "tokens"))
+            file.sections["model"]["inputs"] = [2 * dim + 2 if label == "A5" else dim, tokens]
+        assert not file.verdict() or name == "knots", name  # how many knots there were says nothing of the network
+
+
 @pytest.mark.parametrize("label", ["A3", "A4", "A6"])
 def test_a_file_without_what_was_drawn_says_so(label: str) -> None:
     file = theorem_file(label, **SMALL[label])

@@ -148,9 +148,8 @@ def check_places(task: Task, stages: list[Stage]) -> None:
     p, n, d, rows, base = task.p, task.n, task.d, task.rows, task.base
     tokens, first, second, cut, third, keep = stages
     ramp, bias, value, g, ramp2, bias2, value2 = task.singles
-    y, one, c = d, base - 1, np.arange(d)
-
     P = blank(tokens["P"], (2, rows, base), "P")
+    y, one, c = d, base - 1, np.arange(d)
     P[0, range(base), range(base)] = 1.0
     P[1, task.key_w, task.w] = 1.0
     same(tokens["P"], P, "P")
