@@ -93,8 +93,11 @@ class Search:
                 found = self.on(part)
                 if found > goal:
                     heapq.heappush(heap, (-found, next(order), part))
+            if len(heap) > 2 * MORE_PARTS:  # no more than these can be halved: of the others the bound is all
+                heap = heapq.nsmallest(MORE_PARTS + 1, heap)
+                goal = max(goal, -heap.pop()[0])
         for _ in range(MORE_PARTS):
-            if not heap or -heap[0][0] <= NEAR_ENOUGH * seen + smallest:
+            if not heap or -heap[0][0] <= max(goal, NEAR_ENOUGH * seen + smallest):
                 break
             part = heapq.heappop(heap)[2]
             for half in self.halves(part):
