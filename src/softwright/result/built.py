@@ -13,6 +13,7 @@ import numpy as np
 from softwright.errors import FileFormatError, InvalidInput
 from softwright.fileformat import read_model, reference_sha256, with_reference, write_model
 from softwright.precision import name_of
+from softwright.result.certificate import Certificate
 from softwright.result.certified import Certified, read_certificate
 from softwright.result.constructed import Constructed, Network, tensors_of
 from softwright.result.kinds import kind_of, loaded
@@ -102,6 +103,8 @@ class Built(Generic[NetworkT]):
             rows.append(("certificate", f"void: {void}"))
         elif (proved := issued(self)) is not None:
             rows += proved.facts()
+            if part := _part(proved, self.network):
+                rows.append(("proved on", f"{part} only, a part of the domain"))
         elif self.unproved:
             rows.append(("proved error", f"none: {self.unproved}"))
         if self.observed is not None:
@@ -224,6 +227,14 @@ def _certificate(data: Any, digest: str, reference: str, path: str | Path) -> tu
         warnings.warn(f"{path}: {reason}; the certificate is dropped", UserWarning, stacklevel=4)
         return None, reason
     return certificate, ""
+
+
+def _part(proved: Certified, network: Any) -> str:
+    """The domain of a proof by boxes that does not cover the network's own; nothing if it does."""
+    box = getattr(network, "box", None)
+    if not isinstance(proved, Certificate) or box is None or proved.covers(box, proved.dtype):
+        return ""
+    return ", ".join(f"{name} in [{low:g}, {high:g}]" for name, (low, high) in proved.domain.items())
 
 
 def _target_text(target: dict[str, Any]) -> str:
