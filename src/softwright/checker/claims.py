@@ -88,7 +88,6 @@ SEEN: dict[str, Test] = {"lower": at_least_zero, "witness": list_of(is_number)}
 TOLD: dict[str, Test] = {"seconds": at_least_zero, "version": is_text}
 TOLD_OF_BOXES: dict[str, Test] = {**SEEN, "method": is_text, **TOLD, "between": is_object}
 TOLD_BETWEEN: dict[str, Test] = {**SEEN, "boxes": is_count, "seconds": at_least_zero}
-HYPOTHESIS: dict[str, Test] = {"id": is_text, "text": is_text}
 
 
 @dataclass(frozen=True)

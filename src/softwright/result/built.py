@@ -20,7 +20,7 @@ from softwright.result.kinds import kind_of, loaded
 from softwright.result.observed import Observed
 from softwright.result.plan import Plan
 from softwright.result.standing import Standing, issued, unstorable, void_reason
-from softwright.result.told import check_told, unprintable
+from softwright.result.told import unprintable
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 _TARGET = "softwright.targets.coerce:rebuilt"
@@ -196,7 +196,8 @@ def from_sections(
 ) -> Built[Any]:
     """What was built, from the sections and tensors of a file at `path`; `digest` is the SHA-256 of these tensors."""
     reference = reference or {}
-    check_told(sections)
+    if fault := unprintable(sections):
+        raise ValueError(fault)
     model, target, observed = sections["model"], sections.get("target", {}), sections.get("observed")
     kind = kind_of(model["kind"])
     if not kind.stored:

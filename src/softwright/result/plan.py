@@ -93,7 +93,9 @@ class Plan:
     def from_dict(cls, data: dict[str, Any]) -> Plan:
         """The plan that a file tells of; a `ValueError` that names the entries which are not what they should be."""
         known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
-        wrong = [name for name, given in known.items() if not _ENTRIES[name](given)]
+        wrong = [name for name, given in known.items() if not _ENTRIES[name](given)] + sorted(
+            data.keys() - known.keys()
+        )
         if wrong:
             raise ValueError(f"the plan's {', '.join(wrong)} cannot be read")
         return cls(**known)
