@@ -17,6 +17,7 @@ from softwright.checker.transpiled import outward
 from softwright.checker.transpiled.activations import ROWS, read_activation
 from softwright.checker.transpiled.fitted import largest_error
 from softwright.checker.transpiled.heads import unit_of
+from softwright.checker.transpiled.products import _shares
 from softwright.checker.transpiled.unit import Run
 from softwright.targets.mlp import ACTIVATIONS, Activation, DenseLayer, DenseNetwork
 from softwright.transpiler.neuron_heads import apply_table
@@ -246,3 +247,18 @@ def test_blocks_of_a_transformer_one_by_one(dtype: str, tmp_path: Path) -> None:
         assert np.array_equal(loaded(x), ours.double().numpy())
     with pytest.raises(sw.InvalidInput, match="parts"):
         built.save(tmp_path / "whole.safetensors")
+
+
+def test_layers_of_zeros_and_rounded_shares() -> None:
+    """What vanishes is exactly 0 in real arithmetic; shares that float32 rounds are part of the rounding."""
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double().eval()
+    with torch.no_grad():
+        module.get_parameter("2.weight").zero_()
+    file = file_of(sw.transpile(module, (-1, 1), progress=False))
+    assert file.said["exact_part"] == 0
+    assert file.verdict(), file.verdict().reason
+    file = made("silu", "float32", source="float32", gated=True)
+    assert file.verdict(), file.verdict().reason
+    real = _shares([fmpq(k, 64) for k in range(1, 5)])
+    assert sum((a * fmpq(k, 64) for k, a in enumerate(real, 1)), fmpq(0)) == 1
+    assert all(sum((a * fmpq(k, 64) ** n for k, a in enumerate(real, 1)), fmpq(0)) == 0 for n in (3, 5, 7))

@@ -35,8 +35,8 @@ def up(value: np.ndarray, roundings: int) -> np.ndarray:
 
 
 def product(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """matrix @ vector, both without negative entries, rounded up; exactly 0 where the vector is."""
-    return up(matrix @ vector, matrix.shape[1]) if vector.any() else np.zeros(len(matrix))
+    """matrix @ vector, both without negative entries, rounded up; exactly 0 where the vector or a row is."""
+    return np.where(matrix.any(axis=1) & vector.any(), up(matrix @ vector, matrix.shape[1]), 0.0)
 
 
 def length(vector: np.ndarray) -> float:

@@ -9,7 +9,8 @@ twice that. With weights, products and a division it is off by E/(1 - E) + 12 u 
     sum_k a_k tanh(s_k u) - u = sum_n t_n (sum_k a_k s_k^{2n+1}) u^{2n+1} - u,      |t_n| <= (2/pi)^{2n},
 
 t_n the Taylor coefficients of tanh, as its poles nearest to 0 are at +-i pi/2 (tanh z = sum_i 8z/((2i-1)^2 pi^2 + 4
-z^2)). The first ORDERS coefficients are rational numbers of what is stored; the rest are bounded one by one, for |u|
+z^2)). In real arithmetic the shares are those of the steps, before they are rounded: the terms from u^3 to u^{2K-1}
+vanish. The first ORDERS coefficients are rational numbers of what is stored; the rest are bounded one by one, for |u|
 <= U with q_k = 2 s_k U/pi < 1, by |a_k| s_k q_k^{2 ORDERS}/(1 - q_k^2). Run, head k is off by E/(1 - E) + 12 u of |b|
 as above (s_k u is rounded once more, which counts half), times |a_k|, and the sum of K heads by gamma_{K+4} |a_k
 tanh(s_k u)|.
@@ -88,7 +89,9 @@ def _direct(block: Gated, a: State, b: State, run: Run | None) -> tuple[Array, A
 def _multiplied(block: Gated, u: State, b: State, run: Run | None) -> tuple[Array, Array]:
     """The same where the gate is multiplied."""
     sizes, U, B = _largest(u), u.size, b.size
-    off = _series(block.steps, block.shares, U)
+    s, a = ([fmpq(*float(x).as_integer_ratio()) for x in row] for row in (block.steps, block.shares))
+    require(min(s) > 0 and len(set(s)) == len(s), "the steps of a product are not positive, or not all different")
+    off = _series(s, _shares(s) if run is None else a, U)
     lost = 0.0
     shares = np.abs(block.shares)
     if run is not None:
@@ -104,10 +107,20 @@ def _multiplied(block: Gated, u: State, b: State, run: Run | None) -> tuple[Arra
     return B * (off + u.error) + sizes * b.error + lost, sizes * _largest(b) * SLACK
 
 
-def _series(steps: Array, shares: Array, U: Array) -> Array:
+def _shares(s: list[fmpq]) -> list[fmpq]:
+    """The shares before they are rounded: sum_k a_k s_k = 1, sum_k a_k s_k^{2n+1} = 0 for 0 < n < K."""
+    squares = [x * x for x in s]
+    found = []
+    for own, x in zip(squares, s, strict=True):
+        factor = fmpq(1) / x
+        for other in squares:
+            factor *= other / (other - own) if other != own else 1
+        found.append(factor)
+    return found
+
+
+def _series(s: list[fmpq], a: list[fmpq], U: Array) -> Array:
     """|sum_k a_k tanh(s_k u) - u| at most, for |u| <= U (H,)."""
-    s, a = ([fmpq(*float(x).as_integer_ratio()) for x in row] for row in (steps, shares))
-    require(min(s) > 0, "a step of a product is not positive")
     total, power = np.zeros(len(U)), U  # U^{2n+1}
     for n, coefficient in enumerate(_tanh(ORDERS)):
         moment = sum((a_k * s_k ** (2 * n + 1) for a_k, s_k in zip(a, s, strict=True)), fmpq(0)) * coefficient

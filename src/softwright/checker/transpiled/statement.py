@@ -2,8 +2,8 @@
 
 *With a box*: for inputs of the box that are numbers of the dtype, every output of the network as it runs is within
 `bound` of the source network in real arithmetic, the source being the weights and activations in the file; in real
-arithmetic, with the source's weights, it is within `exact_part`. What storing and running add is the rest:
-`rounding_part`, which is never more than what is left of `bound`.
+arithmetic, with the source's weights, and slopes and shares before they are rounded, it is within `exact_part`. What
+storing and running add is the rest: `rounding_part`, which is never more than what is left of `bound`.
 *Without one*: for all inputs the network in real arithmetic is within `bound`; every weight must be stored as it was.
 
 The errors after the layers, which a certificate states too, are bounds of the same kind.
