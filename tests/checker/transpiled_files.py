@@ -39,6 +39,10 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "gelu_tanh": lambda: nn.GELU("tanh"),
     "softplus": lambda: nn.Softplus(2.0, 3.0),
 }
+VERSION_1 = (
+    *("statement", "bound", "exact_part", "rounding_part", "method", "dtype", "weights_sha256", "target", "version"),
+    *("seconds", "quantities", "assumptions", "engine", "norm"),
+)
 FITTED = ("gelu", "gelu_tanh", "softplus")
 
 
@@ -128,7 +132,7 @@ def file_of(built: sw.Built[Any]) -> TranspiledFile:
     tensors = {name: array.copy() for name, array in tensors_of(built.network).items()}
     said = asdict(built.certificate)
     flat = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
-    flat = {name: value for name, value in flat.items() if name not in ("hypotheses", "runtimes")}
+    flat = {name: flat[name] for name in VERSION_1}
     sections = {**built.sections(), "certificate": {"schema": built.certificate.schema, **flat}}
     return TranspiledFile(tensors, dict(built.reference), copy.deepcopy(sections))
 
