@@ -170,7 +170,7 @@ def _frame(draft: _Draft, functions: list[Node], low: float, high: float) -> Fra
     """A frame wider than the range, but well inside what the functions are defined on."""
     width = draft.slack * max(high - low, 1e-6 * max(abs(low), abs(high), 1e-3))
     below = above = width
-    for point in (p for function in functions for p in singular_points(function)):
+    for point in (p for function in functions for p in singular_points(function, low, high)):
         if point < low:
             below = min(below, 0.2 * (low - point))
         elif point > high:

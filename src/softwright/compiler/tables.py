@@ -93,8 +93,8 @@ class Table:
         return len(self.keys)
 
 
-def singular_points(function: Node) -> list[float]:
-    """Points at which a logarithm, a root, a quotient or an arc of something linear in `u` is singular."""
+def singular_points(function: Node, low: float, high: float) -> list[float]:
+    """Points near [low, high] at which a logarithm, a root, a quotient or an arc of something in `u` is singular."""
     found: list[float] = []
     pending = [function]
     while pending:
@@ -115,11 +115,36 @@ def singular_points(function: Node) -> list[float]:
             inner, ends = node.arguments[0], (-1.0, 1.0)
         elif node.name == "log1p":
             inner, ends = node.arguments[0], (-1.0,)
-        coefficients = None if inner is None or is_constant(inner) else polynomial(inner)
+        if inner is None or is_constant(inner):
+            continue
+        coefficients = polynomial(inner)
         if coefficients is not None and len(coefficients) == 2:
             offset, slope = map(value, coefficients)
             found += [(end - offset) / slope for end in ends] if slope else []
+        else:
+            found += [zero for end in ends for zero in _crossings(inner, end, low, high)]
     return sorted(set(found))
+
+
+def _crossings(inner: Node, level: float, low: float, high: float) -> list[float]:
+    """Where something that is not linear passes a level next to [low, high], on either side."""
+    at = Expression.from_nodes([inner], ("u",))
+    found = []
+    for end, away in ((low, -1.0), (high, 1.0)):
+        steps = end + away * (high - low) * np.concatenate([[0.0], np.geomspace(1e-4, 2.0, 60)])
+        above = at(steps[:, None])[:, 0] > level
+        changes = np.flatnonzero(above[1:] != above[:-1])
+        if not len(changes):
+            continue
+        near, far = steps[changes[0]], steps[changes[0] + 1]
+        for _ in range(60):
+            middle = 0.5 * (near + far)
+            if (at(np.array([[middle]]))[0, 0] > level) == above[changes[0]]:
+                near = middle
+            else:
+                far = middle
+        found.append(float(near))
+    return found
 
 
 def _uniform(count: int, width: float, beyond: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -266,7 +291,7 @@ class TableSearch:
 def fit_table(functions: Sequence[Node], frame: Frame, tolerances: np.ndarray, dtype: str) -> Table | None:
     """One head for functions of the same form, trees in `u`, within the tolerances on the frame, or None."""
     expression = Expression.from_nodes([frame.inside(function) for function in functions], ("t",))
-    points = sorted({p for function in functions for p in singular_points(function)})
+    points = sorted({p for function in functions for p in singular_points(function, frame.low, frame.high)})
     in_frame = [(p - float(frame.center)) / float(frame.halfwidth) for p in points]
     with np.errstate(all="ignore"):
         return TableSearch(lambda t: expression(t[:, None]), tolerances, dtype, in_frame).best()
