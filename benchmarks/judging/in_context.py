@@ -118,7 +118,7 @@ class Step:
             "data": torch.zeros(batch, n, self.d + 2, dtype=kind),
             "query": torch.zeros(batch, 1, self.d + 2, dtype=kind),
         }
-        return {name: tokens.clone() for name, tokens in self.network.tokens(inputs).items()}
+        return {name: tokens.clone() for name, tokens in self.network.sequence(inputs).items()}
 
     def put(self, stream: Stream, segment: str, slot: str, values: np.ndarray, first: int | None = None) -> None:
         place = self.slot(slot)

@@ -163,4 +163,5 @@ def test_every_kind_dtype_and_certificate_is_stored(version: str, unpacked: Path
         "target expression",
         "target function",
     }
-    assert version == "v1" or steps == set(STEPS) - {"cells"}  # no verb compares with a table's interpolant
+    # No verb compares with a table's interpolant; compositions are stored for good once they are proved again.
+    assert version == "v1" or steps == set(STEPS) - {"cells", "compose"}

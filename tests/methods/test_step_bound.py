@@ -98,9 +98,10 @@ def test_the_certificate_is_stored_and_void_after_a_change(tmp_path: Path) -> No
     assert sw.load(tmp_path / "stack.safetensors").certificate == built.certificate
     assert sw.verify(tmp_path / "stack.safetensors").status == "VERIFIED"
     built.network.layer_at(3).Wo.mul_(1.5)
-    built.save(tmp_path / "changed.safetensors")
-    with pytest.warns(UserWarning, match="not those"):
-        assert sw.load(tmp_path / "changed.safetensors").certificate is None
+    with pytest.warns(UserWarning, match="weights were changed"):
+        built.save(tmp_path / "changed.safetensors")
+    assert sw.load(tmp_path / "changed.safetensors").certificate is None
+    assert not sw.verify(tmp_path / "changed.safetensors")
 
 
 def test_scores_beyond_the_radius_are_refused() -> None:

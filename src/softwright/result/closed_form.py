@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from softwright.errors import Faults, InvalidInput
 from softwright.fileformat import reference_sha256
 from softwright.precision import name_of
+from softwright.result.numbers import check_hex, is_number
 from softwright.result.runtimes import runtimes_of
 from softwright.result.statement import EXACT_ARITHMETIC, Apart, hypotheses_of, to_flat, to_statement
 from softwright.result.statement import SCHEMA as STATEMENT
@@ -175,8 +176,9 @@ class ClosedForm:
         names = {entry.name for entry in fields(cls)} - {*_APART, "domain"}
         known: dict[str, Any] = {name: data[name] for name in names if name in data}
         if "domain" in data:
-            sides = {name: data["domain"][name] for name in data["variables"]}
-            known["domain"] = {name: (float(low), float(high)) for name, (low, high) in sides.items()}
+            known["domain"] = _domain_of(data)
+        if "parts" in data and not (isinstance(data["parts"], dict) and data["parts"]):
+            raise InvalidInput("ClosedForm", [f"parts {data['parts']!r} must be what a composition is made of"])
         known |= {"hypotheses": apart.hypotheses, "runtimes": apart.runtimes}
         return cls(**{**known, "assumptions": tuple(data.get("assumptions", ()))})
 
@@ -190,3 +192,21 @@ class ClosedForm:
             f"({self.dtype}, engine {self.engine}){rests}\n{runs}"
             f"{self.method}{' with ' + numbers if numbers else ''}; weights {self.weights_sha256[:12]}"
         )
+
+
+def _domain_of(data: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """The sides in the order of the variables; the hexadecimal twin must be the same numbers."""
+    faults, sides, names, twins = Faults("ClosedForm"), data["domain"], data.get("variables"), data.get("hex")
+    twins = twins.get("domain") if isinstance(twins, dict) else None
+    if not (isinstance(sides, dict) and isinstance(twins, dict) and set(twins) == set(sides)):
+        raise InvalidInput("ClosedForm", ["the domain or its hexadecimal form is missing; certify again"])
+    if not (
+        isinstance(names, list) and all(isinstance(name, str) for name in names) and sorted(names) == sorted(sides)
+    ):
+        raise InvalidInput("ClosedForm", [f"variables {names!r} and domain {sides!r} do not fit; certify again"])
+    for name, side in sides.items():
+        pair = isinstance(side, list) and len(side) == 2 and all(map(is_number, side))
+        if faults.check(pair, f"domain of {name}: {side!r} is no pair of numbers; certify again"):
+            check_hex(side, twins[name], f"domain of {name}", faults)
+    faults.raise_if_any()
+    return {name: (float(sides[name][0]), float(sides[name][1])) for name in names}
