@@ -15,7 +15,7 @@ bound of |a| (of the sum of its absolute terms), m = 0 unless the link is exp.
             slopes are sigmoid' <= 1/4, (d/dd) tanh(d/2) <= 1/2, and sigmoid' <= sigmoid, so G moves by lambda/2, by
             lambda, or relatively by e^{2 lambda} - 1 <= 2 lambda + 4 lambda^2. Sums of two terms, the division and the
             output: kappa = 2 gamma_{D+16}/(1 - gamma_{D+16}) + 8u, times the largest value; for exp, whose numerator
-            is one term, times G itself. Underflow loses at most 64 (1 + V) times the smallest normal number.
+            is one term, times G itself. Underflow loses at most 64 (1 + V) times the floor of exp.
 
 The step is linear in v, so an error e of G costs at most eta rho e (times c), rho >= |t_j|.
 

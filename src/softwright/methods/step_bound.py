@@ -21,8 +21,9 @@ because scales come in pairs; beyond MOST, sum |o_h| |s_h|^m is a geometric seri
 so with psi = (1+theta)(1+gamma_{n+blocks+8}) - 1 and phi = (1+psi)(1+gamma_{D+2}) - 1 every head errs by at most
 B (phi + psi)/(1 - psi) + 4 u B (1 + phi), times |o_h|; the output sum by gamma_{heads * v + 4} sum_h |o_h| B (1 + phi),
 and the sum with the residual stream by u (size of the slot + size of the group).
-  underflow   loses at most the smallest normal number tau each time: 4 D tau (1 + A) in a score, A the largest number
-            that is read, and 16 (n + 8) tau (1 + V) in a head, V the largest value of any key, excluded ones too
+  underflow   loses at most the smallest normal number tau each time, and an exp at most its floor f >= tau: 4 D tau
+            (1 + A) in a score, A the largest number that is read, and 16 (n + 8) f (1 + V) in a head, V the largest
+            value of any key, excluded ones too
   overflow  is ruled out: nothing that is computed on the way exceeds a quarter of the largest number
 
 Everything below is evaluated in ball arithmetic and rounded up.

@@ -30,8 +30,9 @@ are w_j (1 + eta_j), eta_j <= e^{t_j + t_r} - 1, eta_r = 0, with t the errors of
 
 tau = sum w eta, |v_j(s) - g| <= sum_l w_l |v_l(s) - v_j(s)|, all of them bounded on the whole cell.
 
-*Underflow*: s, a token's number, a product or a weight below the smallest normal number may be lost; what that costs is
-charged with the sizes that multiply it. *Overflow*: `reach` is how far s may go before any number does.
+*Underflow*: s, a token's number or a product below the smallest normal number may be lost, and a weight below the floor
+of exp, which is no smaller; what that costs is charged with the sizes that multiply it. *Overflow*: `reach` is how far
+s may go before any number does.
 """
 
 from __future__ import annotations

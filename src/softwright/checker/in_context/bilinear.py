@@ -36,7 +36,7 @@ bracketed, one more with the products, and a quotient two. With |v_j| known up t
     psi = e^lambda (1 + gamma_{K+1}) - 1,   |head - exact| <= P ((B + e_v)(1 + psi)(1 + u) - B + B psi)/(1 - psi) + ..,
 
 where P = 1, or e^{|s| rho - m0} beside counting tokens: the data's share of the weights. Excluded tokens have scores
-OMEGA below: their weights underflow. What underflows loses at most 8 K tau (1 + V), V the largest value of any key. The
+OMEGA below: their weights underflow. That loses at most 8 K f (1 + V), f the floor of exp, V the largest value. The
 heads are added up in at most gamma_H, and the residual stream adds one more rounding. Nothing may overflow on the way.
 """
 

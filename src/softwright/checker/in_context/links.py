@@ -16,7 +16,7 @@ wanted, so that G moves by mu/4 or mu. For exp, G/e^s = V e^{-m} e^{a-s}/(1 + e^
 rounded; scores are then +-a, 0 or m exactly. Each of the two weights is off by a factor e^{+-lambda} (`bilinear`, two
 keys), so d moves by D <= (1 or 2) times the former + 2 lambda. The two sums, their quotient and the output add at most
 kappa = (1 + gamma_3)(1 + gamma_2)/(1 - gamma_2) - 1 times the largest |V|, for exp times G; weights that underflow lose
-8 tau (1 + |V|).
+8 f (1 + |V|), f the floor of exp.
 """
 
 from __future__ import annotations

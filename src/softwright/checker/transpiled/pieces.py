@@ -73,13 +73,13 @@ def gate_unit(activation: Activation, table: Array, run: Run) -> Unit:
     keys, biases = float(np.abs(table[0]).max()), float(np.abs(table[1]).max())
     slopes, offsets = float(np.abs(table[2]).max()), float(np.abs(table[3]).max())
     tilt = above(max(tilts[0], tilts[-1]))
-    smallest = run.precision.smallest
+    tiny = run.precision.smallest + run.precision.exp_floor  # of a product and of a weight
 
     def running(m: Array, top: Array) -> Array:
         wrong = 0.0 * m if simple else 2 * gamma(run.score, unit) * (keys * m + biases) * (1 + 4 * unit)
         gate = C * (gap * (grown - 1) + wrong) + inner * (gap * (grown - 1) + wrong) / least
         size = top + gate + exact + tilt * m + 2 * offsets
-        lost = 32 * count * smallest * (1 + m) * (1 + slopes + offsets)
+        lost = 16 * count * tiny * (1 + m) * (1 + slopes + offsets)
         return (gate + tilt * m + gamma(run.values(count), unit) * size + lost) * SLACK
 
     affine = float(np.abs(table[3][table[2] != 0]).max(initial=0.0))

@@ -66,7 +66,7 @@ def power_unit(activation: Activation, table: Array, run: Run) -> Unit:
     # z0^i e^{i s} eta_i with i |s| e^{i s} <= 1/e < 1 inside; expm1 is convex, so e^{i s} times it is at most this.
     moved = a * above(grow) * sum(z_i * eta for z_i, eta in zip(z, etas, strict=True)) / (1 - 2 * max(etas)) * near
     switch = gate(beta * (1 - 2 * score), 1 + 3 * run.exps) - gate(beta, 1.0)
-    lost = 64 * (1 + a) * above(grow) * run.precision.smallest
+    lost = 32 * (1 + a) * above(grow) * (run.precision.smallest + run.precision.exp_floor)
     far = 1e-42 * (1 + a) * above(grow)
 
     def running(most: Array, top: Array) -> Array:

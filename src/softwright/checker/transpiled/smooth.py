@@ -90,5 +90,6 @@ def _on_cells(near: Array, away: Array, table: Array, run: Run) -> tuple[Array, 
     ran = (w + moved) * share[:, None]  # the weights that run, at most
     error = (moved * distance).sum(axis=1) * share + gamma(run.values(p), unit) * (ran * extent).sum(axis=1)
     affine = np.any(v != 0)
-    error += 24 * p * run.precision.smallest * (1 + extent.max(axis=1) + affine * size[:, 0]) * (1 + np.abs(v).max())
+    tiny = run.precision.smallest + run.precision.exp_floor  # of a product and of a weight
+    error += 12 * p * tiny * (1 + extent.max(axis=1) + affine * size[:, 0]) * (1 + np.abs(v).max())
     return error * SLACK, (ran * np.abs(v)).sum(axis=1) * SLACK, (ran * np.abs(u * (v != 0))).sum(axis=1) * SLACK
