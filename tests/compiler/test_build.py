@@ -132,20 +132,3 @@ def test_frames_cover_their_range_with_short_numbers(low: float, high: float) ->
     frame = frame_of(low, high, low - slack, high + slack)
     assert low - slack <= frame.low < low and high < frame.high <= high + slack
     assert 0 < frame.slack(low, high) <= slack
-
-
-@pytest.mark.parametrize(
-    ("text", "sides", "stack"),
-    [
-        ("abs(x**2 + y**2 - 0.5)", SQUARE, True),  # a curved kink
-        ("+".join(f"x{i}*x{i + 1}" for i in range(1, 9)), {f"x{i}": (-1.0, 1.0) for i in range(1, 10)}, True),
-        ("abs(x)*exp(y)", SQUARE, False),  # a kink along a coordinate: one layer has it
-        ("sin(2*x)*cos(y)", SQUARE, False),
-    ],
-)
-def test_the_automatic_choice_takes_a_stack_where_one_layer_has_no_answer(
-    text: str, sides: dict[str, tuple[float, float]], stack: bool
-) -> None:
-    built = sw.approximate(text, sw.Box(sides), tol=1e-4)
-    assert built.certificate is not None
-    assert (built.kind == "composition") == stack

@@ -90,8 +90,6 @@ STRATEGIES = {
             "compose",
             "a formula's own steps as layers of small heads, in any number of variables",
             "strategies.compose:fit_compose",
-            # First what has no other proof, before grids what these cannot do, after them what they did not meet.
-            {15: "strategies.compose:fit_many", 45: "strategies.compose:fit_kinked", 55: "strategies.compose:fit_any"},
         ),
         Strategy("cells", "the papers' nearest cells, kept as the baseline", "strategies.cells:fit_cells"),
     )

@@ -6,12 +6,10 @@
     one direction      as for one variable, along w.t (`ridge`)
     terms with kinks   each on its own, the smooth rest together (`sum`)
     sparse coupling    one head for each clique of interacting variables (`sum`)
-    slanted kinks      a stack of layers, if its proof meets the tolerance (`compose`); more than 8 variables before all
     a few variables    one grid head (`grid`)
-    more               a stack if nothing above met it (`compose`), sums of ridge functions (`ridge`), scattered centres
-                       (`scattered`)
+    more               sums of ridge functions (`ridge`), scattered centres (`scattered`)
 
-Every strategy can also be asked for by name (`catalogue.py`). All of them return heads, or a stack; nothing is trained.
+Every strategy can also be asked for by name (`catalogue.py`). All of them return heads; nothing is trained.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 
 from softwright.approximation.problem import Scalar
 from softwright.domain import Box
-from softwright.targets.formula import Expression, Kink, Node, Operation, additive_terms, variables_of
+from softwright.targets.formula import Expression, Node, Operation, additive_terms
 
 
 @dataclass(frozen=True)
@@ -29,29 +29,13 @@ class Formula:
             (lambda t, kink=kink: kink.expression(self.box.from_unit(t))[:, 0]) for kink in self.expression.kinks()
         )
 
-    @property
-    def active_kinks(self) -> list[Kink]:
-        """The kinks whose function can be zero on the box; abs(x + 3) on [-1, 1] has none."""
-        lower, upper = self.box.lower[None], self.box.upper[None]
-        found = []
-        for kink in self.expression.kinks():
-            low, high, _ = kink.expression.enclose(lower, upper)
-            if np.any(low <= 0) and np.any(high >= 0):
-                found.append(kink)
-        return found
-
-    @property
-    def has_slanted_kink(self) -> bool:
-        """Whether some kink runs along no coordinate, so that no grid resolves it."""
-        return any(len(variables_of(kink.expression.nodes)) > 1 for kink in self.active_kinks)
-
     def split(self) -> tuple[Formula | None, list[Formula]]:
         """The smooth terms of a one-output formula as one formula (or None), and each term with a kink on its own."""
         smooth: list[Node] = []
         rough: list[Formula] = []
         for sign, node in additive_terms(self.expression.nodes[0]):
             term = Expression.from_nodes([node if sign > 0 else Operation("neg", (node,))], self.expression.names)
-            if Formula(term, self.box).active_kinks:
+            if _has_active_kink(Formula(term, self.box)):
                 rough.append(Formula(term, self.box))
             else:
                 smooth.append(term.nodes[0])
@@ -61,3 +45,13 @@ class Formula:
         for node in smooth[1:]:
             total = Operation("add", (total, node))
         return Formula(Expression.from_nodes([total], self.expression.names), self.box), rough
+
+
+def _has_active_kink(formula: Formula) -> bool:
+    """Whether some kink function can be zero on the box; abs(x + 3) on [-1, 1] has none."""
+    lower, upper = formula.box.lower[None], formula.box.upper[None]
+    for kink in formula.expression.kinks():
+        low, high, _ = kink.expression.enclose(lower, upper)
+        if np.any(low <= 0) and np.any(high >= 0):
+            return True
+    return False

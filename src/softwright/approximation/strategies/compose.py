@@ -14,7 +14,6 @@ from softwright.compiler.look import check_rewriting
 from softwright.compiler.nodes import CannotCompile
 from softwright.errors import InvalidInput
 from softwright.precision import precision_of
-from softwright.proof import MOST_VARIABLES
 from softwright.targets.formula import is_affine
 
 
@@ -39,25 +38,6 @@ def fit_composed(problem: Problem, formula: Formula | None) -> Fit | None:
     check_rewriting(compiled.program, expression, box)
     error = float("inf") if compiled.proof.faults else compiled.proof.bound
     return Fit([], error, "compose", reasons(compiled), composed=compiled)
-
-
-def fit_many(problem: Problem, formula: Formula | None) -> Fit | None:
-    """More variables than a proof by boxes covers."""
-    return fit_any(problem, formula) if problem.dim > MOST_VARIABLES else None
-
-
-def fit_kinked(problem: Problem, formula: Formula | None) -> Fit | None:
-    """Kinks along no coordinate that were no terms of their own: grids do not resolve them."""
-    return fit_any(problem, formula) if formula is not None and formula.has_slanted_kink else None
-
-
-def fit_any(problem: Problem, formula: Formula | None) -> Fit | None:
-    """The stack of a formula if its proof meets the tolerance."""
-    try:
-        fit = fit_composed(problem, formula)
-    except CannotCompile:
-        return None
-    return fit if fit is not None and fit.error <= problem.tolerance else None
 
 
 def reasons(compiled: Compiled) -> tuple[str, ...]:
