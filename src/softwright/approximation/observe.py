@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softwright.approximation.problem import probe_points
+from softwright.chunks import rows_within
 from softwright.domain import Box
 from softwright.precision import name_of
 from softwright.result.observed import Observed
@@ -40,10 +41,14 @@ def crossing_points(head: Head, count: int, seed: int) -> np.ndarray:
     if head.tokens < 2:
         return np.zeros((0, head.dim))
     points = np.random.default_rng(seed).uniform(-1, 1, (max(20, count // len(offsets)), head.dim))
-    scores = points @ head.keys.T + head.biases
-    leaders = np.argpartition(scores, -2, axis=1)[:, -2:]  # (q, 2)
-    rows = np.arange(len(points))
-    gap = scores[rows, leaders[:, 1]] - scores[rows, leaders[:, 0]]
+    leaders, gap = np.empty((len(points), 2), dtype=np.int64), np.empty(len(points))
+    step = rows_within(8 * 3 * head.tokens)  # scores, their order, and a copy
+    for start in range(0, len(points), step):
+        scores = points[start : start + step] @ head.keys.T + head.biases
+        found = np.argpartition(scores, -2, axis=1)[:, -2:]  # (q, 2)
+        rows = np.arange(len(scores))
+        leaders[start : start + step] = found
+        gap[start : start + step] = scores[rows, found[:, 1]] - scores[rows, found[:, 0]]
     direction = head.keys[leaders[:, 1]] - head.keys[leaders[:, 0]]  # (q, d)
     square = (direction**2).sum(axis=1)
     good = square > 0

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from softwright.chunks import rows_within
 from softwright.errors import Faults
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import Room, load_tensors
@@ -169,15 +170,19 @@ class StackLayer(nn.Module):
     def attend(self, rows: Tensor, keys: Tensor) -> Tensor:
         """(B, T, D), (B, S, D) -> the sum over the heads (B, T, D)."""
         q, k, v, o = self._used()
-        mixed = scaled_dot_product_attention(
-            rows[:, None, :, q] @ self.Wq[:, q],
-            keys[:, None, :, k] @ self.Wk[:, k],
-            keys[:, None, :, v] @ self.Wv[:, v],
-            scale=1.0,
-        )  # (B, H, T, v)
+        key = keys[:, None, :, k] @ self.Wk[:, k]  # (B, H, S, k)
+        value = keys[:, None, :, v] @ self.Wv[:, v]  # (B, H, S, v)
         out = torch.zeros_like(rows)
-        out[..., o] = mixed.transpose(1, 2).flatten(2) @ self.Wo[..., o].flatten(0, 1)
+        step = rows_within(self.row_bytes(len(rows), keys.shape[1]))  # rows do not see each other
+        for start in range(0, max(1, rows.shape[1]), step):
+            part = slice(start, start + step)
+            mixed = scaled_dot_product_attention(rows[:, None, part, q] @ self.Wq[:, q], key, value, scale=1.0)
+            out[:, part, o] = mixed.transpose(1, 2).flatten(2) @ self.Wo[..., o].flatten(0, 1)  # from (B, H, T, v)
         return out
+
+    def row_bytes(self, batch: int, keys: int) -> int:
+        """What one row of every sequence of a batch takes while it attends: scores, held twice, and its parts."""
+        return batch * self.heads * (2 * keys + self.Wq.shape[2] + self.Wv.shape[2]) * self.Wq.element_size()
 
     def _used(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The coordinates that any head reads or writes: a token is wide, a layer looks at a few of its slots, and

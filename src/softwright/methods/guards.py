@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softwright.chunks import rows_within
 from softwright.errors import InvalidInput
 
 KINDS = ("scores", "inverse", "settled")
@@ -59,7 +60,8 @@ class Guard:
     ) -> tuple[float, float]:
         rows = self._part(seen[-1], self.rows, self.row_slot, slots)
         keys = self._part(seen[-1], self.keys, self.key_slot, slots)
-        return _largest(rows @ keys.transpose(1, 2)), 1.0
+        step = rows_within(2 * rows.element_size() * len(rows) * keys.shape[1])
+        return max(_largest(part @ keys.transpose(1, 2)) for part in rows.split(step, dim=1)), 1.0
 
     def _inverse(
         self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]

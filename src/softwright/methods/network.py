@@ -7,7 +7,7 @@ under "query". Guards look at the stream while it passes, outside the attention.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from softwright.attention.stack import AttentionStack, Stream, apply_layer
+from softwright.chunks import in_chunks, rows_within
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
@@ -73,7 +74,16 @@ class InContextStack(AttentionStack):
         """x (..., n, d), y (..., n), queries (..., m, d) -> predictions (..., m)."""
         prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, check)
         with as_proved(self.read):
-            return prompt.unbatched(self.run(prompt, check)["query"] @ self.read)
+            return prompt.unbatched(self._by_prompts(prompt, lambda part: self.run(part, check)["query"] @ self.read))
+
+    def _by_prompts(self, prompt: Prompt, read: Callable[[Prompt], Tensor]) -> Tensor:
+        """What is read of every prompt of a batch, by as many at a time as bound the memory; each is held whole."""
+        lengths = {"data": prompt.x.shape[1], "query": prompt.queries.shape[1]}
+        tokens = self.fixed_tokens + sum(lengths.get(source, 0) for source in self.sources.values())
+        most = max(layer.row_bytes(1, tokens) + 6 * self.width * layer.Wq.element_size() for layer in self.distinct)
+        which = torch.arange(len(prompt.x), device=prompt.x.device)
+        step = rows_within(tokens * most)
+        return read(prompt) if len(which) <= step else in_chunks(lambda some: read(prompt.at(some)), which, step)
 
     def coefficients(
         self, x: Tensor, y: Tensor, sample_weight: Tensor | None = None, check: bool = True
@@ -87,17 +97,22 @@ class InContextStack(AttentionStack):
         with as_proved(self.read):
             mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
             prompt = replace(whole, queries=mean)
-            final = self.run(prompt, check)
-            at = final[self.coefficient_segment] @ self.read_coefficient
-            if self.coefficient_segment == "unit":
-                # Unit tokens come in pairs of both signs; half their difference is free of what is added to both alike.
-                at = 0.5 * (at[:, ::2] - at[:, 1::2])
-            scaled = at[:, : self.features]
-            coefficients = scaled * self._scales(final["unit"])  # (B, d)
-            intercept = (final["query"] @ self.read)[:, 0] - (coefficients * mean[:, 0]).sum(dim=-1)
-            if not self.constants.intercept:
-                intercept = torch.zeros_like(intercept)
-            return prompt.unbatched(coefficients), prompt.unbatched(intercept)
+            found = self._by_prompts(prompt, lambda part: self._coefficients(part, check))  # (B, d + 1)
+            return prompt.unbatched(found[:, :-1]), prompt.unbatched(found[:, -1])
+
+    def _coefficients(self, prompt: Prompt, check: bool) -> Tensor:
+        """(B, d + 1): coefficients and intercept of prompts whose one query is the mean of x."""
+        final = self.run(prompt, check)
+        at = final[self.coefficient_segment] @ self.read_coefficient
+        if self.coefficient_segment == "unit":
+            # Unit tokens come in pairs of both signs; half their difference is free of what is added to both alike.
+            at = 0.5 * (at[:, ::2] - at[:, 1::2])
+        scaled = at[:, : self.features]
+        coefficients = scaled * self._scales(final["unit"])  # (B, d)
+        intercept = (final["query"] @ self.read)[:, 0] - (coefficients * prompt.queries[:, 0]).sum(dim=-1)
+        if not self.constants.intercept:
+            intercept = torch.zeros_like(intercept)
+        return torch.cat([coefficients, intercept[:, None]], dim=1)
 
     def _scales(self, units: Tensor) -> Tensor:
         """(B, d): what the features were multiplied with. The slot `tau` holds the same, but rounded in the size of the

@@ -27,6 +27,10 @@ class Prompt:
     log_weights: Tensor
     leading: tuple[int, ...]
 
+    def at(self, which: Tensor) -> Prompt:
+        """Some prompts of the batch."""
+        return Prompt(self.x[which], self.y[which], self.queries[which], self.log_weights[which], (len(which),))
+
     def unbatched(self, values: Tensor) -> Tensor:
         return values.reshape((*self.leading, *values.shape[1:]))
 

@@ -22,9 +22,11 @@ from softwright.approximation.fitting.families import (
     uniform_axis,
     uniform_candidates,
 )
-from softwright.approximation.fitting.least_squares import design, lawson_solve, regularisation, ridge_solve
+from softwright.approximation.fitting.least_squares import design, lawson_solve, regularisation
+from softwright.approximation.fitting.tall import is_held, largest_miss, solved
 from softwright.approximation.fitting.variable_projection import optimise_axis
 from softwright.attention.head import Axis
+from softwright.chunks import rows_within
 
 Columns = Callable[[np.ndarray], np.ndarray]  # t (n,) -> (n, q)
 
@@ -72,14 +74,17 @@ class AxisProblem:
     def fit(self, axis: Axis, affine: bool, sup: bool = False) -> AxisFit:
         """Values for the axis by least squares; with `sup`, reweighted towards the sup norm when that can rescue it."""
         self.tick()
-        t, F, check, wanted = self.samples(axis.tokens * (1 + affine))
-        A = design(axis, t, affine)
-        C = design(axis, check, affine)
-        values = ridge_solve(A, F, self.strength)
-        error = float(np.abs(C @ values - wanted).max())
-        if sup and self.tolerance < error <= 2.5 * self.tolerance:
-            better, _ = lawson_solve(A, F, self.strength, 0.97 * self.tolerance)
-            improved = float(np.abs(C @ better - wanted).max())
+        unknowns = axis.tokens * (1 + affine)
+        t, F, check, wanted = self.samples(unknowns)
+
+        def columns(t: np.ndarray) -> np.ndarray:
+            return design(axis, t, affine)
+
+        values = solved(columns, t, F, unknowns, self.strength)
+        error = largest_miss(columns, check, wanted, values)
+        if sup and self.tolerance < error <= 2.5 * self.tolerance and is_held(len(t), unknowns):
+            better, _ = lawson_solve(columns(t), F, self.strength, 0.97 * self.tolerance)
+            improved = largest_miss(columns, check, wanted, better)
             if improved < error:
                 values, error = better, improved
         return AxisFit(axis, affine, values, error)
@@ -188,6 +193,9 @@ def search_optimised(
         return None
     t, F, check, wanted = problem.samples(min(64, below * (1 + affine)))
     F = _compressed(F, problem.tolerance)
+    # A long table: some of its rows show where keys belong (a Jacobian has 2 columns a token); `fit` looks at all.
+    step = -(-len(t) // rows_within(8 * 2 * most_tokens * F.shape[1]))
+    t, F = t[::step], F[::step]
     best: AxisFit | None = None
 
     def attempt(tokens: int) -> AxisFit | None:

@@ -104,14 +104,19 @@ def kron_evaluate(matrices: Sequence[np.ndarray], values: np.ndarray) -> np.ndar
     return values
 
 
-def kron_ridge_solve(matrices: Sequence[np.ndarray], F: np.ndarray, strength: float) -> np.ndarray:
-    """Exact Tikhonov solution of (A_1 x ... x A_d) v = F with F (n_1, ..., n_d, q); one iterated step."""
+def kron_ridge_solve(
+    matrices: Sequence[np.ndarray], F: np.ndarray, strength: float, points: float | None = None
+) -> np.ndarray:
+    """Exact Tikhonov solution of (A_1 x ... x A_d) v = F with F (n_1, ..., n_d, q); one iterated step.
+
+    `points` says how many samples there are where a triangle stands for a matrix with more rows.
+    """
     d = len(matrices)
     factors = [svd(A, full_matrices=False, check_finite=False) for A in matrices]
     singular = factors[0][1]
     for _, s, _ in factors[1:]:
         singular = np.multiply.outer(singular, s)
-    points = float(np.prod(F.shape[:d]))
+    points = float(np.prod(F.shape[:d])) if points is None else points
     gain = (singular / (singular**2 + strength**2 * points))[..., None]
 
     def solve(right: np.ndarray) -> np.ndarray:

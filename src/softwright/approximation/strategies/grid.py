@@ -25,6 +25,7 @@ from softwright.approximation.problem import Fit, OutOfBudget, Problem, Scalar, 
 from softwright.approximation.strategies.line import fit_affine_line
 from softwright.approximation.strategies.pieces import gate_head
 from softwright.attention.head import Axis, Head
+from softwright.chunks import arrays_in_chunks, rows_within
 
 _MOST_SAMPLES = 4_000_000
 _MOST_OPTIMISED = {1: 40, 2: 28, 3: 14}  # tokens per axis beyond which optimising keys takes longer than it is worth
@@ -64,9 +65,15 @@ class _Slices:
         return self.scaled(points.reshape(-1, self.problem.dim)).reshape(len(t), -1)
 
     def on_grid(self, nodes: list[np.ndarray]) -> np.ndarray:
-        mesh = np.meshgrid(*nodes, indexing="ij")
-        points = np.stack([grid.ravel() for grid in mesh], axis=1)
-        return self.scaled(points).reshape(*[len(n) for n in nodes], self.problem.outputs)
+        shape = tuple(len(n) for n in nodes)
+
+        def values(places: np.ndarray) -> np.ndarray:
+            index = np.unravel_index(places, shape)
+            return self.scaled(np.stack([n[i] for n, i in zip(nodes, index, strict=True)], axis=1))
+
+        dim, outputs = self.problem.dim, self.problem.outputs
+        rows = rows_within(8 * (4 * dim + 3 * outputs))
+        return arrays_in_chunks(values, np.arange(int(np.prod(shape))), rows).reshape(*shape, outputs)
 
 
 class _Search:

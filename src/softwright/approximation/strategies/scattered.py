@@ -8,10 +8,12 @@ are tried on points held out.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.spatial import KDTree
 
-from softwright.approximation.fitting.least_squares import ridge_solve
+from softwright.approximation.fitting.tall import largest_miss, solved
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points, scaling_of
 from softwright.attention.head import Head
@@ -38,7 +40,7 @@ def _head(centres: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
     return keys, -0.5 * (centres**2).sum(axis=1) / width**2
 
 
-def _design(keys: np.ndarray, biases: np.ndarray, points: np.ndarray, affine: bool) -> np.ndarray:
+def _design(keys: np.ndarray, biases: np.ndarray, affine: bool, points: np.ndarray) -> np.ndarray:
     weights = Head(keys, biases, np.zeros((len(keys), 1))).weights(points)
     if not affine:
         return weights
@@ -77,11 +79,11 @@ def fit_points(
             spacing = _spacing(centres)
             for multiple in _WIDTHS:
                 keys, biases = _head(centres, multiple * spacing)
-                A = _design(keys, biases, points, affine)
-                v = ridge_solve(A, F, strength)
-                error = float(np.abs(A @ v - F).max())
+                design = partial(_design, keys, biases, affine)
+                v = solved(design, points, F, tokens * (1 + d * affine), strength)
+                error = largest_miss(design, points, F, v)
                 if check is not None and wanted is not None:
-                    error = max(error, float(np.abs(_design(keys, biases, check, affine) @ v - wanted).max()))
+                    error = max(error, largest_miss(design, check, wanted, v))
                 if best is None or error * scaling.scale < best.error:
                     N = len(centres)
                     slopes = None

@@ -8,10 +8,13 @@ and nothing is claimed.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
 from softwright.approximation.fitting.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
+from softwright.approximation.fitting.tall import is_held, parts, shortened
 from softwright.approximation.problem import Fit, Problem, affine_fit, scaling_of
 from softwright.approximation.strategies.grid import grid_head
 from softwright.approximation.strategies.scattered import fit_points
@@ -39,6 +42,35 @@ def _axis_fit(t: np.ndarray, columns: np.ndarray, tolerance: float, cap: float) 
     return fewer or fit
 
 
+def _values(axes: tuple[AxisFit, ...], nodes: list[np.ndarray], F: np.ndarray, strength: float) -> np.ndarray:
+    """The values tensor (p_1, ..., p_d, m); an axis with too many rows to hold is solved by its triangle."""
+    points, matrices = float(np.prod(F.shape[:-1])), []
+    for i, (axis, t) in enumerate(zip(axes, nodes, strict=True)):
+        columns = partial(design, axis.axis, affine=axis.affine)
+        unknowns = axis.tokens * (1 + axis.affine)
+        if is_held(len(t), unknowns):
+            matrices.append(columns(t))
+            continue
+        along = np.moveaxis(F, i, 0)
+        triangle, short = shortened(columns, t, along.reshape(len(t), -1), unknowns)
+        matrices.append(triangle)
+        F = np.moveaxis(short.reshape(unknowns, *along.shape[1:]), 0, i)
+    return kron_ridge_solve(matrices, F, strength, points)
+
+
+def _miss(axes: tuple[AxisFit, ...], nodes: list[np.ndarray], F: np.ndarray, values: np.ndarray) -> float:
+    """The largest error at the table's points, some rows of the longest axis at a time."""
+    longest = int(np.argmax([len(t) for t in nodes]))
+    others = F.size // len(nodes[longest])
+    worst = []
+    for part in parts(len(nodes[longest]), axes[longest].tokens * (1 + axes[longest].affine) + others):
+        places = [t[part] if i == longest else t for i, t in enumerate(nodes)]
+        matrices = [design(axis.axis, t, axis.affine) for axis, t in zip(axes, places, strict=True)]
+        wanted = F[(slice(None),) * longest + (part,)]
+        worst.append(np.abs(kron_evaluate(matrices, values) - wanted).max())
+    return float(np.max(worst))
+
+
 def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
     """Heads that meet the table at its points."""
     points, values = box.to_unit(table.points), table.values
@@ -62,9 +94,8 @@ def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
             _axis_fit(nodes[i], np.moveaxis(F, i, 0).reshape(len(nodes[i]), -1), share, max(2.0, cap ** (1 / d)))
             for i in range(d)
         )
-        matrices = [design(axis.axis, n, axis.affine) for axis, n in zip(axes, nodes, strict=True)]
-        solved = kron_ridge_solve(matrices, F, regularisation(relative, cap))
-        error = float(np.abs(kron_evaluate(matrices, solved) - F).max())
+        solved = _values(axes, nodes, F, regularisation(relative, cap))
+        error = _miss(axes, nodes, F, solved)
         if best is None or error < best[0]:
             best = (error, axes, solved)
         if error <= relative:

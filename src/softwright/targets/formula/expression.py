@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from softwright.chunks import arrays_in_chunks, rows_within
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.targets.formula.definedness import Undefined, UndefinedSearch
@@ -132,6 +133,9 @@ class Expression(Target):
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Values (n, m) at points (n, d) in float64; nan or inf where the formula is undefined, without a warning."""
         points = as_points(points, self.names, "Expression")
+        return arrays_in_chunks(self._values, points, rows_within(8 * (self.dim + self.outputs + len(self.tape))))
+
+    def _values(self, points: np.ndarray) -> np.ndarray:
         columns = {name: np.ascontiguousarray(points[:, i]) for i, name in enumerate(self.names)}
         values = np.empty((len(points), self.outputs))
         for output, value in enumerate(numpy_values(self.tape, self._folded, columns)):
