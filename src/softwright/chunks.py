@@ -1,9 +1,9 @@
 """Many rows, some at a time: one number says how much memory a computation takes.
 
 Evaluating and proving take at most `MOST_BYTES` above what they are given and what they return, whatever the number of
-points and of tokens; the tokens of one prompt in context are held whole. Fits make large matrices and samples by the same
-measure. Work is done some rows at a time, so that what exists at once is a stated part of that number; how many rows
-that are follows from the bytes that one row takes. (The checker shares no code and has a limit of its own.)
+points and of tokens; the tokens of one prompt in context are held whole. Fits make large matrices and samples by the
+same measure. Work is done some rows at a time, so that what exists at once is a stated part of that number; how many
+rows that are follows from the bytes that one row takes. (The checker shares no code and has a limit of its own.)
 
 The results of parts go into one output that is there from the start. Were they collected and joined at the end, a small
 result would stay behind between two large temporaries, and the heap would grow by a temporary for every part.
