@@ -13,9 +13,9 @@ box or a part, or given a hypothesis that is true here, is judged by `judging/`.
 accepted are tried by name. Two runs with one seed are equal.
 
 A false VERIFIED is a file that errs by more than it claims somewhere in its set, or that `load` does not take, or takes
-for something else. Of a memory the checker says itself that which sequences its keys belong to is the word of the
-builder; forgeries that only break this are counted apart ("word"), and so are true files that could be read in another
-way or draw on a terminal ("odd"). "FALSE GIVEN": false, though what VERIFIED was given is true.
+for something else. "FALSE GIVEN": false, though what VERIFIED was given is true. A memory's file holds ids, no
+sequences, and claims nothing of them: forgeries that give the sequences other ids, or the ids other labels, leave a
+true file and are counted apart ("word"), and so are true files that could be read in another way ("odd").
 """
 
 from __future__ import annotations
@@ -169,8 +169,19 @@ def apply(
     return None if note is None or forgery.content == file.content else (forgery, note)
 
 
-def forge(bases: list[Base], first: int, count: int, seed: int, place: Path, keep: Path | None, tally: Tally) -> None:
-    """Forgeries `first` to `first + count`: each kind of network and of mutation in turn, where the latter applies."""
+def forge(
+    bases: list[Base],
+    first: int,
+    count: int,
+    seed: int,
+    place: Path,
+    keep: Path | None,
+    tally: Tally,
+) -> None:
+    """Forgeries `first` to `first + count`: each kind of network and of mutation in turn, where the latter applies.
+
+    The counts are kept every 500 forgeries: a run that was stopped is taken up where its piece ends.
+    """
     files, ways, path = [base.file for base in bases], list(MUTATIONS), place / "forged.safetensors"
     kinds = sorted({file.kind for file in files})
     for trial in range(first, first + count):
@@ -198,8 +209,12 @@ def forge(bases: list[Base], first: int, count: int, seed: int, place: Path, kee
         tally.add(base.file.kind, name, verdict, why, f"{trial}: {forgery.name}, {note}")
         if verdict in ("FALSE", "FALSE GIVEN", "raised", "slow", "odd") and keep is not None:
             shutil.copyfile(path, keep / f"{verdict}-{seed}-{trial}-{way}.safetensors")
-        if count >= 1000 and (trial + 1) % 500 == 0:
+        done = trial + 1 - first
+        if done % 500 == 0 or done == count:
             print(f"{trial + 1}: {tally.false} false, {tally.count('NOT VERIFIED')} not verified", flush=True)
+            if keep is not None:
+                piece = {**tally.to_json(), "next": trial + 1}
+                (keep / f"{seed}-{first}.json").write_text(json.dumps(piece, indent=1), "utf-8")
 
 
 # ------------------------------------------------------------------------------------------------- forgeries by name
@@ -293,6 +308,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--first", type=int, default=0, help="number of the first forgery, for a run in pieces")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", help="files of one kind alone: approximation, memory, transpiled, ...")
     parser.add_argument("--files", type=Path, help="a folder for the files that are forged")
     parser.add_argument("--save", type=Path, help="a folder for the counts of this piece, and for false files")
     parser.add_argument("--add", type=Path, help="a folder of pieces to be added up")
@@ -308,7 +324,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         kept = options.files or place
-        bases = [*old_files(place), *new_files(kept)]
+        bases = [*old_files(place), *new_files(kept, lambda name: name.startswith(options.kind or ""))]
+        bases = [base for base in bases if base.file.name.startswith(options.kind or "")]
         honest = []
         for base in bases:  # a judge that finds true files false would find nothing about forgeries
             base.file.write(place / "true.safetensors")
@@ -318,12 +335,9 @@ def main() -> None:
             if options.first == 0:
                 tally.add(base.file.kind, "(unforged)", verdict, why, base.file.name)
         print(f"{len(honest)} of {len(bases)} files to forge, {time.process_time() - started:.0f} s", flush=True)
-        if options.first == 0:
+        if options.first == 0 and options.kind is None:
             named(bases, place, tally)
         forge(honest, options.first, options.count, options.seed, place, options.save, tally)
-    if options.save is not None:
-        piece = options.save / f"{options.seed}-{options.first}-{options.count}.json"
-        piece.write_text(json.dumps(tally.to_json(), indent=1), "utf-8")
     print(tally.report())
     print(f"\n{tally.false} false VERIFIED in {options.count} forgeries, {time.process_time() - started:.0f} s")
     sys.exit(1 if tally.false else 0)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from judging.claim import CannotJudge
+from judging.transpiled import read_source
 from safetensors.numpy import save
 
 from softwright.fileformat import ModelFile
@@ -115,10 +118,14 @@ class Forgery:
         return tensors, json.dumps(self.sections), self.texts, len(self.raw)
 
     def sign(self) -> None:
-        """Every digest, and every list of names, as an honest file would have them."""
+        """Every digest, that of a source too, and every list of names, as an honest file would have them."""
         if not isinstance(self.sections.get("certificate"), dict):
             return
         file = ModelFile(self.tensors, {})
+        if self.kind == "transpiled":
+            with suppress(CannotJudge, LookupError, TypeError, ValueError, AttributeError):  # no source can be read
+                source = read_source(self.tensors, self.sections["model"], self.sections["target"])
+                self.set_target({**self.sections["target"], "sha256": source.digest})
         if not self.new:
             self.said["weights_sha256"] = file.weights_sha256
             if "reference_sha256" in self.said:
@@ -132,7 +139,9 @@ class Forgery:
                 self.claim[place] |= {"tensors": sorted(tensors), "sha256": digest}
 
     def write(self, path: Path) -> None:
-        metadata = {"softwright": "1", **{name: json.dumps(value) for name, value in self.sections.items()}}
+        certificate = self.sections.get("certificate")
+        layout = "2" if isinstance(certificate, dict) and "claim" in certificate else "1"
+        metadata = {"softwright": layout, **{name: json.dumps(value) for name, value in self.sections.items()}}
         arrays = {name: np.ascontiguousarray(array) for name, array in self.tensors.items()}
         content = save(arrays, {**metadata, **self.texts})
         for change in self.raw:

@@ -73,12 +73,12 @@ def judge(claim: Claim, built: sw.Built, effort: Effort) -> Seen:
     said, model, known = claim.said, claim.sections["model"], claim.known
     text, names = claim.target.get("text", ""), list(model["box"])
     if "stated-bound" in claim.given:
-        return NOTHING  # what the verdict is given is the bound itself
+        return NOTHING  # what the verdict is given is the bound itself, at the points of a table or anywhere
     if claim.target["kind"] != "expression":
         if known is None:
             return Seen(np.inf, "there is no formula in the file")
         if known.points is not None and known.values is not None:
-            return at_points(claim, built, known.points, known.values)
+            return NOTHING if claim.given else at_points(claim, built, known.points, known.values)
         text = known.text
     low, high = (np.array([claim.box[name][k] for name in names], dtype=float) for k in (0, 1))
     formula, layer = Formula(text, names), Layer(claim.tensors, len(model["heads"]))

@@ -100,6 +100,14 @@ class Source:
     activations: list[tuple[str, list[float]]]
     gated: bool
 
+    @property
+    def digest(self) -> str:
+        found = hashlib.sha256()
+        for (weight, bias), (name, parameters) in zip(self.layers, self.activations, strict=True):
+            found.update(f"{ {'name': name, 'parameters': list(parameters)} }|{weight.shape}|".encode())
+            found.update(np.ascontiguousarray(weight, "<f8").tobytes() + np.ascontiguousarray(bias, "<f8").tobytes())
+        return found.hexdigest()
+
     def at_points(self, points: np.ndarray) -> np.ndarray:
         x = points.astype(Long)
         if self.gated:
@@ -134,8 +142,16 @@ class Source:
 
 
 def source_of(claim: Claim) -> Source:
-    """The source as the file holds it."""
-    steps, target = claim.sections["model"]["steps"], claim.target
+    """The source as the file holds it, if its digest is the target's."""
+    source = read_source(claim.tensors, claim.sections["model"], claim.target)
+    if source.digest != claim.target["sha256"]:
+        raise CannotJudge("the weights of the source are not those of the target's digest")
+    return source
+
+
+def read_source(tensors: dict[str, np.ndarray], model: dict[str, Any], target: dict[str, Any]) -> Source:
+    """Weights from where the target says that they are."""
+    steps = model["steps"]
     gated = steps[0]["step"] == "gated"
     activations = [(entry["name"], entry["parameters"]) for entry in target["activations"]]
     if gated:
@@ -144,21 +160,17 @@ def source_of(claim: Claim) -> Source:
         raise CannotJudge("an activation")
     if target.get("weights", "network") == "reference":
         names = [(f"reference.layers.{i}.weight", f"reference.layers.{i}.bias") for i in range(len(activations))]
-        layers = [(claim.tensors[w].astype(float), claim.tensors[b].astype(float)) for w, b in names]
+        layers = [(tensors[w].astype(float), tensors[b].astype(float)) for w, b in names]
     else:
-        layers = [layer for i, step in enumerate(steps) for layer in _stored(claim, f"steps.{i}.", step)]
-    found = hashlib.sha256()
-    for (weight, bias), (name, parameters) in zip(layers, activations, strict=True):
-        found.update(f"{ {'name': name, 'parameters': list(parameters)} }|{weight.shape}|".encode())
-        found.update(np.ascontiguousarray(weight, "<f8").tobytes() + np.ascontiguousarray(bias, "<f8").tobytes())
-    if found.hexdigest() != target["sha256"]:
-        raise CannotJudge("the weights of the source are not those of the target's digest")
+        layout = model["layout"]
+        layers = [layer for i, step in enumerate(steps) for layer in _stored(tensors, layout, f"steps.{i}.", step)]
     return Source(layers, activations, gated)
 
 
-def _stored(claim: Claim, prefix: str, step: dict[str, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+def _stored(
+    t: dict[str, np.ndarray], layout: str, prefix: str, step: dict[str, Any]
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """The affine maps of a step, from the network's own tensors."""
-    t, layout = claim.tensors, claim.sections["model"]["layout"]
 
     def heads(at: str, H: int, d: int) -> tuple[np.ndarray, np.ndarray]:
         if layout != "multihead":

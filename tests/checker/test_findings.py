@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import softwright as sw
 from softwright.checker.verify import reprove
 from softwright.fileformat import ModelFile, read_model
+from softwright.proof import certify
 
 Change = Callable[[dict[str, np.ndarray], dict[str, Any]], None]
 
@@ -85,3 +87,26 @@ def test_a_memory_claims_nothing_of_sequences_that_its_file_does_not_hold(tmp_pa
     assert verdict and "no file says" in verdict.reason
     assert "stored id" in json.dumps(file.sections["certificate"]["claim"]["text"])
     assert not reprove(forged(file, other_words))
+
+
+def test_a_grid_head_is_one_network_for_both_engines(tmp_path: Path) -> None:
+    """The factorised engine reads the biases on the axes alone; those off the axes are what the other engine runs."""
+    built = sw.approximate("exp(-x*y)", {"x": (-1, 1), "y": (0, 2)}, tol=1e-2, strategy="grid", certify=False)
+    found = certify(built.network, "exp(-x*y)", engine="factorised", tightness=0.3)
+    file = made(replace(built, certificate=found.certificate, unproved=""), tmp_path / "grid.safetensors")
+
+    def change(tensors: dict[str, np.ndarray], _: dict[str, Any]) -> None:
+        tensors["layer.heads.0.biases"][-1] += 8.0
+
+    verdict = reprove(file)
+    assert verdict and "factorised" in verdict.reason
+    assert "add up" in reprove(forged(file, change)).reason
+
+
+def test_variables_of_a_callable_have_names_that_a_box_takes(tmp_path: Path) -> None:
+    box = {"x": (-1.0, 1.0)}
+    asked = sw.approximate(sw.Function(np.sin, sw.Box(box), second_derivative=1.0), box, tol=1e-2)
+    file = made(asked, tmp_path / "network.safetensors")
+    other = ModelFile(file.tensors, json.loads(json.dumps(file.sections).replace('"x"', '"x "')))
+    assert reprove(file).given
+    assert "cannot be called" in reprove(other).reason

@@ -258,7 +258,8 @@ def reprove_boxes(file: ModelFile, progress: Callable[[int], None]) -> Verdict:
     norm = "sup" if statement.exponent is None else f"L{statement.exponent:g} norm of"
     claim = f"{norm} |network - target| <= {statement.bound:.6g}"
     if statement.formula:
-        return settled(f"{claim} re-proved", boxes=boxes)
+        by_axes = " as the factorised engine runs it" if file.sections["certificate"]["engine"] == "factorised" else ""
+        return settled(f"{claim} re-proved{by_axes}", boxes=boxes)
     known = "cover and rounding were re-proved" if boxes else "nothing but its sums could be checked"
     reason = f"{claim}; the file does not hold the target: {known}"
     stated = "stated-exact-part" if boxes else "stated-bound"

@@ -107,7 +107,13 @@ class Head:
                 along = grid_keys[line][:, i].reshape([-1 if j == i else 1 for j in range(len(sizes))])
                 require(np.array_equal(grid_keys[..., i], np.broadcast_to(along, sizes)), "a grid head is not a grid")
             steps = list(product(*[[exact(b) - self.bias[0] for b in grid[line]] for line in lines]))
-            self.bias = [total(step) for step in steps]
+            summed = [total(step) for step in steps]
+            # Every stored bias is a rounded sum of rounded numbers: farther off, the engines would be two networks.
+            room = 16 * len(sizes) * precision.unit
+            for b, one, step in zip(self.bias, summed, steps, strict=True):
+                size = abs(self.bias[0]) + total(map(abs, step)) + abs(b)
+                require(abs(b - self.bias[0] - one) <= room * size, "the biases of a grid head do not add up")
+            self.bias = summed
             self.bias_size = np.array([ceiling(total(map(abs, step))) for step in steps])
         self.keys, self.float_bias = np.ascontiguousarray(keys[:, columns]), np.array([float(b) for b in self.bias])
         self.sloped = [n for n, i in enumerate(columns) if slopes[:, :, i].any()]

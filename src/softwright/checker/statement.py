@@ -25,7 +25,7 @@ from softwright.checker.entries import (
     list_of,
 )
 from softwright.checker.head import Head
-from softwright.checker.parser import NAME, Parser, additive_terms, renamed, require
+from softwright.checker.parser import CONSTANTS, NAME, Parser, additive_terms, renamed, require
 from softwright.checker.precision import Precision, precision_of
 from softwright.checker.refusal import printable
 from softwright.checker.subject import PROVED
@@ -171,8 +171,7 @@ def read_statement(file: ModelFile) -> Statement:
     m = heads[0]["values"].shape[1]
     formula = target["kind"] == "expression"
     check_target(target, m, said)
-    if formula:
-        check_names(names)
+    check_names(names, formula)
     outputs = Parser(target["text"], names).outputs() if formula else [("number", fmpq(0))] * m
     require(len(outputs) == m, f"the formula has {len(outputs)} outputs, the network {m}")
     terms = [(o, *term) for o, node in enumerate(outputs) for term in additive_terms(node)]
@@ -244,11 +243,12 @@ def check_seen(data: dict[str, Any], dim: int) -> None:
     require(len(data["witness"]) in (0, dim), "the witness is no point of the domain")
 
 
-def check_names(names: list[str]) -> None:
-    """Variables that a formula can use, each once."""
+def check_names(names: list[str], formula: bool = True) -> None:
+    """Variables that a box can have, and a formula use, each once."""
     require(names and len(set(names)) == len(names), "a variable is named twice, or none is")
     for name in names:
-        usable = NAME.fullmatch(name) and name not in NO_VARIABLES and not name.startswith("__")
+        taken = (name in NO_VARIABLES or name.startswith("__")) if formula else name in CONSTANTS
+        usable = NAME.fullmatch(name) and not taken
         require(usable, f"a variable cannot be called {printable(name, 80)!r}")
 
 
