@@ -91,8 +91,7 @@ def test_what_was_seen_survives_a_file() -> None:
 
 
 def test_type_checkers_know_the_network() -> None:
-    built = sw.approximate("x**2", sw.Box(x=(0, 1)), tol=1e-3)
-    assert_type(built.network, AttentionNetwork)
+    built = sw.approximate("x**2", sw.Box(x=(0, 1)), tol=1e-3)  # whose network is of one kind, or with compose another
     assert isinstance(built.network, AttentionNetwork)
     memory = sw.memorize([[1], [2]], [1.0, 2.0])
     assert_type(memory.network, MemoryNetwork)
