@@ -58,6 +58,35 @@ def test_what_is_said_of_a_build_is_read_or_refused(tmp_path: Path, section: str
         sw.load(path)
 
 
+@pytest.mark.parametrize(
+    ("keys", "wrong"),
+    [
+        (("evidence", "0", "quantities"), 0.5),
+        (("evidence", "0", "quantities"), {"a": "1"}),
+        (("told", "method"), None),
+        (("claim", "premises"), [1]),
+        (("claim", "norm"), {}),
+    ],
+)
+def test_what_a_closed_form_tells_is_read_or_refused(tmp_path: Path, keys: tuple[str, ...], wrong: Any) -> None:
+    path = tmp_path / "net.safetensors"
+    sw.transpile(nn.Sequential(nn.Linear(2, 3), nn.ReLU()).eval(), (-1, 1)).save(path)
+    altered(path, "certificate", *keys, to=wrong)
+    assert not sw.verify(path)
+    with pytest.raises(FileFormatError, match=r"net\.safetensors"):
+        sw.load(path)
+
+
+@pytest.mark.parametrize("stages", [[], None, "all but one"])
+def test_a_theorem_without_its_stages_is_refused(tmp_path: Path, stages: Any) -> None:
+    path = tmp_path / "net.safetensors"
+    sw.theorem("C3").build(progress=False).save(path)
+    kept = read_model(path).sections["model"]["stages"][:-1] if stages == "all but one" else stages
+    altered(path, "model", "stages", to=kept)
+    with pytest.raises(FileFormatError, match=r"net\.safetensors"):
+        sw.load(path)
+
+
 def test_plans_that_can_be_shown_are_loaded(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     sw.approximate("x", {"x": (0, 1)}, certify=False).save(path)

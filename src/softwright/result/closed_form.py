@@ -66,9 +66,13 @@ class ClosedForm:
 
     def __post_init__(self) -> None:
         faults = Faults("ClosedForm")
-        for name in ("statement", "method", "dtype", "weights_sha256", "version"):
+        for name in ("statement", "method", "dtype", "weights_sha256", "version", "engine", "norm"):
             value = getattr(self, name)
             faults.check(isinstance(value, str) and bool(value), f"{name} = {value!r} must be a text")
+        shown = isinstance(self.quantities, dict) and all(map(is_number, self.quantities.values()))
+        faults.check(shown, f"quantities = {self.quantities!r} must be numbers by name")
+        faults.check(all(isinstance(text, str) for text in self.assumptions), "assumptions must be texts")
+        faults.check(isinstance(self.target, dict), f"target = {self.target!r} must be a description by entries")
         numbers = ("bound", "exact_part", "rounding_part")
         good = [
             faults.check(

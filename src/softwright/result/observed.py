@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-
-def is_number(given: Any) -> bool:
-    """Whether what a file holds can be shown as a number; true and false cannot."""
-    return isinstance(given, int | float) and not isinstance(given, bool) and -1e308 <= given <= 1e308
-
-
-def is_whole(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool)
+from softwright.result.numbers import is_count, is_number
 
 
 @dataclass(frozen=True)
@@ -31,6 +24,6 @@ class Observed:
     def from_dict(cls, data: Mapping[str, Any]) -> Observed:
         """What a file tells of; a `ValueError` if that is no error, no point or no number of points."""
         error, point, points = data["error"], data["point"], data["points"]
-        if not (is_number(error) and isinstance(point, list) and all(map(is_number, point)) and is_whole(points)):
+        if not (is_number(error) and isinstance(point, list) and all(map(is_number, point)) and is_count(points)):
             raise ValueError("what was observed cannot be read")
         return cls(error, tuple(point), points)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from softwright.precision import name_of
-from softwright.result.observed import is_number, is_whole
+from softwright.result.numbers import is_count, is_number
 
 if TYPE_CHECKING:
     from softwright.result.constructed import Network
@@ -27,7 +27,7 @@ def _is_head(head: Any) -> bool:
 _ENTRIES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("strategy", "dtype"), lambda given: isinstance(given, str)),
     **dict.fromkeys(("tolerance", "seconds"), is_number),
-    **dict.fromkeys(("tokens", "parameters"), is_whole),
+    **dict.fromkeys(("tokens", "parameters"), is_count),
     "heads": lambda given: isinstance(given, list) and all(map(_is_head, given)),
     "reasons": lambda given: isinstance(given, list) and all(isinstance(reason, str) for reason in given),
 }

@@ -261,7 +261,10 @@ class TheoremNetwork(nn.Module):
             own = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
             flags = {name: value for name, value in entry.items() if name != "type"}
             stages.append(_STAGES[entry["type"]](**own, **flags))
-        return cls(model["label"], stages, model["inputs"])
+        network = cls(model["label"], stages, model["inputs"])
+        if not tensors or network.state_dict().keys() != tensors.keys():
+            raise ValueError("the stages of the network are not those that its tensors belong to")
+        return network
 
     def facts(self) -> list[tuple[str, str]]:
         d, n = self.inputs
