@@ -9,7 +9,7 @@ files; random ones and valid ones with bits flipped, pieces cut, exchanged and d
 end, odd characters, wrong types, bombs, and Python code in every text. Input `n` of a kind depends on the seed, the
 kind and `n` alone. Each is given to the library or to the command line inside a worker process under an alarm (10 CPU
 seconds), a limit of memory, and an audit hook (`hostility/guard.py`). An exception that is not one of softwright's own
-is a traceback. A process that ends, or says nothing for two minutes, counts against the input it was working on.
+is a traceback. A process that ends, or works for a minute without a word, counts against the input it was working on.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 PIECE = 5000  # inputs for one process
-START, SILENCE = 600.0, 120.0  # seconds that a worker may take for its imports, and for one input, without a word
-ALIVE, DONE = "alive", "done"
+SILENCE, STARVED = 60.0, 1800.0  # seconds that a worker may work, and that it may wait for a processor, without a word
+REPORT = 50  # inputs after which a worker tells what it found
+ALIVE, FOUND, DONE = "alive", "found", "done"
 
 
 @dataclass
@@ -60,13 +61,13 @@ class Tally:
 
 
 def attack(kind: str, first: int, count: int, seed: int, tell: Connection | None = None) -> Tally:
-    """Inputs `first` to `first + count - 1` of a kind, in this process."""
+    """Inputs `first` to `first + count - 1` of a kind, in this process; what is left to tell at the end."""
     import numpy as np
     from hostility import KINDS
     from hostility.folder import Folder
     from hostility.guard import Guard, HangError, resident
 
-    tally = Tally()
+    total = tally = Tally()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as name:
         folder, attacker = Folder(Path(name).resolve()), KINDS[kind][0]()
@@ -95,9 +96,12 @@ def attack(kind: str, first: int, count: int, seed: int, tell: Connection | None
             tally.words[word] += 1
             tally.inputs += 1
             tally.slowest = max(tally.slowest, time.process_time() - started)
-        tally.resident = resident()
+            tally.resident = resident()
+            if tell is not None and tally.inputs == REPORT:
+                tell.send((FOUND, tally))
+                total = tally = Tally()
         tempfile.tempdir = None
-    return tally
+    return total
 
 
 def _work(tell: Connection, kind: str, first: int, count: int, seed: int) -> None:
@@ -117,36 +121,56 @@ def _work(tell: Connection, kind: str, first: int, count: int, seed: int) -> Non
 def run_piece(kind: str, first: int, count: int, seed: int) -> Tally:
     """A piece in a process of its own; begun again behind an input that ends or silences the process."""
     total, end = Tally(), first + count
-    while first < end:
+    while total.inputs < count:
         here, there = multiprocessing.Pipe(duplex=False)
+        start = first + total.inputs
         worker = multiprocessing.get_context("spawn").Process(
-            target=_work, args=(there, kind, first, end - first, seed)
+            target=_work, args=(there, kind, start, end - start, seed)
         )
         worker.start()
         there.close()
-        at, ended, patience = first, "hang", START
-        try:
-            while here.poll(patience):
-                word, content = here.recv()
-                patience = SILENCE
-                if word == DONE:
-                    total.add(content)
-                    ended, first = DONE, end
-                    break
-                at = content
-        except EOFError:
-            ended = "the process ended"
+        ended, at = listen(here, worker.pid or 0, total)
         worker.kill()
         worker.join()
-        if ended != DONE:  # what was found before is lost, and found again
-            lost = run_piece(kind, first, at - first, seed) if at > first else Tally()
-            total.add(lost)
-            total.inputs += 1
-            total.words[ended] += 1
+        if ended != DONE:
+            at = start if at is None else at
+            if (lost := at - first - total.inputs) > 0:  # what was not told yet is done again
+                total.add(run_piece(kind, at - lost, lost, seed))
             place = f"{kind} --first {at} --seed {seed}"
             (total.hangs if ended == "hang" else total.tracebacks).append(f"{place}: {ended}")
-            first = at + 1
+            total.words[ended] += 1
+            total.inputs += 1
     return total
+
+
+def listen(here: Connection, pid: int, total: Tally) -> tuple[str, int | None]:
+    """What a worker tells goes to `total`; how it ended, and at which input."""
+    at: int | None = None
+    heard, worked = time.monotonic(), 0.0
+    try:
+        while True:
+            if here.poll(2.0):
+                word, content = here.recv()
+                heard, worked = time.monotonic(), cpu_seconds(pid)
+                if word == ALIVE:
+                    at = content
+                    continue
+                total.add(content)
+                if word == DONE:
+                    return DONE, at
+            elif cpu_seconds(pid) - worked > SILENCE or time.monotonic() - heard > STARVED:
+                return "hang", at
+    except EOFError:
+        return "the process ended", at
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has worked so far; nothing if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def report(tallies: dict[str, Tally], seconds: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import os
 import pickle
 from collections.abc import Iterator
@@ -68,3 +69,14 @@ def test_what_is_watched_for_is_seen(
     assert len(watcher.seen) == 1
     deeds[deed]()
     assert len(watcher.seen) == 1  # nobody watches any more
+
+
+def test_what_a_lost_worker_told_is_kept(hostile: ModuleType) -> None:
+    here, there = multiprocessing.Pipe(duplex=False)
+    for message in (("alive", 0), ("found", hostile.Tally(inputs=1, hangs=["one"])), ("alive", 1)):
+        there.send(message)
+    there.close()
+    total = hostile.Tally()
+    assert hostile.listen(here, os.getpid(), total) == ("the process ended", 1)
+    assert total.inputs == 1 and total.findings == ["one"]
+    assert hostile.cpu_seconds(os.getpid()) > 0 == hostile.cpu_seconds(2**30)
