@@ -83,7 +83,8 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-WORDS = ("structure", "values", "activation", "readout", "layer")  # of a planned head; a layer may have a number, too
+# Of a planned head; a layer may have a number, too.
+WORDS = ("structure", "values", "activation", "readout", "computes", "layer")
 
 
 def is_planned(value: Any) -> bool:
