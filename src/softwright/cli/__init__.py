@@ -24,6 +24,7 @@ COMMANDS = (
     "in_context",
     "info",
     "memorize",
+    "page",
     "recall",
     "theorem",
     "reproduce",

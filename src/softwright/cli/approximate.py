@@ -10,7 +10,7 @@ import typer
 
 from softwright.approximation.catalogue import names_in_words
 from softwright.cli.assignments import read_bounds, split_assignments
-from softwright.cli.delivery import AsJson, Certify, Dtype, Explain, Output, Plot, argument, delivery, option
+from softwright.cli.delivery import AsJson, Certify, Dtype, Explain, Output, Page, Plot, argument, delivery, option
 from softwright.cli.screen import Say
 from softwright.errors import Faults, FileFormatError, InvalidInput
 
@@ -40,11 +40,12 @@ def approximate_command(
     outputs: Annotated[str | None, option("Columns of the table that are values: z")] = None,
     output: Output = None,
     plot: Plot = None,
+    page: Page = None,
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute an attention network within a tolerance of a formula or a table."""
-    with delivery(output, plot, as_json, explain=explain) as deliver:
+    with delivery(output, plot, as_json, page=page, explain=explain) as deliver:
         options: dict[str, Any] = {
             "tol": tol,
             "relative": relative,

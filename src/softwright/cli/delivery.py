@@ -1,6 +1,6 @@
 """What the commands that build something share: their options, and the way from a result to files and to the screen.
 
-    with delivery(output, plot, as_json, explain=explain) as deliver:
+    with delivery(output, plot, as_json, page=page, explain=explain) as deliver:
         deliver(build(..., progress=deliver.say))
 
 What can go wrong after the work is looked at before it, so that no result is lost to a missing folder. If a tolerance
@@ -43,6 +43,7 @@ def argument(help: str, **more: Any) -> Any:
 ModelFile = Annotated[Path, argument("A file written by softwright.")]
 Output = Annotated[Path | None, option("Write the network to this file.", "-o", "--output")]
 Plot = Annotated[Path | None, option("Write a figure to this file (.png, .svg, .pdf).")]
+Page = Annotated[Path | None, option("Write a page to look at to this file (.html).")]
 Certify = Annotated[bool, typer.Option("--certify/--no-certify", help="Prove the result, where possible.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Say why this construction was chosen.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -52,9 +53,9 @@ Dtype = Annotated[str, typer.Option(help="What the network runs in: float64 or f
 class Delivery:
     """Saves and draws a result when called with it, and reports it when all is done."""
 
-    def __init__(self, say: Say, output: Path | None, plot: Path | None, explain: bool) -> None:
+    def __init__(self, say: Say, output: Path | None, plot: Path | None, page: Path | None, explain: bool) -> None:
         self.say = say
-        self._output, self._plot, self._explain = output, plot, explain
+        self._output, self._plot, self._page, self._explain = output, plot, page, explain
         self._built: Built | None = None
         self._written: dict[str, str] = {}
         self._more: dict[str, Any] = {}
@@ -79,7 +80,10 @@ class Delivery:
         if self._plot is not None:
             self.say("drawing")
             built.plot(self._plot)
-        files = {"file": self._output, **(written or {}), "plot": self._plot}
+        if self._page is not None:
+            self.say("writing the page")
+            built.page(self._page, file=None if self._output is None else self._output.name)
+        files = {"file": self._output, **(written or {}), "plot": self._plot, "page": self._page}
         self._written = {kind: str(path) for kind, path in files.items() if path is not None}
         self._built, self._more, self._rows, self._lines = built, dict(more or {}), list(rows), list(lines)
 
@@ -113,6 +117,7 @@ def delivery(
     plot: Path | None,
     as_json: bool,
     *,
+    page: Path | None = None,
     explain: bool = False,
     folder: bool = False,
     others: Sequence[Path | None] = (),
@@ -121,7 +126,7 @@ def delivery(
     `others` are files that the command will write itself."""
     failure: ToleranceNotReached | None = None
     with exit_codes(as_json):
-        check_outputs(None if folder else output, *others)
+        check_outputs(None if folder else output, page, *others)
         if folder and output is not None and output.exists():
             raise FileFormatError(f"{output}: exists already; remove it or choose another name")
         if plot is not None:
@@ -130,7 +135,7 @@ def delivery(
 
             check_figure(plot)
         with spinner("loading", quiet=as_json) as say:
-            deliver = Delivery(say, output, plot, explain)
+            deliver = Delivery(say, output, plot, page, explain)
             try:
                 yield deliver
             except ToleranceNotReached as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from softwright.cli.delivery import AsJson, Certify, Dtype, Output, Plot, argument, delivery, option
+from softwright.cli.delivery import AsJson, Certify, Dtype, Output, Page, Plot, argument, delivery, option
 from softwright.errors import Faults, FileFormatError, InvalidInput
 from softwright.result.kinds import loaded
 
@@ -40,10 +40,11 @@ def in_context_command(
     output: Output = None,
     predictions: Annotated[Path | None, option("Write the predictions to this .csv file.")] = None,
     plot: Plot = None,
+    page: Page = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to the rows of a file with an attention stack, and print it beside scikit-learn's."""
-    with delivery(output, plot, as_json, others=[predictions]) as deliver:
+    with delivery(output, plot, as_json, page=page, others=[predictions]) as deliver:
         names, x, y = _read(data, target, inputs)
         points = x if queries is None else _read_rows(queries, names)
         from softwright.methods.verb import in_context

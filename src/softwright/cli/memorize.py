@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from softwright.cli.delivery import AsJson, Certify, Dtype, Explain, Output, Plot, argument, delivery, option
+from softwright.cli.delivery import AsJson, Certify, Dtype, Explain, Output, Page, Plot, argument, delivery, option
 from softwright.errors import Faults, InvalidInput
 
 
@@ -28,11 +28,12 @@ def memorize_command(
     output: Output = None,
     shards: Annotated[int | None, option("Make OUTPUT a folder of files with this many rows each.")] = None,
     plot: Plot = None,
+    page: Page = None,
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """Store texts with their labels in one attention layer and a readout, for exact recall."""
-    with delivery(output, plot, as_json, explain=explain, folder=shards is not None) as deliver:
+    with delivery(output, plot, as_json, page=page, explain=explain, folder=shards is not None) as deliver:
         faults = Faults("memorize")
         faults.check(shards is None or output is not None, "--shards names the size of the files of -o; add -o FOLDER")
         faults.check(shards is None or shards >= 1, f"--shards {shards}: give at least 1")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softwright.cli.delivery import AsJson, Certify, Dtype, Output, Plot, argument, delivery
+from softwright.cli.delivery import AsJson, Certify, Dtype, Output, Page, Plot, argument, delivery
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import print_facts
 from softwright.errors import Faults
@@ -42,6 +42,7 @@ def theorem_command(
     sizes_help: Annotated[bool, typer.Option("--sizes", help="What the label says and the sizes it takes.")] = False,
     output: Output = None,
     plot: Plot = None,
+    page: Page = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a theorem's construction: `softwright theorem A2 --heads 16`; sizes are given as --name value."""
@@ -49,7 +50,7 @@ def theorem_command(
         with exit_codes(as_json):
             _describe(label, as_json)
         return
-    with delivery(output, plot, as_json) as deliver:
+    with delivery(output, plot, as_json, page=page) as deliver:
         from softwright.theorems.verb import row, sweep_rows, theorem
 
         builder = theorem(label)

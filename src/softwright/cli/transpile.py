@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from softwright.cli.delivery import AsJson, Certify, Explain, Output, Plot, argument, delivery, option
+from softwright.cli.delivery import AsJson, Certify, Explain, Output, Page, Plot, argument, delivery, option
 from softwright.errors import InvalidInput
 
 
@@ -25,11 +25,12 @@ def transpile_command(
     layout: Annotated[str, typer.Option(help="softmax, sdpa, multihead or sequence.")] = "softmax",
     output: Output = None,
     plot: Plot = None,
+    page: Page = None,
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a trained feed-forward network into softmax attention, with a bound."""
-    with delivery(output, plot, as_json, explain=explain) as deliver:
+    with delivery(output, plot, as_json, page=page, explain=explain) as deliver:
         sides = None if box is None else _sides(box)
         from softwright.transpiler.verb import transpile
 

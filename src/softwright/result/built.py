@@ -26,6 +26,7 @@ NetworkT = TypeVar("NetworkT", bound=Network)
 _TARGET = "softwright.targets.coerce:rebuilt"
 _FOLDER = "softwright.memory.shards:load_shards"
 _EXPORT = "softwright.export:export"
+_PAGE, _INLINE = "softwright.page.write:write_page", "softwright.page.write:inline"
 _PROOF_FIGURE = "softwright.report.proof_figure:proof_figure"
 _STANDING = Standing()
 
@@ -128,6 +129,15 @@ class Built(Generic[NetworkT]):
     def plot_proof(self, path: str | Path | None = None) -> Any:
         """A figure of the proof: its leaf boxes over the domain, and the error against the bound."""
         return loaded(_PROOF_FIGURE)(self, path)
+
+    def page(self, path: str | Path, *, file: str | None = None) -> None:
+        """One HTML file that evaluates the network, shows what it attends to and says what is proved; it opens from
+        disk and asks for nothing else. `file` is the name that the network was saved under, for the page to name."""
+        loaded(_PAGE)(self, path, file=file)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: a compact page in a frame of its own."""
+        return loaded(_INLINE)(self)
 
     def sections(self) -> dict[str, Any]:
         """Everything that a file says beside the tensors, ready for JSON; `from_sections` reads it.

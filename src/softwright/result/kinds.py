@@ -14,7 +14,7 @@ from softwright.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of network: its class, the function that draws a `Built` of it, and the command that asks it."""
+    """A kind of network: its class, the functions that draw a `Built` of it, and the command that asks it."""
 
     name: str
     network: str
@@ -22,6 +22,7 @@ class Kind:
     command: str = ""  # the command that runs a stored network of this kind; empty: Python alone
     stored: bool = True  # whether a file can hold it; the class then has `describe` and `rebuilt`
     shards: str = ""  # the function that writes it as a folder of files, where there is one
+    page: str = ""  # the function that says what fills its page; without one a page holds facts and claim alone
 
 
 KINDS: dict[str, Kind] = {
@@ -32,12 +33,14 @@ KINDS: dict[str, Kind] = {
             network="softwright.attention.network:AttentionNetwork",
             figure="softwright.approximation.figure:plot_built",
             command="evaluate",
+            page="softwright.page.approximation:content",
         ),
         Kind(
             "composition",
             network="softwright.attention.composition:ComposedNetwork",
             figure="softwright.compiler.figure:plot_composed",
             command="evaluate",
+            page="softwright.page.composition:content",
         ),
         Kind(
             "memory",

@@ -1,0 +1,87 @@
+/* One layer of softmax heads on a box: t = (x - center) scale, then sum over heads of sum_j w_j(t) (v_j + G_j t). */
+const d = D.names.length, m = D.outputs;
+const heads = D.heads.map(h => ({...h, count: h.biases.length, scores: new Float64Array(h.biases.length)}));
+const unit = x => x.map((v, i) => rnd(rnd(rnd(v) - D.center[i]) * D.scale[i]));
+function attend(head, t) {
+  const {keys, biases, scores, count} = head;
+  for (let j = 0, p = 0; j < count; j++) {
+    let s = 0;
+    for (let i = 0; i < d; i++, p++) s = rnd(s + rnd(keys[p] * t[i]));
+    scores[j] = rnd(s + biases[j]);
+  }
+  return softmax(scores);
+}
+function valueOf(head, j, o, t) {
+  let v = head.values[j * m + o];
+  if (head.slopes) for (let i = 0; i < d; i++) v += head.slopes[(j * m + o) * d + i] * t[i];
+  return v;
+}
+function run(head, t, total) {
+  const w = attend(head, t), {values, slopes, count} = head;
+  for (let o = 0; o < m; o++) {
+    let y = 0;
+    for (let j = 0; j < count; j++) y = rnd(y + rnd(w[j] * values[j * m + o]));
+    if (slopes) for (let i = 0; i < d; i++) {
+      let g = 0;
+      for (let j = 0; j < count; j++) g = rnd(g + rnd(w[j] * slopes[(j * m + o) * d + i]));
+      y = rnd(y + rnd(g * t[i]));
+    }
+    total[o] = rnd(total[o] + y);
+  }
+}
+const model = {
+  net(x) {
+    const t = unit(x), total = new Array(m).fill(0);
+    for (const head of heads) run(head, t, total);
+    return total;
+  },
+  show(x, o) {
+    const t = unit(x), all = [];
+    heads.forEach((head, h) => {
+      const w = attend(head, t);
+      for (let j = 0; j < head.count; j++) all.push({h, j, w: w[j]});
+    });
+    drawWeights(all);
+    const top = all.slice().sort((a, b) => b.w - a.w).slice(0, 12);
+    fill($("strongest"), ["token", "weight", "value here", "gives"], top.map(({h, j, w}) => {
+      const v = valueOf(heads[h], j, o, t);
+      return {cells: [nameOf(h, j), bar(w), fmt(v, 5), fmt(w * v, 5)], hot: w > 0.2};
+    }));
+    const best = top[0];
+    return best ? `strongest token: ${nameOf(best.h, best.j)}, weight ${percent(best.w)}` : "";
+  },
+};
+const nameOf = (h, j) => (heads.length > 1 ? `head ${h + 1}, ` : "") + (heads[h].names ? heads[h].names[j] : `token ${j + 1}`);
+function drawWeights(all) {
+  const plot = new Plot($("weights"), 4, 4, 4, 4), only = heads[0];
+  plot.begin([0, 1], [0, 1], false);
+  const {g, w, h} = plot;
+  if (heads.length === 1 && only.sizes.length === 2 && only.sizes.every(n => n > 1)) {
+    const [n0, n1] = only.sizes, cw = (w - 8) / n0, ch = (h - 8) / n1;
+    const most = all.reduce((a, r) => Math.max(a, r.w), 0);
+    for (const {j, w: v} of all) {
+      g.fillStyle = rgb(v / most);
+      g.fillRect(4 + Math.floor(j / n1) * cw, h - 4 - (j % n1 + 1) * ch, Math.max(0.5, cw - 1), Math.max(0.5, ch - 1));
+    }
+    return;
+  }
+  const bw = (w - 8) / all.length;
+  all.forEach(({h: head, w: v}, q) => {
+    g.fillStyle = SERIES[head % SERIES.length];
+    g.fillRect(4 + q * bw, h - 4 - v * (h - 12), Math.max(0.7, bw - 1), v * (h - 12) + 1);
+  });
+}
+{
+  const most = 400, rows = [];
+  let total = 0;
+  heads.forEach((head, h) => {
+    total += head.count;
+    for (let j = 0; j < head.count && rows.length < most; j++) {
+      const key = Array.from(head.keys.slice(j * d, j * d + d), v => fmt(v));
+      rows.push({cells: [nameOf(h, j), key.join(", "), fmt(head.biases[j]), Array.from(head.values.slice(j * m, j * m + m), v => fmt(v)).join(", ")]});
+    }
+  });
+  fill($("tokens"), ["token", `key (${D.names.join(", ")}, unit frame)`, "bias", "value"], rows);
+  if (total > rows.length) $("left").textContent = `and ${total - rows.length} more, not listed`;
+}
+softwright.net = model.net;
