@@ -17,7 +17,7 @@ import pytest
 import softwright
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "softwright"
-LEAVES = "version errors domain precision progress threads chunks settings"
+LEAVES = "version errors domain precision progress threads chunks settings work"
 SHARED = f"{LEAVES} fileformat result targets attention proof report"
 NETWORKS = "memory.network transpiler methods.network theorems.tools.network"  # what pages look at
 ALLOWED: dict[str, str] = {

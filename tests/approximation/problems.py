@@ -19,7 +19,7 @@ def unit_box(*names: str) -> Box:
 def formula_problem(text: str, box: Box, tolerance: float, dtype: str = "float64") -> tuple[Problem, Formula]:
     """The problem of a formula, with its kinks known, as the pipeline states it."""
     formula = Formula(Expression(text, box), box)
-    budget = Budget(max_seconds=60)
+    budget = Budget(max_work=60)
     return Problem(
         formula.values, box.dim, formula.expression.outputs, tolerance, dtype, formula.kinks, budget
     ), formula
@@ -27,6 +27,4 @@ def formula_problem(text: str, box: Box, tolerance: float, dtype: str = "float64
 
 def black_box(function: Callable[[np.ndarray], np.ndarray], dim: int, tolerance: float) -> Problem:
     """The problem of a function of points (n, d) -> (n,) about which nothing is known."""
-    return Problem(
-        lambda t: np.asarray(function(t)).reshape(len(t), -1), dim, 1, tolerance, budget=Budget(max_seconds=60)
-    )
+    return Problem(lambda t: np.asarray(function(t)).reshape(len(t), -1), dim, 1, tolerance, budget=Budget(max_work=60))

@@ -242,6 +242,9 @@ class Spike:
     heads: tuple[()] = ()
     dim: int = 1
 
+    def cost(self, boxes: int, groups: int) -> float:
+        return 1000.0 * boxes
+
     def bounds(self, centers: np.ndarray, radii: np.ndarray, groups: object, accuracy: float) -> BoxBounds:
         there = np.all(np.abs(centers - self.point) <= radii, axis=1)
         upper, none = np.where(there, np.inf, 0.0), np.zeros(len(centers))

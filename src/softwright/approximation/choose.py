@@ -19,6 +19,8 @@ from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_fit, best_of, probe_points
 from softwright.approximation.strategies.line import fit_line
 
+_SHARE = 0.5  # of the work that is left, for each attempt: none starves those after it
+
 
 def choose(problem: Problem, formula: Formula | None = None, strategy: str = "auto") -> Fit:
     """Heads for the problem by the named strategy; the most accurate fit found if none meets the tolerance."""
@@ -42,9 +44,10 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
     fits: list[Fit] = []
     for attempt in attempts():
         try:
-            fit = attempt(problem, formula)
+            with problem.budget.share(_SHARE):
+                fit = attempt(problem, formula)
         except OutOfBudget:
-            continue  # what needs more time than is left is passed over; the last attempt always gives something
+            continue  # what needs more than its share is passed over; the last attempt always gives something
         if fit is None or fit.tokens > problem.budget.max_tokens:
             continue
         if fit.error <= problem.tolerance or fit.jumps:  # nothing continuous meets a jump

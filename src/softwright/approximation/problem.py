@@ -8,7 +8,8 @@ Strategies subdivide: a sum of cliques or a ridge direction makes smaller proble
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from softwright.attention.head import Head
 from softwright.precision import precision_of
+from softwright.work import Allowance
 
 if TYPE_CHECKING:
     from softwright.compiler.build import Compiled
@@ -25,21 +27,52 @@ Scalar = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n,)
 
 
 class OutOfBudget(Exception):
-    """The time asked for is used up."""
+    """The work, or the time, that was allowed is used up."""
 
 
 @dataclass
 class Budget:
-    """How much may be spent: tokens in the result, seconds, and where progress is reported."""
+    """How much may be spent: tokens in the result, work that is counted, and where progress is reported.
+
+    Work is the same on every machine (`work.py`). `max_seconds` of the clock are a last resort: once they have ended
+    something, `out_of_time` stays true, and whoever reports the result says so.
+    """
 
     max_tokens: int = 100_000
-    max_seconds: float = 60.0
+    max_work: float = 60.0
+    max_seconds: float = 600.0
     report: Callable[[str], None] = field(default=lambda message: None)
     started: float = field(default_factory=time.monotonic)
+    out_of_time: bool = False
+
+    def __post_init__(self) -> None:
+        self._allowed = Allowance(self.max_work)
+        self._limit = self.max_work  # of the attempt under way: a share of the whole
+
+    @property
+    def out_of_work(self) -> bool:
+        """Whether all of it is spent, not only the share of an attempt."""
+        return self._allowed.spent
 
     @property
     def exhausted(self) -> bool:
-        return time.monotonic() - self.started > self.max_seconds
+        if time.monotonic() - self.started > self.max_seconds:
+            self.out_of_time = True
+        return self.out_of_time or self._allowed.taken > self._limit
+
+    @contextmanager
+    def share(self, part: float) -> Iterator[None]:
+        """Within, `part` of what is left is all there is: what comes after keeps the rest."""
+        outer, taken = self._limit, self._allowed.taken
+        self._limit = taken + part * max(outer - taken, 0.0)
+        try:
+            yield
+        finally:
+            self._limit = outer
+
+    def end_after(self, times: float) -> None:
+        """From now on, as much work in all as `times` what is done already, if that is less than is allowed."""
+        self._allowed.units = self._limit = min(self._limit, times * self._allowed.taken)
 
     def check(self) -> None:
         if self.exhausted:

@@ -34,7 +34,7 @@ from softwright.result.built import Built
 from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Table, Target, as_target
 
-_PROOF_SECONDS = 30.0  # a proof takes well under a second, or it will not come
+_PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
 _ROUNDS = 3  # how often a missed check may send the problem back
 
 
@@ -47,7 +47,8 @@ def approximate(
     strategy: str = "auto",
     dtype: Dtype = "float64",
     max_tokens: int = 100_000,
-    max_seconds: float = 60.0,
+    max_work: float = 60.0,
+    max_seconds: float = 600.0,
     certify: bool = True,
     progress: Progress = None,
 ) -> Built[Any]:
@@ -58,7 +59,9 @@ def approximate(
     tol          largest allowed deviation, absolute; with `relative`, times half the range of the target
     strategy     one of STRATEGIES
     dtype        "float64" or "float32", or the torch.dtype: what the network runs in, and what is checked and proved
-    max_tokens, max_seconds    the budget; `ToleranceNotReached` carries the best result if it does not suffice
+    max_tokens, max_work    the budget; `ToleranceNotReached` carries the best result if it does not suffice. Work is
+                 counted, about a second of one core a unit, so the same call gives the same network on a busy machine
+    max_seconds  a last resort by the clock; the plan says so if it ended the search
     certify      prove the tolerance over the whole box, rounding included; a callable needs a `Function` with bounds
                  on its derivatives for that. A table is proved at its points, and if they fill a grid, a second bound
                  between them is found (`certificate.between`). False leaves the error observed, i.e. sampled
@@ -66,8 +69,9 @@ def approximate(
     """
     started = time.monotonic()
     with reporting(progress, "checking the input") as say:
-        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, max_tokens, max_seconds)
-        budget = Budget(max_tokens, max_seconds, say)
+        limits = {"max_tokens": max_tokens, "max_work": max_work, "max_seconds": max_seconds}
+        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, limits)
+        budget = Budget(max_tokens, max_work, max_seconds, say)
         tolerance = _absolute(wanted, domain, tol, relative)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
         best: _Candidate | None = None
@@ -81,28 +85,27 @@ def approximate(
                 break
             if found.error <= tolerance:
                 if not certify:
-                    return replace(found.built, unproved=Outcome.NOT_ASKED.value)
+                    return _told(replace(found.built, unproved=Outcome.NOT_ASKED.value), budget)
                 say("proving")
-                found = _proved(found, wanted, tolerance, max_seconds)
+                found = _proved(found, wanted, tolerance, budget)
                 if not found.outcome.may_yield:
-                    return found.built
+                    return _told(found.built, budget)
             if best is None or _better(found.built, best.built, tolerance):
                 best = found
             if fit.error > problem.tolerance or budget.exhausted:
                 break
             if best.built.observed_error <= tolerance:  # only the proof is missing: worth as much again, no more
-                budget.max_seconds = min(budget.max_seconds, 3.0 * (time.monotonic() - started))
+                budget.end_after(3.0)
             say("the check or the proof missed the tolerance; tightening")
             tighter = problem.tolerance * float(np.clip(0.8 * tolerance / found.error, 0.1, 0.5))
             problem = replace(problem, tolerance=tighter)
     if best is None:
         raise ToleranceNotReached(
-            f"no network was finished within {max_seconds:g} s; allow more with max_seconds, or a larger tol", None
+            f"no network was finished within {_limit(budget)}; allow more with it, or a larger tol", None
         )
     if best.built.observed_error > tolerance or best.outcome is Outcome.REFUTED:
-        out_of_time = time.monotonic() - started >= max_seconds
-        raise ToleranceNotReached(_advice(best, tolerance, problem, out_of_time), best.built)
-    return best.built
+        raise ToleranceNotReached(_advice(best, tolerance, problem), _told(best.built, budget))
+    return _told(best.built, budget)
 
 
 approximate.__doc__ = str(approximate.__doc__).replace("one of STRATEGIES", f"one of\n{listed(' ' * 17)}")
@@ -131,7 +134,7 @@ def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: P
     return _Candidate(built, fit, seen.error)
 
 
-def _proved(found: _Candidate, target: Target, tolerance: float, max_seconds: float) -> _Candidate:
+def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget) -> _Candidate:
     """The candidate with its certificate, or with the reason why there is none.
 
     A target that carries no bounds, or has too many variables, cannot be proved: its error stays observed.
@@ -148,7 +151,8 @@ def _proved(found: _Candidate, target: Target, tolerance: float, max_seconds: fl
     if hopeless is not None:
         return replace(found, built=replace(found.built, unproved=hopeless.value), outcome=hopeless)
     with threadpool_limits(limits=1):
-        answer = prove(found.built.network, target, bound=tolerance, max_seconds=min(max_seconds, _PROOF_SECONDS))
+        most = min(budget.max_work, _PROOF_WORK)
+        answer = prove(found.built.network, target, bound=tolerance, max_work=most, max_seconds=budget.max_seconds)
     error, outcome = found.error, answer.outcome
     if outcome is Outcome.PROVED:
         return replace(found, built=replace(found.built, certificate=answer.certificate), outcome=outcome)
@@ -176,7 +180,7 @@ def _better(new: Built[Any], old: Built[Any], tolerance: float) -> bool:
 
 
 def _checked(
-    target: Any, box: Any, tol: Any, strategy: Any, dtype: Any, max_tokens: Any, max_seconds: Any
+    target: Any, box: Any, tol: Any, strategy: Any, dtype: Any, limits: dict[str, Any]
 ) -> tuple[Target, Box, Precision]:
     """Everything that can be wrong with the input, found before any work and reported together."""
     faults = Faults("approximate")
@@ -190,8 +194,10 @@ def _checked(
     faults.check(number, f"tol must be a positive number, got {tol!r}; try tol=1e-6")
     faults.check(strategy in STRATEGIES, f"unknown strategy {strategy!r}; choose from {', '.join(STRATEGIES)}")
     precision = faults.take(precision_of, dtype)
-    faults.check(isinstance(max_tokens, int) and max_tokens >= 1, f"max_tokens must be at least 1, got {max_tokens!r}")
-    faults.check(max_seconds > 0, f"max_seconds must be positive, got {max_seconds!r}")
+    most = limits["max_tokens"]
+    faults.check(isinstance(most, int) and most >= 1, f"max_tokens must be at least 1, got {most!r}")
+    for name in ("max_work", "max_seconds"):
+        faults.check(limits[name] > 0, f"{name} must be positive, got {limits[name]!r}")
     wanted = None
     if domain is not None:
         wanted = faults.take(as_target, target, domain)
@@ -228,7 +234,20 @@ def _absolute(target: Target, box: Box, tol: float, relative: bool) -> float:
     return float(tol) * half_range
 
 
-def _advice(best: _Candidate, tolerance: float, problem: Problem, out_of_time: bool) -> str:
+def _limit(budget: Budget) -> str:
+    """The limit that ended the search."""
+    return f"max_seconds = {budget.max_seconds:g}" if budget.out_of_time else f"max_work = {budget.max_work:g}"
+
+
+def _told(built: Built[Any], budget: Budget) -> Built[Any]:
+    """The result, which says so if the clock had a part in it."""
+    if not budget.out_of_time:
+        return built
+    told = f"max_seconds = {budget.max_seconds:g} ended the search: with more time the network may be another one"
+    return replace(built, plan=replace(built.plan, reasons=[*built.plan.reasons, told]))
+
+
+def _advice(best: _Candidate, tolerance: float, problem: Problem) -> str:
     """What was reached, and what to change."""
     reached = f"{best.built.observed_error:.3g} with {best.built.network.tokens} token(s)"
     lines = [f"asked for {tolerance:.3g}, reached {reached}"]
@@ -237,8 +256,10 @@ def _advice(best: _Candidate, tolerance: float, problem: Problem, out_of_time: b
         lines.append(
             "  no continuous network can meet a jump in the sup norm: exclude it from the box or smooth the target"
         )
-    elif out_of_time:
+    elif problem.budget.out_of_time:
         lines.append("  the time is used up: raise max_seconds")
+    elif problem.budget.out_of_work:
+        lines.append("  the work that was allowed is used up: raise max_work")
     elif problem.dim > 1 and problem.kinks:
         lines.append(
             "  the formula has kinks that are neither flat nor along one direction, which heads resolve slowly: "

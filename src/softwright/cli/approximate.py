@@ -33,7 +33,8 @@ def approximate_command(
     dtype: Dtype = "float64",
     strategy: Annotated[str, typer.Option(help=f"{names_in_words()}.")] = "auto",
     max_tokens: Annotated[int, typer.Option(help="Most tokens the network may have.")] = 100_000,
-    max_seconds: Annotated[float, typer.Option(help="Most seconds the search may take.")] = 60.0,
+    max_work: Annotated[float, typer.Option(help="Most work, counted: about a second of one core a unit.")] = 60.0,
+    max_seconds: Annotated[float, typer.Option(help="Most seconds by the clock: a last resort.")] = 600.0,
     certify: Certify = True,
     table: Annotated[Path | None, option("Approximate a table (.csv, .npz, .parquet) instead of a formula.")] = None,
     inputs: Annotated[str | None, option("Columns of the table that are variables: x,y")] = None,
@@ -52,6 +53,7 @@ def approximate_command(
             "dtype": dtype,
             "strategy": strategy,
             "max_tokens": max_tokens,
+            "max_work": max_work,
             "max_seconds": max_seconds,
             "certify": certify,
         }

@@ -24,6 +24,7 @@ from softwright.compiler.nodes import (
     number,
     power,
 )
+from softwright.work import count
 
 _PIECES, _MOST_PIECES = 96, 6000
 
@@ -64,17 +65,18 @@ class Functions:
 
     def enclose(self, node: Node, u: Interval) -> tuple[Interval, np.ndarray]:
         """The range over intervals (n,), each cut into pieces, and where it is certainly defined (n,)."""
-        count = len(u.lower)
-        pieces = int(np.clip(_MOST_PIECES // count, 1, _PIECES))
+        boxes = len(u.lower)
+        pieces = int(np.clip(_MOST_PIECES // boxes, 1, _PIECES))
         shares = np.arange(pieces + 1) / pieces
         edges = u.lower[:, None] + shares * (u.upper - u.lower)[:, None]  # (n, pieces + 1)
         edges = np.clip(edges, u.lower[:, None], u.upper[:, None])
         edges[:, 0], edges[:, -1] = u.lower, u.upper
         if not np.isfinite(edges).all():
-            whole = np.full(count, np.inf)
-            return Interval(-whole, whole), np.zeros(count, dtype=bool)
+            whole = np.full(boxes, np.inf)
+            return Interval(-whole, whole), np.zeros(boxes, dtype=bool)
+        count(200_000 + 30.0 * edges.size * len(self.expression(node).tape))
         low, high, defined = self.expression(node).enclose(edges[:, :-1].reshape(-1, 1), edges[:, 1:].reshape(-1, 1))
-        low, high, defined = (array.reshape(count, pieces) for array in (low[:, 0], high[:, 0], defined))
+        low, high, defined = (array.reshape(boxes, pieces) for array in (low[:, 0], high[:, 0], defined))
         return Interval(low.min(axis=1), high.max(axis=1)), np.asarray(defined.all(axis=1))
 
 

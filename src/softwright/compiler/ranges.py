@@ -36,6 +36,7 @@ from softwright.compiler.nodes import (
     variables_of,
 )
 from softwright.domain import Box
+from softwright.work import count
 
 _BOXES, _MOST_BOXES = 600, 6000
 _SAMPLES = 2000
@@ -183,11 +184,13 @@ def _enclosed(
     value: Expression, slopes: Expression | None, used: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bounds (n,) over boxes (n, d), and how much (n, used) each variable seems to matter."""
+    count((400_000 + 30.0 * len(lower) * 4) * len(value.tape))
     floor, ceiling, _ = value.enclose(lower, upper)
     floor, ceiling = floor[:, 0], ceiling[:, 0]
     width = (upper - lower)[:, used]
     if slopes is None:
         return floor, ceiling, width / np.maximum(width.max(axis=0, keepdims=True), 1e-300)
+    count((100_000 + 30.0 * len(lower)) * len(slopes.tape))
     sl, sh, defined = slopes.enclose(lower, upper)
     known = defined[:, None] & np.isfinite(sl) & np.isfinite(sh)
     rising, falling = known & (sl >= 0.0), known & (sh <= 0.0)

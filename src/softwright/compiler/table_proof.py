@@ -18,7 +18,7 @@ from softwright.precision import Precision
 from softwright.proof import certify
 from softwright.result.certificate import Certificate
 
-_SECONDS, _BOXES, _TIGHTNESS = 5.0, 4000, 0.3
+_WORK, _BOXES, _TIGHTNESS = 5.0, 4000, 0.3
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ def prove_table(table: Table, output: int, function: Node, bound: float, precisi
     head = Head(table.keys[:, None], table.biases, table.values[:, output : output + 1])
     network = AttentionNetwork([head], Box(t=(-1.0, 1.0)), precision.torch_dtype)
     target = Expression.from_nodes([function], ("t",))
-    answer = certify(network, target, bound=bound, max_seconds=_SECONDS, max_boxes=_BOXES, progress=False)
+    answer = certify(network, target, bound=bound, max_work=_WORK, max_boxes=_BOXES, progress=False)
     if answer.certificate is None:  # what can be proved instead is worth knowing: the next round asks for less
-        answer = certify(network, target, tightness=_TIGHTNESS, max_seconds=_SECONDS, max_boxes=_BOXES, progress=False)
+        answer = certify(network, target, tightness=_TIGHTNESS, max_work=_WORK, max_boxes=_BOXES, progress=False)
     certificate = answer.certificate or answer.weaker
     if certificate is None:
         return TableProof(math.inf, 0.0, None)

@@ -32,6 +32,7 @@ from softwright.compiler.nodes import (
     substitute,
     value,
 )
+from softwright.work import count as count_work
 
 _MOST_TOKENS = 110
 _CAPS = {"float64": (100.0, 10.0, 1e4), "float32": (4.0, 10.0, 30.0)}
@@ -188,6 +189,7 @@ def weights_at(t: np.ndarray, keys: np.ndarray, biases: np.ndarray) -> np.ndarra
 
 def _values(weights: np.ndarray, wanted: np.ndarray, penalties: np.ndarray) -> np.ndarray:
     """Regularised least squares for every output, with one iterated step."""
+    count_work(150_000 + weights.size * (20.0 + 2.0 * weights.shape[1]))
     left, sizes, right = np.linalg.svd(weights, full_matrices=False)
     found = np.zeros((weights.shape[1], wanted.shape[1]))
     damped = sizes[:, None] / (sizes[:, None] ** 2 + (penalties**2 * len(weights))[None])

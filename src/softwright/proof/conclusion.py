@@ -69,7 +69,12 @@ def refuted_by(question: Question, witness: np.ndarray | None, lower: float, bou
 
 
 def conclude(
-    question: Question, bound: float | None, tightness: float | None, result: SearchResult, share: float = 0.0
+    question: Question,
+    bound: float | None,
+    tightness: float | None,
+    result: SearchResult,
+    share: float = 0.0,
+    ended: Outcome = Outcome.BUDGET,
 ) -> Certification:
     common = {
         "lower": result.lower,
@@ -94,7 +99,7 @@ def conclude(
         weaker = question.certificate(proved, exact, rounding, result)
     if bound is None and result.finished and weaker is not None:
         return Certification(Outcome.PROVED, proved, certificate=weaker, proved_bound=proved, **common)
-    outcome, detail = (Outcome.INTERRUPTED if result.interrupted else Outcome.BUDGET), ""
+    outcome, detail = (Outcome.INTERRUPTED if result.interrupted else ended), ""
     if result.refuted and not result.interrupted:
         outcome = Outcome.ROUNDING
         detail = "the exact error exceeds what the rounding leaves of the bound" + dtype_advice(question)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from softwright.attention import AttentionNetwork
 
 _BETWEEN_ORDERS = {1: 6, 2: 6, 3: 5}  # cells are small boxes already: low orders are enough, and quick
-_BETWEEN_SECONDS, _BETWEEN_BOXES, _BETWEEN_TIGHTNESS = 5.0, 200_000, 0.1
+_BETWEEN_WORK, _BETWEEN_BOXES, _BETWEEN_TIGHTNESS = 5.0, 200_000, 0.1
 
 
 def exponent_of(norm: str | float) -> float | None:
@@ -81,7 +81,8 @@ def certify(
     norm: str | float = "sup",
     domain: Any = None,
     engine: str = "sdpa",
-    max_seconds: float = 60.0,
+    max_work: float = 60.0,
+    max_seconds: float = 600.0,
     max_boxes: int = 200_000,
     progress: Progress = None,
     executor: Executor | None = None,
@@ -96,12 +97,13 @@ def certify(
     norm         "sup", or "L1", "L2", any p >= 1: (integral of |network - target|^p)^(1/p)
     domain       a box with the network's variables, in any form that a box may have; the network's own unless given
     engine       how the network will be run: "sdpa" or "factorised"
-    max_seconds, max_boxes     the budget
+    max_work, max_boxes    the budget: work is counted, about a second of one core a unit, and the same everywhere
+    max_seconds  a last resort by the clock; the reason says so if it ended the search
     progress     a function that is told, in a string, how far each round came; None reports by itself, False not at all
     executor     a `concurrent.futures.Executor` of processes that bounds batches of boxes
     order        degree of the Taylor models; chosen by the number of variables unless given
-    between      for a table on a grid whose claim is proved: spend up to 5 more seconds on the smallest bound between
-                 its points, kept as `certificate.between`
+    between      for a table on a grid whose claim is proved: spend up to 5 more units of work on the smallest bound
+                 between its points, kept as `certificate.between`
     """
     faults = Faults("certify")
     if bound is not None:
@@ -111,12 +113,13 @@ def certify(
         tightness = 0.05
     if tightness is not None:
         faults.check(1e-3 <= tightness <= 10, f"tightness {tightness} must lie between 0.001 and 10; 0.05 is usual")
-    faults.check(max_seconds > 0 and max_boxes > 0, "max_seconds and max_boxes must be positive")
+    positive = max_work > 0 and max_seconds > 0 and max_boxes > 0
+    faults.check(positive, "max_work, max_seconds and max_boxes must be positive")
     p = faults.take(exponent_of, norm)
     faults.raise_if_any()
     with reporting(progress, "proving") as say:
         question = pose(network, target, domain, engine, order)
-        run = Run(Limits(max_seconds, max_boxes), executor, say)
+        run = Run(Limits(max_work, max_boxes, max_seconds), executor, say)
         found = _answer(question, p, bound, tightness, run, between)
     found.seconds = time.monotonic() - question.started
     return found
@@ -131,7 +134,7 @@ def _answer(
     if isinstance(question.target, Table):
         if p is not None:
             raise InvalidInput("certify", ["a table has no integral; use norm='sup', which is the error at its points"])
-        return _points(question, question.target, bound, run.limits.seconds if between else 0.0)
+        return _points(question, question.target, bound, run.limits if between else None)
     if p is not None:
         if isinstance(question.target, Interpolant):
             raise InvalidInput("certify", ["integrals over a table's interpolant are not proved; use norm='sup'"])
@@ -172,8 +175,8 @@ def _by_closed_form(question: Question, closed: MaxAffineProof, bound: float) ->
     return Certification(Outcome.PROVED, bound, lower, as_point(witness), certificate, proved_bound=bound)
 
 
-def _points(question: Question, table: Table, bound: float | None, seconds: float) -> Certification:
-    """The error at every point of a table; then, if `seconds` are given for it, what holds between them."""
+def _points(question: Question, table: Table, bound: float | None, limits: Limits | None) -> Certification:
+    """The error at every point of a table; then, if `limits` are given for it, what holds between them."""
     points = table.points
     if dtype_name(question.network) == "float32":
         points = points.astype(np.float32).astype(float)
@@ -193,7 +196,7 @@ def _points(question: Question, table: Table, bound: float | None, seconds: floa
         detail = "" if refuted else "rounding leaves it open" + dtype_advice(question)
         outcome = Outcome.REFUTED if refuted else Outcome.ROUNDING
         return Certification(outcome, stated, detail=detail, proved_bound=total, **common)
-    between = _between(question, table, min(seconds, _BETWEEN_SECONDS)) if seconds > 0 else None
+    between = None if limits is None else _between(question, table, limits)
     beyond = "" if between is not None else " and nothing between them"
     text = f"the bound covers the table's {result.leaves} points{beyond}"
     statement = replace(question, assumptions=(text, *question.assumptions))
@@ -202,8 +205,8 @@ def _points(question: Question, table: Table, bound: float | None, seconds: floa
     return Certification(Outcome.PROVED, stated, certificate=certificate, proved_bound=stated, **common)
 
 
-def _between(question: Question, table: Table, seconds: float) -> Between | None:
-    """The smallest bound found in this time between the points of a grid table; None if there is none to state."""
+def _between(question: Question, table: Table, limits: Limits) -> Between | None:
+    """The smallest bound found with some work between the points of a grid table; None if there is none to state."""
     low = np.maximum(question.domain.lower, table.box.lower)
     high = np.minimum(question.domain.upper, table.box.upper)
     if table.axes is None or table.dim not in _BETWEEN_ORDERS or not np.all(low < high):
@@ -213,7 +216,8 @@ def _between(question: Question, table: Table, seconds: float) -> Between | None
         whole = pose(question.network, table.interpolant(), part, question.engine, _BETWEEN_ORDERS[table.dim])
     except InvalidInput:  # a side too narrow for a proof
         return None
-    found = _sup(whole, None, _BETWEEN_TIGHTNESS, Run(Limits(seconds, _BETWEEN_BOXES)))
+    work = min(limits.work, _BETWEEN_WORK)
+    found = _sup(whole, None, _BETWEEN_TIGHTNESS, Run(Limits(work, _BETWEEN_BOXES, limits.seconds)))
     proved = found.certificate or found.weaker
     if proved is None:
         return None
@@ -253,7 +257,7 @@ def _integral(question: Question, p: float, bound: float | None, tightness: floa
     total = sum_rounded_up(found.exact, rounding) if math.isfinite(found.exact + rounding) else math.inf
     stated = total if bound is None else bound
     if not found.finished or total > stated:
-        outcome, detail = (Outcome.INTERRUPTED if found.interrupted else Outcome.BUDGET), ""
+        outcome, detail = (Outcome.INTERRUPTED if found.interrupted else run.limits.outcome), ""
         if not found.interrupted and math.isfinite(found.exact) and not math.isfinite(rounding):
             outcome, detail = Outcome.ROUNDING, boundless_rounding(question)
         return Certification(outcome, stated, detail=detail, proved_bound=total, **common)
@@ -274,8 +278,7 @@ def _walls(question: Question, bound: float | None, tightness: float | None, run
     found = take_walls(question.residual, question.formula, question.domain)
     if found is None:
         return None
-    half = Run(Limits(0.5 * run.limits.seconds, max(1, run.limits.boxes // 2)))
-    return _sum(question, bound, tightness, half, (found.groups, found.terms), found.parts)
+    return _sum(question, bound, tightness, Run(run.limits.halved()), (found.groups, found.terms), found.parts)
 
 
 def _settles(found: Certification, bound: float | None, tightness: float | None) -> bool:
@@ -334,7 +337,7 @@ def _sup(question: Question, bound: float | None, tightness: float | None, run: 
     if bound is None:
         goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, aimed_tightness(tightness))
         result = search(question.residual, box, goal, run, lower=lower, witness=witness, tree=question.tree())
-        return conclude(question, bound, tightness, result)
+        return conclude(question, bound, tightness, result, ended=run.limits.outcome)
     if lower > bound:
         refuted = refuted_by(question, witness, lower, bound)
         if refuted is not None:
@@ -364,4 +367,4 @@ def _sup(question: Question, bound: float | None, tightness: float | None, run: 
         if not math.isfinite(most):
             detail = boundless_rounding(question)
         return Certification(Outcome.ROUNDING, bound, lower, as_point(witness), detail=detail)
-    return conclude(question, bound, tightness, result, share)
+    return conclude(question, bound, tightness, result, share, run.limits.outcome)

@@ -92,7 +92,7 @@ def grid_rival(made: GridConstruction) -> Rivals:
     for tolerance in (1e-3, 1e-6, 1e-9):
         problem = Problem(
             formula.values, box.dim, expression.outputs, float(tolerance), kinks=formula.kinks,
-            budget=Budget(max_tokens=tokens, max_seconds=6.0),
+            budget=Budget(max_tokens=tokens, max_work=6.0),
         )  # fmt: skip
         try:
             fit = choose(problem, formula)

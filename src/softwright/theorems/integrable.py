@@ -181,7 +181,7 @@ class LpConstruction(CellConstruction):
     integrable: Integrable
     p: int
 
-    def own_proof(self, max_seconds: float) -> float | None:
+    def own_proof(self, max_work: float) -> float | None:
         """The L_p error enclosed by adaptive integration, in real arithmetic: its upper end."""
         from softwright.theorems.cell_error import enclose_lp_error
 

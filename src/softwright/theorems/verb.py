@@ -31,7 +31,7 @@ from softwright.theorems.tools.rivals import Rivals
 from softwright.theorems.tools.theorem import Theorem
 
 _INPUTS = 200  # at how many inputs the error is sampled
-_PROOF_SECONDS = 20.0
+_PROOF_WORK = 20.0
 _ROUNDED = "the theorem speaks of weights in float64, and these are rounded to float32; build it in float64"
 
 
@@ -161,7 +161,7 @@ def row(made: Construction, *, size: str = "", proofs: bool = True, rivals: bool
         tokens=made.tokens,
         parameters=made.parameters,
         bound=made.bound,
-        proved=made.own_proof(_PROOF_SECONDS) if proofs else None,
+        proved=made.own_proof(_PROOF_WORK) if proofs else None,
         observed=observed,
         softwright={} if rival is None else rival(made),
         rounding=float(made.rounding or 0.0),

@@ -45,7 +45,7 @@ def _proved(activation: Activation, content: bytes, tokens: int) -> float:
         (table.slopes * reach)[:, None, None],
     )
     network = AttentionNetwork([head], Box(x=(-reach, reach)))
-    found = certify(network, activation.smooth.formula, tightness=0.1, max_seconds=20.0)
+    found = certify(network, activation.smooth.formula, tightness=0.1, max_work=20.0)
     if found.certificate is None:
         raise SoftwrightError(f"the tokens of {activation} could not be proved ({found.status}); please report this")
     return (found.certificate.exact_part + tail_bound(table, reach, rate)) * (1 + 1e-12)

@@ -17,6 +17,7 @@ from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points, scaling_of
 from softwright.approximation.strategies.direction import fit_direction
 from softwright.attention.head import Axis, Head
+from softwright.work import count
 
 _HEAD_COUNTS = (2, 4, 8, 16, 24, 36, 54)
 _MOST_UNKNOWNS = 1300
@@ -31,12 +32,12 @@ def _normalised(directions: np.ndarray) -> np.ndarray:
     return directions / np.maximum(np.abs(directions).sum(axis=1, keepdims=True), 1e-9)
 
 
-def _candidates(dim: int, count: int, rng: np.random.Generator) -> np.ndarray:
+def _candidates(dim: int, number: int, rng: np.random.Generator) -> np.ndarray:
     """Axes, sums and differences of two axes, then random directions, sparse and dense."""
     eye = np.eye(dim)
     pairs = [eye[i] + sign * eye[j] for i in range(dim) for j in range(i) for sign in (1, -1)]
-    random = rng.normal(size=(count, dim)) * (
-        rng.uniform(size=(count, dim)) < rng.choice([0.4, 0.7, 1.0], size=(count, 1))
+    random = rng.normal(size=(number, dim)) * (
+        rng.uniform(size=(number, dim)) < rng.choice([0.4, 0.7, 1.0], size=(number, 1))
     )
     everything = np.vstack([eye, *([np.array(pairs)] if pairs else []), random])
     return everything[np.abs(everything).sum(axis=1) > 0]
@@ -87,6 +88,7 @@ def _improve(
     damping = 1e-2
     for _ in range(steps):
         H = len(directions)
+        count(0.4 * q * n * H * d * (2 * H * p + H * d))
         normal, right = np.zeros((H * d, H * d)), np.zeros(H * d)
         for o in range(q):
             J = np.empty((n, H * d))
@@ -134,16 +136,16 @@ def fit_ridge_sum(problem: Problem, formula: Formula | None = None, *, seed: int
     strength = max(1e-9, 0.3 * relative / problem.value_cap(scaling.scale))
     directions = np.zeros((0, d))
     best: Fit | None = None
-    for count in _HEAD_COUNTS:
-        if count * p > min(_MOST_UNKNOWNS, budget.max_tokens):
+    for number in _HEAD_COUNTS:
+        if number * p > min(_MOST_UNKNOWNS, budget.max_tokens):
             break
         if best is not None and budget.exhausted:
             break
         budget.check()
-        budget.say(f"sum of {count} ridge functions")
-        points = probe_points(d, max(3000, 4 * count * p), seed=seed + 1)
+        budget.say(f"sum of {number} ridge functions")
+        points = probe_points(d, max(3000, 4 * number * p), seed=seed + 1)
         F = (problem.function(points) - scaling.middle) / scaling.scale
-        directions = _add_directions(directions, count, points, F, axis, strength, rng)
+        directions = _add_directions(directions, number, points, F, axis, strength, rng)
         directions = _improve(directions, points, F, axis, strength, steps=20)
         v = ridge_solve(_basis(points, directions, axis), F, strength)
         error = float(np.abs(_basis(test, directions, axis) @ v - wanted).max())
@@ -153,7 +155,7 @@ def fit_ridge_sum(problem: Problem, formula: Formula | None = None, *, seed: int
                 for h, w in enumerate(directions)
             ]
             heads[0] = heads[0].plus_affine(scaling.middle)
-            reason = f"no sparse structure: a sum of {count} ridge functions of {p} tokens each"
+            reason = f"no sparse structure: a sum of {number} ridge functions of {p} tokens each"
             best = Fit(heads, error * scaling.scale, "ridge", (reason,))
         if error <= relative:
             break

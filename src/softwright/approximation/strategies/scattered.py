@@ -17,16 +17,18 @@ from softwright.approximation.fitting.tall import largest_miss, solved
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points, scaling_of
 from softwright.attention.head import Head
+from softwright.work import count
 
 _WIDTHS = (0.7, 1.0, 1.5, 2.2, 3.2)
 _MOST_UNKNOWNS = 1600
 
 
-def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
-    """Indices of `count` points, each farthest from those before it: an even cover in a fixed order."""
+def farthest_points(points: np.ndarray, most: int) -> np.ndarray:
+    """Indices of at most `most` points, each farthest from those before it: an even cover in a fixed order."""
+    count(min(most, len(points)) * (20_000 + 2 * points.size))
     chosen = [int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))]
     distance = ((points - points[chosen[0]]) ** 2).sum(axis=1)
-    while len(chosen) < min(count, len(points)):
+    while len(chosen) < min(most, len(points)):
         index = int(distance.argmax())
         if distance[index] == 0:
             break

@@ -69,9 +69,10 @@ def _add_up(
     reasons = [reason]
     jumps: tuple[str, ...] = ()
     error = 0.0
-    for (part, part_formula), place in zip(parts, embed, strict=True):
+    for left, (part, part_formula), place in zip(range(len(parts), 0, -1), parts, embed, strict=True):
         problem.budget.check()
-        fit = automatic(replace(part, tolerance=share), part_formula)
+        with problem.budget.share(2.0 / (left + 1)):  # twice an even share: parts differ, and most need little
+            fit = automatic(replace(part, tolerance=share), part_formula)
         if fit.error > share and not fit.jumps:
             return None
         error += fit.error

@@ -19,8 +19,12 @@ from softwright.proof.arithmetic.taylor_model import TaylorModel, constant
 from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.models.targets import TargetModels
 from softwright.proof.models.taylor_head import HeadOnBoxes, head_on_boxes
+from softwright.work import count
 
 _NOISY = 0.02  # share of the wanted accuracy that float64 noise may take before ball arithmetic is used
+# Nominal nanoseconds (`work.py`): of one call; of two coefficients of a box multiplied; of a token at a coefficient,
+# of each box and of each group; of a model in ball arithmetic.
+_ROUND, _TERM, _SHARED, _OWN, _IN_BALLS = 5_000_000, 8.0, 2.0, 5.0, 3_000_000
 ORDERS = {1: 12, 2: 10, 3: 8, 4: 6, 5: 5, 6: 4, 7: 4, 8: 4}
 
 
@@ -77,6 +81,12 @@ class Residual:
     with_mean_square: bool = False
     summed_heads: int = 0  # heads that the run network adds up, if more than `heads` (a part of an additive problem)
 
+    def cost(self, boxes: int, groups: int) -> float:
+        """Nominal nanoseconds of bounds on so many boxes in so many groups, which share moments."""
+        size = basis(self.dim, self.order).size
+        tokens = sum(len(head.keys) for head in self.heads)
+        return _ROUND + boxes * size * (_TERM * size + _SHARED * tokens) + groups * _OWN * tokens * size
+
     def with_constant(self, constant: np.ndarray) -> Residual:
         return replace(self, constant=np.asarray(constant, dtype=float))
 
@@ -126,6 +136,7 @@ class Residual:
         """Replace the network's models on one box by those of ball arithmetic where they are sharper."""
         from softwright.proof.models.flint_models import network_models_in_balls
 
+        count(_IN_BALLS)
         found = network_models_in_balls(self.heads, basis(self.dim, self.order), center, radius, share)
         for model, (coefficients, remainder) in zip(network, found, strict=True):
             if remainder < model.remainder[box] or not np.isfinite(model.remainder[box]):

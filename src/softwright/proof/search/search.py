@@ -24,6 +24,8 @@ import numpy as np
 from softwright.progress import Say
 from softwright.proof.arithmetic.directed import U, two_product, two_sum
 from softwright.proof.search.residual import BoxBounds, Residual, concatenate
+from softwright.result.outcome import Outcome
+from softwright.work import Allowance, count
 
 LEAF = 255
 _GROUP_BITS = {1: 3, 2: 3, 3: 2}  # neighbours that share moments: 8, 64, 64 boxes; 2^d above three variables
@@ -73,11 +75,15 @@ class Goal:
 
 @dataclass
 class Limits:
-    """How long a search may take, in seconds and in boxes."""
+    """What a search may take: counted work, boxes, and as a last resort seconds of the clock."""
 
-    seconds: float
+    work: float
     boxes: int
+    seconds: float = math.inf
     started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._allowed = Allowance(self.work)
 
     @property
     def elapsed(self) -> float:
@@ -85,7 +91,21 @@ class Limits:
 
     @property
     def spent(self) -> bool:
-        return self.elapsed > self.seconds
+        return self._allowed.spent or self.elapsed > self.seconds
+
+    @property
+    def overdrawn(self) -> bool:
+        """Spent to the point that a round is not worth ending."""
+        return self._allowed.taken > 1.5 * self.work + 1.0 or self.elapsed > 1.5 * self.seconds + 1.0
+
+    @property
+    def outcome(self) -> Outcome:
+        """How a search ends that used up its limits."""
+        return Outcome.TIME if self.elapsed > self.seconds else Outcome.BUDGET
+
+    def halved(self) -> Limits:
+        """Half of what is left, from now on."""
+        return Limits(0.5 * max(self._allowed.left, 0.0), max(1, self.boxes // 2), 0.5 * (self.seconds - self.elapsed))
 
 
 @dataclass
@@ -249,6 +269,7 @@ def _evaluate(task: tuple[Residual, np.ndarray, np.ndarray, list[np.ndarray], fl
 def lower_at(residual: Residual, points: np.ndarray, accuracy: float) -> tuple[float, np.ndarray | None, BoxBounds]:
     """The largest |g - f| that is certain at some of the points (n, d), with its point."""
     radii = np.zeros_like(points)
+    count(residual.cost(len(points), len(points)))
     found = residual.bounds(points, radii, [np.array([i]) for i in range(len(points))], accuracy)
     best = int(np.argmax(found.lower))
     return float(found.lower[best]), points[best] if found.lower[best] > 0 else None, found
@@ -347,7 +368,7 @@ def _round(
         best = int(np.argmax(part.lower))
         if part.lower[best] > lower:
             lower, witness = float(part.lower[best]), centers[chosen[best]].copy()
-        stop = goal.refuted_by(lower) or run.limits.elapsed > 1.5 * run.limits.seconds + 1.0
+        stop = goal.refuted_by(lower) or run.limits.overdrawn
         if stop and sum(map(len, order)) < len(boxes):
             return None, lower, witness
     return _in_order(parts, order), lower, witness
@@ -362,7 +383,8 @@ def _results(
     batches = _batches(tree.alike(boxes.index, boxes.level), size)
     tasks = [(residual, centers[chosen], radii[chosen], groups, accuracy) for chosen, groups in batches]
     results = map(_evaluate, tasks) if executor is None else executor.map(_evaluate, tasks)
-    for (chosen, _), part in zip(batches, results, strict=True):
+    for (chosen, groups), part in zip(batches, results, strict=True):
+        count(residual.cost(len(chosen), len(groups)))
         yield chosen, part
 
 

@@ -167,11 +167,11 @@ def prove_sum(
             if found.interrupted:
                 return replace(failed, outcome=Outcome.INTERRUPTED, evaluations=evaluations)
             if run.limits.spent:
-                return replace(failed, outcome=Outcome.BUDGET, evaluations=evaluations)
+                return replace(failed, outcome=run.limits.outcome, evaluations=evaluations)
             if found.refuted:
                 needs[i], again = 1.02 * found.lower, True
             elif not found.finished:
-                return replace(failed, outcome=Outcome.BUDGET, evaluations=evaluations)
+                return replace(failed, outcome=run.limits.outcome, evaluations=evaluations)
             elif bound is not None and found.rounding > shares[i]:
                 shares[i], again = 1.05 * found.rounding, True
         if not again:

@@ -92,14 +92,14 @@ class Construction:
         """Whether what was observed agrees with the theorem; `slack` is for rounding that the theorem ignores."""
         return observed <= self.bound + slack
 
-    def own_proof(self, max_seconds: float) -> float | None:
+    def own_proof(self, max_work: float) -> float | None:
         """What softwright's prover can show of the same function, rounding included; None where it does not apply."""
         if self.provable is None:
             return None
         from softwright.proof.prover import certify
 
         network, target = self.provable
-        found = certify(network, target, tightness=0.05, max_seconds=max_seconds)
+        found = certify(network, target, tightness=0.05, max_work=max_work)
         bound = found.certificate.bound if found.certificate is not None else found.proved_bound
         return float(bound) if np.isfinite(bound) else None
 

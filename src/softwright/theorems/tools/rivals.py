@@ -33,7 +33,7 @@ def by_approximate(
     for k in range(1, digits + 1):
         try:
             built = approximate(
-                formula, dict(sides), tol=10.0**-k, dtype=dtype, max_tokens=tokens, max_seconds=5.0, certify=False
+                formula, dict(sides), tol=10.0**-k, dtype=dtype, max_tokens=tokens, max_work=5.0, certify=False
             )
         except ToleranceNotReached:
             break
