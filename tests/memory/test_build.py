@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from softwright.errors import InvalidInput, ToleranceNotReached
+from softwright.memory import build
 from softwright.memory.codes import Alphabet, alphabet_of, draw_head
 from softwright.memory.gap import closest
 from softwright.memory.rounding import id_errors
 from softwright.memory.sequences import Packed, Reading
+from softwright.memory.verb import memorize
+from softwright.memory.witnesses import Witnesses
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 6])
@@ -107,3 +111,43 @@ def test_sparse_and_negative_tokens_get_a_vocabulary() -> None:
     assert alphabet.ids.tolist() == [-5, 7, 10**12]
     layer = draw_head(alphabet, 2, Reading(), 1, "weights", False, torch.float64, 0)
     assert layer.find_tokens(np.array([7, 8, 10**12])).tolist() == [1, 3, 2]
+
+
+def counted(**options: Any) -> tuple[str, int, int]:
+    """One token, one to 300 times over, in float32: why it fails, draws begun, and draws in which all ids were made."""
+    told: list[str] = []
+    with pytest.raises(ToleranceNotReached) as raised:
+        rows = [[7] * length for length in range(1, 301)]
+        memorize(rows, range(300), dtype="float32", progress=told.append, **options)
+    return str(raised.value), sum("ids of" in line for line in told), sum("smallest gap" in line for line in told)
+
+
+def test_what_cannot_be_stored_is_said_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every one of hundreds of draws once computed every id: minutes passed before "use float64" was said."""
+    monkeypatch.setattr(build, "MOST_RANK", 6)
+    reason, draws, full = counted()
+    assert "float64" in reason and draws >= 60 and full <= draws // 3
+
+
+def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MOST_RANK", 6)
+    reason, draws, _ = counted(max_seconds=1e-9)
+    assert draws == 1 and "max_seconds" in reason
+    with pytest.raises(InvalidInput, match="max_seconds"):
+        memorize([[1], [2]], [1, 2], max_seconds=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"positional": False}, {"mode": "token", "causal": True}], ids=str)
+def test_witnesses_change_nothing_that_is_built(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    rows = [rng.integers(0, 3, rng.integers(20, 60)).tolist() for _ in range(400)]
+    labels = "next" if "mode" in options else range(400)
+    passed_over: list[bool] = []
+    too_close = build._too_close
+    monkeypatch.setattr(build, "_too_close", lambda *given: passed_over.append(too_close(*given)) or passed_over[-1])
+    quick = memorize(rows, labels, dtype="float32", **options).network
+    assert any(passed_over)  # else nothing is tested here
+    monkeypatch.setattr(Witnesses, "__bool__", lambda self: False)
+    slow = memorize(rows, labels, dtype="float32", **options).network
+    pairs = zip(quick.state_dict().values(), slow.state_dict().values(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)

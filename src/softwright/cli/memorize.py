@@ -24,6 +24,7 @@ def memorize_command(
     readout: Annotated[str, typer.Option(help="attention or feedforward.")] = "attention",
     rank: Annotated[int | None, option("Rank of W_V; the smallest that works.")] = None,
     dtype: Dtype = "float64",
+    max_seconds: Annotated[float, typer.Option(help="Most seconds the search may take.")] = 300.0,
     certify: Certify = True,
     output: Output = None,
     shards: Annotated[int | None, option("Make OUTPUT a folder of files with this many rows each.")] = None,
@@ -51,6 +52,7 @@ def memorize_command(
             readout=readout,
             rank=rank,
             dtype=dtype,
+            max_seconds=max_seconds,
             certify=certify,
             progress=deliver.say,
         )

@@ -9,12 +9,13 @@ With R = max|z_j|, radius the proved distance of a stored id from its key, E the
 
 The lookup wants g > sqrt(u) R and the relus only g > u R; so ids of rank 1 reach further with relus. Ranks are tried
 upwards. A rank is passed over if random ids, whose gap is about 2 (2 Gamma(r/2+1)/N^2)^{1/r}/sqrt(r) R (birthday
-law), would miss by far.
+law), would miss by far. Items that were too close in one draw are asked first in later ones (`witnesses`).
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -31,7 +32,8 @@ from softwright.memory.readouts import Readout, ReluReadout, SoftmaxLookup
 from softwright.memory.rounding import SLACK, IdErrors, id_errors, score_error
 from softwright.memory.sequences import Packed, Reading
 from softwright.memory.tokenizer import Tokenizer
-from softwright.precision import name_of, precision_of
+from softwright.memory.witnesses import Witnesses, least_radius
+from softwright.precision import FLOAT64, name_of, precision_of
 
 MOST_RANK = 32
 # exp(-x) is 0 in the dtype, with room: the smallest positive numbers are exp(-103.3) and exp(-744.5)
@@ -54,7 +56,17 @@ class Request:
     keep: np.ndarray | None = None  # the items to be stored; all of them if None
     tokenizer: Tokenizer | None = None
     seed: int = 0
+    max_seconds: float = math.inf  # for the search; one draw at least is looked at
     say: Callable[[str], None] = field(default=lambda message: None, repr=False)
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A draw that failed: this share of the gap that is needed is there, between two items."""
+
+    share: float
+    pair: tuple[int, int]
+    rank: int
 
 
 @dataclass(frozen=True)
@@ -81,41 +93,52 @@ def gap_floor(errors: IdErrors, largest: float, dimensions: int, readout: str, d
 
 def store(request: Request) -> Stored:
     """The memory of smallest rank whose ids are far enough apart."""
-    packed = request.packed
+    packed, started = request.packed, time.monotonic()
     alphabet = alphabet_of(packed)
-    worst: tuple[float, Closest, int] | None = None
-    for rank, places, draws in _candidates(request):
-        for draw in range(draws):
-            request.say(f"rank {rank}, draw {draw + 1}: ids of {len(request.labels.values)} items")
-            head = draw_head(
-                alphabet,
-                max(packed.longest, 1),
-                request.reading,
-                rank,
-                places,
-                request.readout == "feedforward",
-                request.dtype,
-                request.seed + draw,
-            )
-            keys = _centred_keys(head, packed, request.keep)
-            largest = largest_norm(keys)
-            errors = id_errors(head, largest)
-            floor = gap_floor(errors, largest, keys.shape[1], request.readout, request.dtype)
-            floor *= _room(request, keys.shape[1])
-            if not math.isfinite(floor):
-                continue
-            request.say(f"rank {rank}, draw {draw + 1}: smallest gap")
-            found = closest(keys[:_SAMPLE].astype(np.float64), floor)  # most draws that fail do so here
-            if found.gap >= floor and len(keys) > _SAMPLE:
-                found = closest(keys.astype(np.float64), floor)
-            if found.gap >= floor:
-                network = assemble(head, keys, request.labels, request.readout, found.gap, request.tokenizer, errors)
-                return Stored(
-                    network, found, _reasons(request, rank, places, draw, found.gap, floor, max(errors.radii))
-                )
-            if worst is None or found.gap / floor > worst[0]:
-                worst = (found.gap / floor, found, rank)
-    raise ToleranceNotReached(_advice(request, worst))
+    witnesses = Witnesses(packed, request.reading.mode == "token", request.keep)
+    best: Miss | None = None
+    for rank, places, draw in _draws(request):
+        if best is not None and time.monotonic() - started > request.max_seconds:
+            raise ToleranceNotReached(_advice(request, best, out_of_time=True))
+        request.say(f"rank {rank}, draw {draw + 1}: ids of {len(request.labels.values)} items")
+        line = request.readout == "feedforward"
+        head = draw_head(
+            alphabet, max(packed.longest, 1), request.reading, rank, places, line, request.dtype, request.seed + draw
+        )
+        if witnesses and _too_close(witnesses, head, request):
+            continue
+        keys = _centred_keys(head, packed, request.keep)
+        errors, floor = _needed(request, head, largest_norm(keys))
+        if not math.isfinite(floor):
+            continue
+        request.say(f"rank {rank}, draw {draw + 1}: smallest gap")
+        found = closest(keys[:_SAMPLE].astype(np.float64), floor)  # most draws that fail do so here
+        if found.gap >= floor and len(keys) > _SAMPLE:
+            found = closest(keys.astype(np.float64), floor)
+        if found.gap >= floor:
+            network = assemble(head, keys, request.labels, request.readout, found.gap, request.tokenizer, errors)
+            return Stored(network, found, _reasons(request, rank, places, draw, found.gap, floor, max(errors.radii)))
+        witnesses.note(found.pair)
+        if best is None or found.gap / floor > best.share:
+            best = Miss(found.gap / floor, found.pair, rank)
+    raise ToleranceNotReached(_advice(request, best))
+
+
+def _too_close(witnesses: Witnesses, head: ContextHead, request: Request) -> bool:
+    """Whether the witnesses alone make this draw fail."""
+    few, keep = witnesses.few()
+    ids = head.ids(few) if keep is None else head.ids(few)[keep]
+    least = least_radius(ids)
+    errors, floor = _needed(request, head, least)
+    floor -= 2.0 * errors.storing + 4.0 * FLOAT64.unit * least  # what rounding may add to the gap of the keys
+    return math.isfinite(floor) and closest(ids, floor).gap < floor
+
+
+def _needed(request: Request, head: ContextHead, largest: float) -> tuple[IdErrors, float]:
+    """The errors of the head's ids, none of them larger than `largest`, and the gap that they must keep."""
+    errors, dimensions = id_errors(head, largest), len(head.W_I)
+    floor = gap_floor(errors, largest, dimensions, request.readout, request.dtype)
+    return errors, floor * _room(request, dimensions)
 
 
 def assemble(
@@ -146,6 +169,13 @@ def _room(request: Request, dimensions: int) -> float:
         return 1.0
     count = max(1, len(request.labels.values))
     return 3.0 * ((count + request.reserve) / count) ** (2.0 / dimensions)
+
+
+def _draws(request: Request) -> Iterator[tuple[int, str, int]]:
+    """(rank, how places are coded, number of the draw) in the order of trial."""
+    for rank, places, draws in _candidates(request):
+        for draw in range(draws):
+            yield rank, places, draw
 
 
 def _candidates(request: Request) -> Iterator[tuple[int, str, int]]:
@@ -217,15 +247,17 @@ def _reasons(request: Request, rank: int, places: str, draw: int, gap: float, fl
     ]
 
 
-def _advice(request: Request, worst: tuple[float, Closest, int] | None) -> str:
+def _advice(request: Request, best: Miss | None, out_of_time: bool = False) -> str:
     what = f"{len(request.labels.values)} items in {name_of(request.dtype)}"
-    lines = [f"no context ids of {what} are far enough apart for exact recall with readout={request.readout!r}"]
-    if worst is not None:
-        share, found, rank = worst
-        rows = f", between items {found.pair[0]} and {found.pair[1]}" if found.pair[0] >= 0 else ""
-        lines.append(f"  the best gap, at rank {rank}, is {share:.2g} of what is needed{rows}")
+    found = f"found within {request.max_seconds:g} s" if out_of_time else "far enough apart"
+    lines = [f"no context ids of {what} are {found} for exact recall with readout={request.readout!r}"]
+    if best is not None:
+        rows = f", between items {best.pair[0]} and {best.pair[1]}" if best.pair[0] >= 0 else ""
+        lines.append(f"  the nearest try, at rank {best.rank}, has {best.share:.2g} of the gap that is needed{rows}")
     if request.rank is not None:
         lines.append("  leave rank out, or raise it")
+    if out_of_time:
+        lines.append("  raise max_seconds")
     if request.dtype == torch.float32:
         lines.append("  use dtype='float64'")
     if request.readout == "feedforward":

@@ -180,6 +180,7 @@ class ContextHead(nn.Module):
             rows = np.where(packed.real(), self.find_tokens(packed.content), count)
         shared = rows is not None and count <= len(packed)  # few tokens: products are made once for all of them
         plain = bool(np.array_equal(read_value, np.eye(*read_value.shape)))
+        scored = bool(read_score.any())
         for column in range(width):
             real = column < packed.lengths
             if rows is None:
@@ -190,7 +191,7 @@ class ContextHead(nn.Module):
                 source = source * places[column]  # in the network's dtype: the embedding is the same in every engine
             code = source.astype(np.float64)
             value = code if plain else code @ read_value.T
-            weight = np.exp(sigma[column] + (code @ read_score if read_score.any() else np.zeros(1)))
+            weight = np.exp(sigma[column] + (code @ read_score if scored else np.zeros(1)))
             value = value * weight[:, None]
             if rows is not None and shared:
                 at = rows[:, column]

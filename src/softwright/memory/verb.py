@@ -45,6 +45,7 @@ def memorize(
     tokenizer: Any = None,
     reserve: int = 0,
     seed: int = 0,
+    max_seconds: float = 300.0,
     certify: bool = True,
     progress: Progress = None,
 ) -> Built[MemoryNetwork]:
@@ -61,6 +62,7 @@ def memorize(
     reserve      how many items will be added later: ids are kept so far apart that this is likely to work
     tokenizer    for texts: "whitespace" (default), "bytes", or a file of the package tokenizers
     dtype        "float64" or "float32", or the torch.dtype: what the network runs in
+    max_seconds  the budget of the search for codes; `ToleranceNotReached` says how far it came
     certify      prove that every stored item recalls its own label, rounding included
     progress     a function that is given short messages; None reports by itself, False not at all
     """
@@ -71,7 +73,7 @@ def memorize(
         if not isinstance(reserve, int) or reserve < 0:
             raise InvalidInput("memorize", [f"reserve = {reserve!r}; give the number of items that will be added"])
         packed, found, encoder, precision = _checked(
-            sequences, labels, reading, readout, rank, dtype, label_kind, tokenizer
+            sequences, labels, reading, readout, rank, dtype, label_kind, tokenizer, max_seconds
         )
         say("looking for conflicts")
         first = first_equals(packed, reading)
@@ -90,6 +92,7 @@ def memorize(
             keep=keep if mode == "token" else None,
             tokenizer=encoder,
             seed=seed,
+            max_seconds=max_seconds,
             say=say,
         )
         stored = store(request)
@@ -182,6 +185,7 @@ def _checked(
     dtype: Dtype,
     label_kind: str | None,
     tokenizer: Any,
+    max_seconds: Any,
 ) -> tuple[Packed, Labels, Tokenizer | None, Precision]:
     """Everything that can be wrong with the input but conflicts, found before any work and reported together."""
     faults = Faults("memorize")
@@ -197,6 +201,8 @@ def _checked(
         rank is None or (isinstance(rank, int) and not isinstance(rank, bool) and 1 <= rank <= MOST_RANK),
         f"rank = {rank!r}; give a whole number from 1 to {MOST_RANK}, or leave it out",
     )
+    positive = isinstance(max_seconds, int | float) and max_seconds > 0
+    faults.check(positive, f"max_seconds = {max_seconds!r}; give the seconds that the search may take")
     encoder, sequences = encoded(sequences, tokenizer, faults)
     packed = pack(sequences, faults) if sequences is not None else None
     found: Labels | None = None
