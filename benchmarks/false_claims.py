@@ -60,7 +60,7 @@ from softwright.proof.models.exact_heads import exact_heads, float_values
 from softwright.proof.prover import certify
 from softwright.targets.formula.expression import Expression
 
-SECONDS, BOXES = 0.5, 3000
+SECONDS, BOXES = 20.0, 3000
 EFFORT = Effort(800, 3, 30)
 SHARES = (0.995, 0.995, 0.9, 0.5, 0.1)
 Rng = np.random.Generator

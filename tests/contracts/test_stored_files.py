@@ -21,7 +21,7 @@ from safetensors import safe_open
 
 import softwright as sw
 from softwright.checker.verify import STEPS
-from softwright.fileformat import READERS, read_model
+from softwright.fileformat import READERS, read_model, write_model
 from softwright.result.certified import read_certificate
 from tests.data.write import answer, plain, tensors_hash
 
@@ -165,3 +165,38 @@ def test_every_kind_dtype_and_certificate_is_stored(version: str, unpacked: Path
     }
     # No verb compares with a table's interpolant; compositions are stored for good once they are proved again.
     assert version == "v1" or steps == set(STEPS) - {"cells", "compose"}
+
+
+def odd_ones(value: Any) -> list[Any]:
+    """What a file might say instead; None stands for nothing at all."""
+    numbers = [-value, value + 0.5, True] if isinstance(value, int | float) else []
+    return [*numbers, None, "?", [], {}]
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "path"),
+    [
+        ("approximation-table-line-float64", "certificate", ("between",)),
+        ("approximation-table-line-float64", "plan", ("heads", 0)),
+        ("approximation-polyhedral-float32", "plan", ("heads", 0)),
+        ("approximation-polyhedral-float32", "observed", ()),
+    ],
+)
+def test_what_is_verified_loads(name: str, section: str, path: tuple[Any, ...], unpacked: Path, tmp_path: Path) -> None:
+    """-7 boxes between points, and a head without its largest value, were VERIFIED and could not be loaded."""
+    file = read_model(unpacked / "v1" / f"{name}.safetensors")
+    spot = file.sections[section]
+    for key in path:
+        spot = spot[key]
+    taken = 0
+    for leaf, value in list(spot.items()):
+        for odd in odd_ones(value):
+            spot[leaf] = odd
+            if odd is None:
+                del spot[leaf]
+            write_model(tmp_path / "odd.safetensors", file.tensors, file.sections)
+            spot[leaf] = value
+            if sw.verify(tmp_path / "odd.safetensors").status != "NOT VERIFIED":
+                assert sw.load(tmp_path / "odd.safetensors").certificate is not None
+                taken += 1
+    assert taken < 7 * len(spot)

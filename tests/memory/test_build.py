@@ -17,7 +17,7 @@ from softwright.memory.gap import closest
 from softwright.memory.rounding import id_errors
 from softwright.memory.sequences import Packed, Reading
 from softwright.memory.verb import memorize
-from softwright.memory.witnesses import Witnesses
+from softwright.memory.witnesses import Witnesses, least_radius
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 6])
@@ -137,17 +137,32 @@ def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> N
         memorize([[1], [2]], [1, 2], max_seconds=0)
 
 
-@pytest.mark.parametrize("options", [{}, {"positional": False}, {"mode": "token", "causal": True}], ids=str)
-def test_witnesses_change_nothing_that_is_built(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(3)
-    rows = [rng.integers(0, 3, rng.integers(20, 60)).tolist() for _ in range(400)]
-    labels = "next" if "mode" in options else range(400)
-    passed_over: list[bool] = []
-    too_close = build._too_close
+def test_witnesses_change_nothing_that_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, passed_over, too_close = [[7] * length for length in range(1, 181)], [], build._too_close
     monkeypatch.setattr(build, "_too_close", lambda *given: passed_over.append(too_close(*given)) or passed_over[-1])
-    quick = memorize(rows, labels, dtype="float32", **options).network
+    quick = memorize(rows, range(180), dtype="float32").network
     assert any(passed_over)  # else nothing is tested here
     monkeypatch.setattr(Witnesses, "__bool__", lambda self: False)
-    slow = memorize(rows, labels, dtype="float32", **options).network
+    slow = memorize(rows, range(180), dtype="float32").network
     pairs = zip(quick.state_dict().values(), slow.state_dict().values(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("mode", ["sequence", "token"])
+def test_witnesses_are_items_and_those_noted_are_among_them(mode: str) -> None:
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(0, 5, 500)
+    packed = Packed(rng.integers(0, 4, (500, 4)), lengths)
+    items = int(lengths.sum()) if mode == "token" else 500
+    keep = np.flatnonzero(rng.random(items) < 0.5) if mode == "token" else None
+    head = draw_head(alphabet_of(packed), 4, Reading(mode=mode), 3, "weights", False, torch.float64, 0)
+    ids = head.ids(packed) if keep is None else head.ids(packed)[keep]
+    witnesses = Witnesses(packed, mode == "token", keep)
+    assert not witnesses
+    witnesses.note((7, 131))
+    witnesses.note((-1, -1))
+    few, kept = witnesses.few()
+    found = head.ids(few) if kept is None else head.ids(few)[kept]
+    assert witnesses and len(found) < len(ids)
+    assert set(map(tuple, ids[[7, 131]])) <= set(map(tuple, found)) <= set(map(tuple, ids))
+    assert least_radius(found) <= float(np.linalg.norm(ids - ids.mean(axis=0), axis=1).max())

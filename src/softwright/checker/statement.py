@@ -37,6 +37,12 @@ PART: dict[str, Test] = {
     "tree": lambda value: value is None or is_text(value),
     "constant": list_of(is_number),
 }
+BETWEEN: dict[str, Test] = {
+    **dict.fromkeys(("bound", "exact_part", "rounding_part", "lower", "seconds"), at_least_zero),
+    "witness": list_of(is_number),
+    "boxes": is_count,
+    "hex": is_object,
+}
 MODEL: dict[str, Test] = {"kind": is_text, "box": is_object, "dtype": is_text, "heads": list_of(is_object)}
 HEAD: dict[str, Test] = {
     "structure": lambda value: value in ("scattered", "grid", "gates"),
@@ -154,6 +160,7 @@ def read_statement(file: ModelFile) -> Statement:
     require(exact_part + rounding_part <= bound, "the bound is below the sum of its parts")
     if said.get("between") is not None:
         require(target["kind"] == "table", "a statement between points stands beside a target that is no table")
+        check_entries(said["between"], BETWEEN, "what is said between points")
         whole, *pieces = (number(said["between"], name) for name in ("bound", "exact_part", "rounding_part"))
         require(sum(pieces, fmpq(0)) <= whole, "the bound between the points is below the sum of its parts")
         check_seen(said["between"], len(names))

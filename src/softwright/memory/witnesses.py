@@ -7,9 +7,10 @@ ids of the witnesses, and of a few other items for the scale, before all others:
 
     two witnesses are closer than the gap that keys must keep   =>   the draw fails.
 
-That gap grows with R = max|z_j - centre|, which a few items bound from below by half of their largest distance, whatever
-the centre is; so a draw that is passed over would have failed, and what is built is the same with witnesses or without
-them. (Were it not so, it would cost a draw and no truth: the gap of what is built is measured over all its items.)
+That gap grows with R = max|z_j - centre|, which a few items bound from below by half of their distance from one of
+them, whatever the centre is; so a draw that is passed over would have failed, and what is built is the same with
+witnesses or without them. (Were it not so, it would cost a draw and no truth: the gap of what is built is measured over
+all its items.)
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Witnesses:
         packed = self._packed.rows(rows)
         if self._keep is None:
             return packed, None
-        places = np.concatenate([np.arange(self._starts[row], self._starts[row + 1]) for row in rows])
+        places = np.concatenate([np.arange(int(self._starts[row]), int(self._starts[row + 1])) for row in rows])
         return packed, np.flatnonzero(np.isin(places, self._keep))
 
 
