@@ -35,6 +35,7 @@ from softwright.targets.formula import Node, Number, Operation, Variable
 
 Affine = tuple[Fraction, ...]  # gradient, then constant
 _MOST_PIECES = 600
+_CLOSE_LOOKS = 4  # pieces compared in exact numbers, of those that are nearest in floats
 
 
 class _Unsuited(Exception):
@@ -233,12 +234,31 @@ def _above(value: arb) -> float:
 def _excess(pieces: list[Affine], others: list[Affine], region: _Region) -> Fraction:
     """delta such that max(pieces) <= max(others) + delta on the domain."""
     worst = Fraction(0)
-    for piece in pieces:
-        best = min(region.largest(_add(piece, _scale(other, Fraction(-1)))) for other in others)
+    for piece, near in zip(pieces, _nearest(pieces, others, region), strict=True):
+        best = min(region.largest(_add(piece, _scale(other, Fraction(-1)))) for other in near)
         if best > 0 and len(others) > 1:
             best = min(best, _by_combination(piece, others, region))
         worst = max(worst, best)
     return worst
+
+
+def _nearest(pieces: list[Affine], others: list[Affine], region: _Region) -> list[list[Affine]]:
+    """For each piece those of the others, by floats, that it exceeds least; any choice bounds the excess exactly."""
+    if len(others) <= _CLOSE_LOOKS:
+        return [others] * len(pieces)
+    try:
+        mine, theirs, low, high = (
+            np.array([[float(x) for x in row] for row in rows])
+            for rows in (pieces, others, [region.low], [region.high])
+        )
+    except OverflowError:
+        return [others] * len(pieces)
+    chosen = []
+    for piece in mine:
+        off = piece - theirs  # (n, d + 1)
+        excess = np.maximum(off[:, :-1] * low, off[:, :-1] * high).sum(axis=1) + off[:, -1]
+        chosen.append([others[i] for i in np.argsort(excess, kind="stable")[:_CLOSE_LOOKS].tolist()])
+    return chosen
 
 
 def _by_combination(piece: Affine, others: list[Affine], region: _Region) -> Fraction:
