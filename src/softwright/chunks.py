@@ -7,6 +7,8 @@ rows that are follows from the bytes that one row takes. (The checker shares no 
 
 The results of parts go into one output that is there from the start. Were they collected and joined at the end, a small
 result would stay behind between two large temporaries, and the heap would grow by a temporary for every part.
+
+While a graph is recorded sizes are not known: all rows then run at once.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
+
+from softwright.settings import looked_through
 
 MOST_BYTES = 1 << 30
 _SHARE = 8  # several temporaries exist at a time, and whoever calls has some of his own
@@ -28,15 +32,15 @@ def rows_within(bytes_each: int, share: int = _SHARE) -> int:
 
 def in_chunks(run: Callable[[Tensor], Tensor], inputs: Tensor, rows: int) -> Tensor:
     """run(inputs), by at most so many rows of the inputs at a time; `run` takes every row for itself."""
-    if len(inputs) <= rows:
+    if looked_through() or inputs.shape[0] <= rows:
         return run(inputs)
     first = run(inputs[:rows])
     if first.requires_grad:  # all of the graph is kept anyway
         return torch.cat([first, *(run(part) for part in inputs[rows:].split(rows))])
-    out = first.new_empty(len(inputs), *first.shape[1:])
+    out = first.new_empty(inputs.shape[0], *first.shape[1:])
     out[:rows] = first
     del first
-    for start in range(rows, len(inputs), rows):
+    for start in range(rows, inputs.shape[0], rows):
         out[start : start + rows] = run(inputs[start : start + rows])
     return out
 

@@ -9,19 +9,25 @@ saying of which type.
 The precision of products is one setting for the whole process, autocast is one for each thread. Networks that run in
 several threads therefore share one switch: the first to come turns it, the last to leave turns it back. A compiler
 traces neither; what it makes of a network is not what certificates speak of.
+
+`looked_through` is asked where a forward would look at numbers or sizes only to save time or memory: while a graph is
+recorded, or torch.func differentiates or batches what runs, there are none to look at. The plain formula runs then, in
+one piece, and attention by the kernel that has derivatives of every order.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from types import TracebackType
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Options = ParamSpec("Options")
 Module = TypeVar("Module")
@@ -86,6 +92,19 @@ class _FullProducts:
 
 
 _PRODUCTS = _FullProducts()
+_TRANSFORMS = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None)
+
+
+def looked_through() -> bool:
+    """Whether what runs is recorded as a graph, or is one level of torch.func: numbers and sizes are then not known."""
+    return torch.compiler.is_compiling() or _TRANSFORMS() is not None
+
+
+def differentiable() -> AbstractContextManager[Any]:
+    """A context in which attention has the derivatives that are being taken while a network runs, if any: fused kernels
+    have none in forward mode, and none of second order."""
+    taken = _TRANSFORMS() is not None or getattr(forward_ad, "_current_level", -1) >= 0
+    return sdpa_kernel(SDPBackend.MATH) if taken and not torch.compiler.is_compiling() else nullcontext()
 
 
 def as_proved(tensor: Tensor) -> AbstractContextManager[Any]:
@@ -98,7 +117,7 @@ def as_proved(tensor: Tensor) -> AbstractContextManager[Any]:
 
 @contextmanager
 def _both(plain: torch.autocast) -> Iterator[None]:
-    with plain, _PRODUCTS:
+    with plain, _PRODUCTS, differentiable():
         yield
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from softwright.chunks import in_chunks, rows_within
+from softwright.settings import looked_through
 
 if TYPE_CHECKING:
     from softwright.attention.layer import SoftmaxHead
@@ -33,7 +34,8 @@ def _columns(head: SoftmaxHead) -> tuple[Tensor, list[int]]:
     if head.slopes is None:
         return columns, []
     slopes = head.slopes
-    active = [i for i in range(slopes.shape[2]) if bool(torch.any(slopes[:, :, i] != 0))]
+    every = list(range(slopes.shape[2]))
+    active = every if looked_through() else [i for i in every if bool(torch.any(slopes[:, :, i] != 0))]
     return torch.cat([columns, slopes[:, :, active]], dim=2), active
 
 
@@ -52,8 +54,8 @@ def _contract(head: SoftmaxHead, t: Tensor, sizes: tuple[int, ...], columns: Ten
     y = weights[0] @ columns.reshape(sizes[0], rest)  # (q, rest)
     for w, n in zip(weights[1:], sizes[1:], strict=True):
         rest //= n
-        y = torch.einsum("qn,qnr->qr", w, y.reshape(len(t), n, rest))
-    y = y.reshape(len(t), m, 1 + len(active))
+        y = torch.einsum("qn,qnr->qr", w, y.reshape(-1, n, rest))
+    y = y.reshape(-1, m, 1 + len(active))
     if not active:
         return y[:, :, 0]
     return y[:, :, 0] + torch.einsum("qma,qa->qm", y[:, :, 1:], t[:, active])

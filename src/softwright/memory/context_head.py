@@ -27,10 +27,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from softwright.chunks import rows_within
 from softwright.memory.sequences import Packed, Reading
+from softwright.settings import looked_through
 
 _ROWS = 1 << 16
 _CELLS = 1 << 23  # scores, or numbers of an embedding, held at a time
@@ -114,30 +115,35 @@ class ContextHead(nn.Module):
         if self.takes_vectors:
             codes = content.to(self.dtype)
         else:
-            rows = torch.from_numpy(self.find_tokens(content.cpu().numpy()))
-            codes = torch.cat([self.codes, self.codes.new_zeros(1, e)])[rows]  # (B, n, e)
+            codes = torch.cat([self.codes, self.codes.new_zeros(1, e)])[self._rows(content)]  # (B, n, e)
         if len(self.place_codes):
             codes = codes * self.place_codes[:n]
         real = torch.arange(n) < lengths[:, None]
-        x = self.codes.new_zeros(len(content), n + 1, self.W_Q.shape[1])
-        x[:, 1:, :e] = torch.where(real[..., None], codes, 0)
-        x[:, 0, e] = self.sentinel
-        x[:, 1:, e] = self.log_weights[:n]
-        x[:, :, e + 1] = 1
-        return x
+        codes = pad(torch.where(real[..., None], codes, 0), (0, 0, 1, 0))  # (B, n + 1, e), none for the sentinel
+        weights = torch.cat([self.sentinel[None], self.log_weights[:n]])  # (n + 1,)
+        rest = pad(torch.stack([weights, torch.ones_like(weights)], dim=1), (0, self.rank))  # (n + 1, 2 + s)
+        return torch.cat([codes, rest.expand(codes.shape[0], -1, -1)], dim=2)
+
+    def _rows(self, tokens: Tensor) -> Tensor:
+        """`find_tokens` of a tensor."""
+        count = self.codes.shape[0]
+        if not self.vocabulary.shape[0]:
+            return torch.where((tokens >= 0) & (tokens < count), tokens, count)
+        rows = torch.searchsorted(self.vocabulary, tokens.to(self.vocabulary.dtype)).clamp(max=count - 1)
+        return torch.where(self.vocabulary[rows] == tokens, rows, count)
 
     def forward(self, content: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Ids (B, r) of sequences, or (B, n, r) of their tokens, padding included."""
         content = content[:, : self.longest]
         if lengths is None:
-            lengths = torch.full((len(content),), content.shape[1])
+            lengths = torch.full((content.shape[0],), content.shape[1])
         lengths = lengths.clamp(max=self.longest)
         x = self.embed(content, lengths)
         first = 0 if self.reading.mode == "sequence" else 1
         last = 1 if self.reading.mode == "sequence" else x.shape[1]
-        step = max(1, _CELLS // max(1, x.shape[0] * x.shape[1]))
+        step = last if looked_through() else max(1, _CELLS // max(1, x.shape[0] * x.shape[1]))
         blocks = [self._attend(x, lengths, at, min(at + step, last)) for at in range(first, last, step)]
-        ids = torch.cat(blocks, dim=1) if blocks else x.new_zeros(len(x), 0, len(self.W_I))
+        ids = torch.cat(blocks, dim=1) if blocks else x.new_zeros(x.shape[0], 0, self.W_I.shape[0])
         return ids[:, 0] if self.reading.mode == "sequence" else ids
 
     def _attend(self, x: Tensor, lengths: Tensor, start: int, stop: int) -> Tensor:

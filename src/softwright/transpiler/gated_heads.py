@@ -26,7 +26,7 @@ from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
 from softwright.chunks import in_chunks
 from softwright.errors import InvalidInput
-from softwright.settings import as_proved
+from softwright.settings import as_proved, looked_through
 from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable
 
@@ -96,12 +96,13 @@ class GatedHeads(nn.Module):
         if self.layout == "multihead":
             signs = x.new_tensor([1.0, self.second])[:, None]  # tokens (u, b) and second (u, b)
             tokens = torch.cat([u, b], dim=1)[:, None] * signs  # (N, 2, 2H)
-            query = x.new_zeros(len(x), 1, self.product.embed_dim)
+            query = x.new_zeros(x.shape[0], 1, self.product.embed_dim)
             return self.product(query, tokens, tokens, need_weights=False)[0][:, 0, : self.heads]
+        direct = self.steps.shape[0] == 1 and not looked_through() and float(self.shares[0]) == 1.0
         total = None
         for step, share in zip(self.steps, self.shares, strict=True):
             part = self._head(step * u, b)
-            term = part if len(self.steps) == 1 and float(share) == 1.0 else share * part
+            term = part if direct else share * part
             total = term if total is None else total + term
         return cast(Tensor, total)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,7 +14,7 @@ from torch.nn.functional import linear
 from softwright.chunks import in_chunks, rows_within
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import Room, load_tensors
-from softwright.settings import as_proved
+from softwright.settings import as_proved, differentiable
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.neuron_heads import WINDOW, NeuronHeads, widened
 from softwright.transpiler.token_table import TokenTable
@@ -93,7 +94,7 @@ class TranspiledNetwork(_Transpiled):
         # Positions that stand in one sequence stay together; all others are rows of their own.
         lead = x.dim() - 2 if self.layout == "sequence" and x.dim() >= 3 else x.dim() - 1
         rows = x.reshape(-1, *x.shape[lead:])
-        y = in_chunks(self._run, rows, self._rows(rows[:1].numel(), x.element_size()))
+        y = in_chunks(self._run, rows, self._rows(math.prod(rows.shape[1:]), x.element_size()))
         return y.reshape(*x.shape[:lead], *y.shape[1:])
 
     def _run(self, x: Tensor) -> Tensor:
@@ -149,7 +150,8 @@ class TranspiledModule(_Transpiled):
         self.train(False)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        return self.module(*inputs, **named)
+        with differentiable():
+            return self.module(*inputs, **named)
 
     def _takes_indices(self, x: Tensor) -> bool:
         return not x.is_floating_point()

@@ -24,7 +24,7 @@ from torch.nn.functional import linear, pad, scaled_dot_product_attention
 from softwright.chunks import in_chunks
 from softwright.errors import InvalidInput
 from softwright.precision import name_of
-from softwright.settings import as_proved
+from softwright.settings import as_proved, looked_through
 from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
@@ -97,10 +97,10 @@ class NeuronHeads(nn.Module):
         size = self.attention.embed_dim
         if self.attention.add_zero_attn:
             tokens = rows[:, None]  # (N, 1, d)
-            query = rows.new_zeros(len(rows), 1, size)
+            query = rows.new_zeros(rows.shape[0], 1, size)
         else:
             k, b, v, u = self.tokens  # (p,) each
-            constant = torch.stack([v, u, k, b], dim=1).expand(len(rows), -1, 4)  # (N, p, 4)
+            constant = torch.stack([v, u, k, b], dim=1).expand(rows.shape[0], -1, 4)  # (N, p, 4)
             tokens = torch.cat([rows[:, None] * v[:, None], constant], dim=2)  # (N, p, d + 4)
             query = pad(rows, (0, size - self.inputs))[:, None]  # (N, 1, E)
         return self.attention(query, tokens, tokens, need_weights=False)[0][:, 0, : self.heads]
@@ -110,9 +110,11 @@ class NeuronHeads(nn.Module):
         if x.dim() >= 3 and shape[-2] <= _LONGEST:
             return self._batches(x.reshape(-1, *shape[-2:])).reshape(*shape[:-1], self.heads)
         rows = x.reshape(-1, self.inputs)
-        missing = -len(rows) % WINDOW
-        windows = pad(rows, (0, 0, 0, missing)).reshape(-1, WINDOW, self.inputs)
-        return self._batches(windows).reshape(-1, self.heads)[: len(rows)].reshape(*shape[:-1], self.heads)
+        window = 1 if looked_through() else WINDOW  # how many rows would be missing is not known then
+        missing = 0 if window == 1 else -rows.shape[0] % window
+        windows = pad(rows, (0, 0, 0, missing)).reshape(-1, window, self.inputs)
+        found = self._batches(windows).reshape(-1, self.heads)
+        return (found[: rows.shape[0]] if missing else found).reshape(*shape[:-1], self.heads)
 
     def _batches(self, x: Tensor) -> Tensor:
         """Sequences (B, n, d), as many at a time as the memory for their scores allows."""
@@ -125,10 +127,13 @@ class NeuronHeads(nn.Module):
         batch, n, _ = x.shape
         s = linear(x, self.weight, self.bias).transpose(1, 2)  # (B, H, n)
         k, b, v, u = self.tokens
-        affine = v != 0
-        k_own, b_own, v_own, u_own = k[affine], b[affine], v[affine], u[affine]
-        k_all, b_all, u_all = k[~affine], b[~affine], u[~affine]
-        copies, sinks = len(k_own), len(k_all)
+        if looked_through():  # all tokens exist once per position then: the same sums
+            (k_own, b_own, v_own, u_own), (k_all, b_all, u_all) = (k, b, v, u), (k[:0], b[:0], u[:0])
+        else:
+            affine = v != 0
+            k_own, b_own, v_own, u_own = k[affine], b[affine], v[affine], u[affine]
+            k_all, b_all, u_all = k[~affine], b[~affine], u[~affine]
+        copies, sinks = k_own.shape[0], k_all.shape[0]
         eye = torch.eye(n, dtype=x.dtype, device=x.device)
         omega = OMEGA.get(name_of(x.dtype), 1e4)
         query = torch.cat([torch.stack([s, torch.ones_like(s)], -1), (omega * (eye - 1)).expand(*s.shape, n)], -1)
@@ -166,6 +171,8 @@ def _by_softmax(s: Tensor, tokens: Tensor) -> Tensor:
 
 def _mixed(weights: Tensor, values: Tensor) -> Tensor | None:
     """sum_j w_j value_j (N, H); tokens of value 0 only take part in the softmax."""
+    if looked_through():
+        return torch.tensordot(values, weights, 1)
     used = [(j, value) for j, value in enumerate(values.tolist()) if value != 0.0]
     if len(used) > 4:
         return torch.tensordot(values, weights, 1)

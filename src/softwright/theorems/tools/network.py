@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from softwright.attention import SumOfLinear
 from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
-from softwright.settings import runs_as_proved
+from softwright.settings import looked_through, runs_as_proved
 
 
 def _stored(array: Any) -> Tensor:
@@ -106,12 +106,14 @@ class Attention(_Stage):
         """(..., rows, N) -> (..., o, columns)"""
         total: Tensor | None = None
         for h in range(self.heads):
-            used = None if self.T is None else self.T[h].abs().sum(dim=1).nonzero()[:, 0]  # other queries weigh nothing
+            used = None  # which queries count: those to which T gives no weight are left out, unless nobody can look
+            if self.T is not None and not looked_through():
+                used = self.T[h].abs().sum(dim=1).nonzero()[:, 0]
             out = (self.W_V[h] @ Z) @ self.weights(Z, h, used)  # (..., m, queries)
             if self.W_O is not None:
                 out = self.W_O[h] @ out
-            if self.T is not None and used is not None:
-                out = out @ self.T[h][used]  # (..., o, columns)
+            if self.T is not None:
+                out = out @ (self.T[h] if used is None else self.T[h][used])  # (..., o, columns)
             total = out if total is None else total + out
         if total is None:
             raise ValueError("an attention stage needs at least one head")
@@ -284,7 +286,9 @@ class TheoremNetwork(nn.Module):
             elif isinstance(stage, FeedForward):
                 largest = max(largest, stage.W_1.shape[-2] * tokens)
             elif isinstance(stage, Attention):
-                asked = tokens if stage.T is None else int(stage.T.abs().sum(dim=2).bool().sum(dim=1).max())
+                asked = tokens
+                if stage.T is not None and not looked_through():
+                    asked = int(stage.T.abs().sum(dim=2).bool().sum(dim=1).max())
                 largest = max(largest, tokens * asked)
                 tokens = tokens if stage.T is None else stage.T.shape[-1]
         return rows_within(3 * largest * size)
