@@ -19,7 +19,7 @@ import softwright
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "softwright"
 LEAVES = "version errors domain precision progress threads chunks settings work"
 SHARED = f"{LEAVES} fileformat result targets attention proof report"
-NETWORKS = "memory.network transpiler methods.network theorems.tools.network"  # what pages look at
+NETWORKS = "memory.network transpiler methods theorems"  # what pages look at
 ALLOWED: dict[str, str] = {
     **dict.fromkeys(LEAVES.split(), LEAVES),
     "fileformat": "errors",

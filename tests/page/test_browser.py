@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 
 import softwright as sw
 from softwright.page.formula import tape_of
@@ -125,6 +126,173 @@ def test_functions_of_formulas_have_the_values_of_numpy(watched: Watched, tmp_pa
         found = page.evaluate("([tape, points]) => points.map(formula(tape))", [tape_of(expression), points.tolist()])
         wanted = expression(points)
         assert np.allclose(np.array(found), wanted, rtol=4e-14, atol=4e-15), row.name
+
+
+def _mlp(activation: type[torch.nn.Module]) -> torch.nn.Module:
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(2, 6), activation(), torch.nn.Linear(6, 5), activation(), torch.nn.Linear(5, 2)]
+    return torch.nn.Sequential(*layers).double().eval()
+
+
+def _gated() -> torch.nn.Module:
+    class SwiGLU(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate, self.up, self.down = (torch.nn.Linear(a, b) for a, b in ((3, 6), (3, 6), (6, 3)))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.down(torch.nn.functional.silu(self.gate(x)) * self.up(x))
+
+    torch.manual_seed(2)
+    return SwiGLU().double().eval()
+
+
+TRANSPILED = {
+    "relu": lambda: sw.transpile(_mlp(torch.nn.ReLU), box=(-2, 2)),
+    "gelu in stock modules": lambda: sw.transpile(_mlp(torch.nn.GELU), box=(-2, 2), layout="multihead"),
+    "relu in stock modules": lambda: sw.transpile(_mlp(torch.nn.ReLU), box=(-2, 2), layout="multihead"),
+    "tanh in float32": lambda: sw.transpile(_mlp(torch.nn.Tanh), box=(-2, 2), dtype="float32"),
+    "gated": lambda: sw.transpile(_gated(), box=(-1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSPILED)
+def test_transpiled_networks_have_the_numbers_of_python(name: str, watched: Watched, tmp_path: Path) -> None:
+    built = TRANSPILED[name]()
+    built.page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    points = (
+        np.random.default_rng(4).uniform(-1, 1, (100, cast(Any, built.network).inputs)).astype(np.float32).astype(float)
+    )
+    found = np.array(page.evaluate("points => points.map(x => softwright.net(x))", points.tolist()))
+    assert np.abs(found - built(points)).max() <= built.certificate.rounding_part
+    if name != "gated":
+        wanted = page.evaluate("points => points.map(x => softwright.target(x))", points.tolist())
+        assert np.allclose(np.array(wanted), built.source(points), rtol=1e-12, atol=1e-14)
+    page.get_by_role("button", name="layer 1, neuron 2").click(timeout=5000)
+    assert "neuron 2" in page.inner_text("#neuron-title")
+    through = [name for name in built.certificate.quantities if name.startswith("error ")]
+    assert page.locator("#steps tbody tr").count() == len(through) >= 1
+
+
+def test_a_module_shows_the_bounds_of_its_blocks(watched: Watched, tmp_path: Path) -> None:
+    built = MADE["transpiled_module"]()
+    built.page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    assert page.locator("#steps tbody tr").count() == len(cast(Any, built.network).blocks)
+
+
+_TEXTS = ["a b", "b a", "a a b", "c", "b c a"]
+MEMORIES = {
+    "words": lambda: sw.memorize(_TEXTS, ["one", "two", "one", "three", "two"]),
+    "bytes": lambda: sw.memorize(_TEXTS, [1.5, 2.5, -3.0, 0.25, 9.0], tokenizer="bytes", dtype="float32"),
+    "multisets, feed-forward": lambda: sw.memorize(
+        ["a b", "a a b", "c", "b c a"], ["one", "two", "three", "one"], positional=False, readout="feedforward"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_memories_recall_in_the_page_what_they_recall_in_python(name: str, watched: Watched, tmp_path: Path) -> None:
+    built = MEMORIES[name]()
+    built.page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    asked = [*_TEXTS, "b", "a b a", "c c", "x a", "a b c a b c a b c"]
+    wanted = built.network.recall(asked)
+    for i, text in enumerate(asked):
+        one = page.evaluate("text => softwright.recall(text).found[0]", text)
+        assert (one["index"], one["known"]) == (int(wanted.index[i]), bool(wanted.known[i]))
+        assert one["distance"] == pytest.approx(float(wanted.distance[i]), abs=2 * float(built.network.radii[0]))
+        if wanted.known[i]:
+            if built.network.classes is None:
+                assert one["value"][0] == wanted.labels[i]
+            else:
+                assert one["label"] == wanted.labels[i]
+    page.get_by_label("a sequence").fill(_TEXTS[1])
+    assert "was stored" in page.inner_text("#verdict")
+    page.get_by_label("a sequence").fill("c c c")
+    assert "stored" in page.inner_text("#verdict")
+    assert "was stored" not in page.inner_text("#verdict")
+
+
+def test_tokens_in_context_and_vectors(watched: Watched, tmp_path: Path) -> None:
+    rows = [[1, 2, 3], [2, 1, 1], [3, 1, 2]]
+    built = sw.memorize(rows, [[0, 1, 2], [1, 1, 0], [2, 2, 1]], mode="token")
+    built.page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    for row, labels in zip(rows, built(rows), strict=True):
+        found = page.evaluate("text => softwright.recall(text).found", " ".join(map(str, row)))
+        assert all(one["known"] for one in found)
+        assert [one["value"][0] for one in found] == list(labels)
+
+
+@pytest.mark.parametrize("method", ["ridge", "logistic"])
+def test_a_stack_in_context_fits_as_in_python(method: str, watched: Watched, tmp_path: Path) -> None:
+    built = sw.in_context(method, features=1, penalty=0.1)
+    built.page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    page.locator("#state", has_text="after layer").wait_for()
+
+    def agree() -> None:
+        prompt, fit = page.evaluate("[softwright.prompt(), softwright.fit()]")
+        x, y, queries = (np.array(part) for part in (prompt["x"], prompt["y"], fit["queries"]))
+        wanted = built(x=x, y=y, queries=queries)
+        assert np.abs(np.array(fit["predictions"]) - wanted).max() <= 1e-9
+        traced = built.network.trace(*(torch.tensor(part) for part in (x, y, queries)))
+        kept, shown = page.evaluate("[softwright.kept, softwright.trace()]")
+        for position, values in zip(kept[:-1], shown[:-1], strict=True):
+            state = traced[position - built.network.head].double().numpy()
+            assert np.abs(state - values).max() <= 1e-7 * (1 + np.abs(state).max())
+
+    agree()
+    before = page.evaluate("softwright.prompt().y[2]")
+    page.get_by_label("point", exact=True).select_option(label="3")
+    page.get_by_label("y of the point").fill("1" if before < 0.5 else "0")
+    page.get_by_label("y of the point").press("Enter")
+    page.locator("#state", has_text="after layer").wait_for()
+    assert page.evaluate("softwright.prompt().y[2]") != before
+    agree()
+
+
+def test_a_data_point_is_dragged(watched: Watched, tmp_path: Path) -> None:
+    sw.in_context("ridge", features=1, penalty=0.1).page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    page.locator("#state", has_text="after layer").wait_for()
+    box = page.locator("#prompt").bounding_box()
+    at = page.evaluate("[plot.X(x[0][0]), plot.Y(y[0])]")
+    before = page.evaluate("softwright.fit().predictions")
+    page.mouse.move(box["x"] + at[0], box["y"] + at[1])
+    page.mouse.down()
+    page.mouse.move(box["x"] + at[0], box["y"] + box["height"] - 40, steps=3)
+    page.mouse.up()
+    page.locator("#state", has_text="after layer").wait_for()
+    assert page.evaluate("softwright.prompt().y[0]") < -0.3
+    assert page.evaluate("softwright.fit().predictions") != before
+
+
+THEOREMS = {
+    "A1": {"points": 12, "tokens": 3, "dim": 2},
+    "A3": {},
+    "B2": {},
+    "C3": {},
+}
+
+
+@pytest.mark.parametrize("label", THEOREMS)
+def test_theorems_have_the_numbers_of_python(label: str, watched: Watched, tmp_path: Path) -> None:
+    built = sw.theorem(label).build(**THEOREMS[label])
+    built.page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    inputs = np.asarray(built.source.sample(np.random.default_rng(2), 100))
+    found = np.array(page.evaluate("all => all.map(X => softwright.net(X))", inputs.tolist()))
+    wanted = built(inputs)
+    most = built.certificate.rounding_part or 1e-9 * (1 + np.abs(wanted).max())
+    assert np.abs(found - wanted).max() <= most
+    rows = page.locator("#rows tbody tr").count()
+    if rows > 1:
+        page.get_by_label("size, 1 to", exact=False).first.fill(str(rows))
+        last = page.locator("#rows tbody tr").last.inner_text().split("\t")
+        assert f"bound {last[1]}" in page.inner_text("#row")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

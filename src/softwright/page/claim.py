@@ -16,6 +16,8 @@ from softwright.result.statement import EXACT_ARITHMETIC, SENTENCE, text_of
 if TYPE_CHECKING:
     from softwright.result.built import Built
 
+_ABOUT = {"in_context": "one step ", "memory": "labels ", "transpiled_module": "every block "}  # what a bound is of
+
 
 def badge(built: Built[Any]) -> tuple[str, bool]:
     """The claim in a few words, and whether there is one."""
@@ -23,7 +25,7 @@ def badge(built: Built[Any]) -> tuple[str, bool]:
     if proved is None:
         return ("certificate void" if built.certificate_void else "not proved"), False
     arithmetic = " in real arithmetic" if EXACT_ARITHMETIC in proved.assumptions else ""
-    return f"proved ≤ {proved.bound:.4g}{arithmetic}", True
+    return f"{_ABOUT.get(built.kind, '')}proved ≤ {proved.bound:.4g}{arithmetic}", True
 
 
 def claim(built: Built[Any], file: str | None) -> str:

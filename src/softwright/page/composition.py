@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from softwright.attention.composition import BANK, DATA, ComposedNetwork
 from softwright.attention.stack import StackLayer
-from softwright.page.content import Content, numbers, packed
+from softwright.page.content import Content, numbers, sparse
 from softwright.page.explored import explored
 from softwright.page.formula import tape_of_text
 
@@ -33,10 +32,10 @@ def content(built: Built[Any]) -> Content:
         data={
             **explored(built, network.box, network.outputs),
             "features": _features(network),
-            "embed": _sparse(network.get_buffer(f"embed_{DATA}")),
+            "embed": sparse(network.get_buffer(f"embed_{DATA}")),
             "base": numbers(network.get_buffer(f"base_{DATA}")[0]),
             "layers": layers,
-            "read": _sparse(network.read),
+            "read": sparse(network.read),
         },
     )
 
@@ -63,32 +62,20 @@ def _table(layer: StackLayer, h: int, bank: torch.Tensor) -> dict[str, Any]:
     far = (values == 0).all(dim=1) & (keys[:, 1:] <= -1024).any(dim=1) & (keys[:, 0] == 0)
     kept = ~far if bool((~far).any()) else torch.ones_like(far)
     return {
-        "query": _sparse(layer.Wq[h]),
+        "query": sparse(layer.Wq[h]),
         "width": keys.shape[1],
         "keys": numbers(keys[kept]),
         "values": numbers(values[kept]),
-        "out": _sparse(layer.Wo[h]),
+        "out": sparse(layer.Wo[h]),
     }
 
 
 def _gate(layer: StackLayer, h: int, null: torch.Tensor) -> dict[str, Any]:
     return {
-        "query": _sparse(layer.Wq[h]),
-        "key": _sparse(layer.Wk[h]),
-        "value": _sparse(layer.Wv[h]),
+        "query": sparse(layer.Wq[h]),
+        "key": sparse(layer.Wk[h]),
+        "value": sparse(layer.Wv[h]),
         "nullKey": numbers(null @ layer.Wk[h]),
         "nullValue": numbers(null @ layer.Wv[h]),
-        "out": _sparse(layer.Wo[h]),
-    }
-
-
-def _sparse(matrix: torch.Tensor) -> dict[str, Any]:
-    """The entries that are not zero, row by row."""
-    array = matrix.detach().cpu().numpy()
-    rows, columns = np.nonzero(array)
-    return {
-        "shape": list(array.shape),
-        "rows": packed(rows.astype(np.int32)),
-        "columns": packed(columns.astype(np.int32)),
-        "values": packed(array[rows, columns]),
+        "out": sparse(layer.Wo[h]),
     }

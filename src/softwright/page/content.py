@@ -33,3 +33,15 @@ def packed(array: Any) -> dict[str, str]:
 def numbers(tensor: Any) -> dict[str, str]:
     """The numbers of a tensor as they are stored."""
     return packed(tensor.detach().cpu().numpy())
+
+
+def sparse(matrix: Any) -> dict[str, Any]:
+    """The entries of a matrix that are not zero, row by row."""
+    array = matrix.detach().cpu().numpy()
+    rows, columns = np.nonzero(array)
+    return {
+        "shape": list(array.shape),
+        "rows": packed(rows.astype(np.int32)),
+        "columns": packed(columns.astype(np.int32)),
+        "values": packed(array[rows, columns]),
+    }

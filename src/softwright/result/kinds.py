@@ -48,28 +48,33 @@ KINDS: dict[str, Kind] = {
             figure="softwright.memory.figure:plot_memory",
             command="recall",
             shards="softwright.memory.shards:save_shards",
+            page="softwright.page.memory:content",
         ),
         Kind(
             "transpiled",
             network="softwright.transpiler.network:TranspiledNetwork",
             figure="softwright.transpiler.figure:plot_transpiled",
+            page="softwright.page.transpiled:content",
         ),
         Kind(
             "transpiled_module",
             network="softwright.transpiler.network:TranspiledModule",
             figure="softwright.transpiler.figure:plot_transpiled",
             stored=False,
+            page="softwright.page.transpiled:module_content",
         ),
         Kind(
             "in_context",
             network="softwright.methods.network:InContextStack",
             figure="softwright.methods.figure:plot_in_context",
             command="in-context",
+            page="softwright.page.in_context:content",
         ),
         Kind(
             "theorem",
             network="softwright.theorems.tools.network:TheoremNetwork",
             figure="softwright.theorems.figure:plot_theorem",
+            page="softwright.page.theorem:content",
         ),
     )
 }

@@ -43,7 +43,7 @@ def view_of(network: TranspiledNetwork, inputs: Any) -> AttentionView:
 def _neurons(step: NeuronHeads, where: str, x: torch.Tensor) -> list[HeadView]:
     table = step.table
     check_size(len(x) + step.inputs, step.heads * table.tokens)
-    names = _names(table)
+    names = token_names(table)
     weight, bias = (tensor.detach().double().numpy() for tensor in (step.weight, step.bias))  # (H, d), (H,)
     given = x.double().numpy()  # (q, d)
     s = given @ weight.T + bias  # (q, H)
@@ -58,7 +58,8 @@ def _neurons(step: NeuronHeads, where: str, x: torch.Tensor) -> list[HeadView]:
     return views
 
 
-def _names(table: TokenTable) -> list[str]:
+def token_names(table: TokenTable) -> list[str]:
+    """What each token of a table is called: the part of the s-axis on which it leads."""
     names = []
     for j, interval in enumerate(leading_intervals(table.keys, table.biases, -np.inf, np.inf), 1):
         if interval is None:

@@ -1,10 +1,11 @@
 /* A function of named variables on a box: curves, slices, the error against the bound, and one point that moves. */
 {
   const d = D.names.length, sides = D.sides, few = d === 1;
-  const exact = D.target && D.target.tape ? formula(D.target.tape) : null;
+  const exact = D.target && D.target.tape ? formula(D.target.tape) : model.target || null;
   const given = D.target && D.target.points ? D.target : null;
   softwright.target = exact;
   let here = D.start.slice(), out = 0, ax = 0, ay = few ? 0 : 1, grid = null, curve = null, along = null, atPoints = null;
+  if (D.shown < d) $("choices").append(el("span", {className: "soft"}, `${D.shown} of ${d} inputs can be turned; the others rest`));
   const views = {function: new Plot($("function")), error: new Plot($("error")), along: new Plot($("along"))};
   const net = x => model.net(x)[out], target = x => exact ? exact(x)[out] : NaN;
   const at = (i, v) => { const x = here.slice(); x[i] = v; return x; };
@@ -74,7 +75,7 @@
     plot.line(data.xs, data.ys, colour("net"), 3);
     if (exact) plot.line(data.xs, data.fs, colour("target"), 1.2, [4, 5]);
     if (few && given) for (let p = 0; p * d < given.points.length; p++) plot.dot(given.points[p], given.values[p * D.outputs + out], colour("target"), 2);
-    plot.legend([["network", colour("net")], ...(D.target ? [["target", colour("target")]] : [])]);
+    plot.legend([["network", colour("net")], ...(exact || given ? [["target", colour("target")]] : [])]);
     plot.cross(here[ax], net(here), false);
     plot.canvas.ariaLabel = `network along ${name}, from ${fmt(data.xs[0])} to ${fmt(data.xs[data.xs.length - 1])}`;
   }
@@ -126,7 +127,7 @@
   function drawAlong() { if (along) { $("along-name").textContent = D.names[ax]; curves(views.along, along, D.names[ax]); } }
   function point() {
     const all = model.net(here), wanted = exact ? exact(here) : null;
-    const place = D.names.map((name, i) => `${name} = ${fmt(here[i], 7)}`).join("   ");
+    const place = turned.map((name, i) => `${name} = ${fmt(here[i], 7)}`).join("   ");
     const label = D.outputs > 1 ? ` (output ${out + 1})` : "";
     const values = `network${label} ${fmt(all[out], 15)}` + (wanted ? `\ntarget  ${label && " ".repeat(label.length)}${fmt(wanted[out], 15)}\nerror   ${label && " ".repeat(label.length)}${fmt(all[out] - wanted[out], 3)}` : "");
     $("where").textContent = `${place}\n${values}`;
@@ -142,9 +143,9 @@
   }
   softwright.move = x => moved(x.slice(), !few);
   softwright.here = () => here.slice();
-  const setters = D.names.map((name, i) => slider($("sliders"), name, ...sides[i], here[i], v => moved(at(i, v), !few && i !== ax && i !== ay)));
+  const turned = D.names.slice(0, D.shown || d), setters = turned.map((name, i) => slider($("sliders"), name, ...sides[i], here[i], v => moved(at(i, v), !few && i !== ax && i !== ay)));
   if (d > 2) {
-    const horizontal = choose($("choices"), "to the right", D.names, v => turn(v, v === ay ? ax : ay)), vertical = choose($("choices"), "up", D.names, v => turn(v === ax ? ay : ax, v));
+    const horizontal = choose($("choices"), "to the right", turned, v => turn(v, v === ay ? ax : ay)), vertical = choose($("choices"), "up", turned, v => turn(v === ax ? ay : ax, v));
     const turn = (x, y) => { ax = x; ay = y; horizontal.value = x; vertical.value = y; moved(here, true); };
     vertical.value = 1;
   }

@@ -1,0 +1,55 @@
+"""Photograph pages for the documentation: python docs/make_page_images.py (with Chromium and softwright[dev])."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+import softwright as sw
+from softwright.fileformat import write_atomically
+
+IMAGES = Path(__file__).resolve().parent / "images"
+BOX = sw.Box(x=(-1, 1), y=(-2, 2))
+TEXTS = ["the cat sees a bird", "a bird sees the cat", "the small dog", "the large red bird", "a dog and a cat"]
+LABELS = ["animal", "animal", "size", "colour", "pair"]
+Shot = tuple[Callable[[], sw.Built[Any]], int, int, str]
+SHOTS: dict[str, Shot] = {
+    "page-wave.png": (lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6), 1100, 860, "light"),
+    "page-stack.png": (
+        lambda: sw.approximate("sin(3*x)*exp(-y**2) + max(x*y, 0.1)", BOX, tol=1e-5, strategy="compose"),
+        1100,
+        760,
+        "dark",
+    ),
+    "page-in-context.png": (lambda: sw.in_context("ridge", features=1, penalty=0.1), 820, 780, "light"),
+    "page-memory.png": (lambda: sw.memorize(TEXTS, LABELS), 400, 900, "dark"),
+}
+
+
+def main() -> None:
+    """Build, open, wait until all is drawn, and keep the picture with a palette."""
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for name, (make, width, height, scheme) in SHOTS.items():
+            path = Path(folder) / f"{name}.html"
+            make().page(path)
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+            page.goto(path.as_uri())
+            page.wait_for_timeout(1500)
+            small = io.BytesIO()
+            with Image.open(io.BytesIO(page.screenshot())) as image:
+                image.convert("RGB").quantize(128).save(small, format="PNG", optimize=True)
+            write_atomically(IMAGES / name, small.getvalue())
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
