@@ -1,6 +1,7 @@
 """The automatic choice: structure first, then the construction that needs fewest tokens.
 
     affine?            one token
+    jumps with a gap   a stack of layers (`compose`)
     one variable       kinks: `pieces`; smooth: `affine` (optimised keys) or uniform grids; singular: graded `pieces`
     piecewise linear   gates (`pieces`)
     one direction      as for one variable, along w.t (`ridge`)
@@ -39,6 +40,8 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
     trivial = affine_fit(problem, points, problem.function(points))
     if trivial is not None and not problem.kinks:
         return trivial
+    if problem.gap is not None and formula is not None and formula.jumps:
+        return choose(problem, formula, "compose")
     if problem.dim == 1:
         return fit_line(problem)
     fits: list[Fit] = []

@@ -15,7 +15,7 @@ from softwright.compiler.build import Compiled
 from softwright.compiler.evidence import certificate_of
 from softwright.compiler.features import INPUT
 from softwright.compiler.layout import network_of
-from softwright.compiler.look import contradiction, gate_points
+from softwright.compiler.look import contradiction, gate_points, outside_bands
 from softwright.result.built import Built
 from softwright.result.plan import Plan
 from softwright.targets import Expression, Target
@@ -29,7 +29,9 @@ def composed_built(fit: Fit, compiled: Compiled, target: Target, tolerance: floa
     """The network of a compiled formula, looked at where its error hides; a look that contradicts the proof raises."""
     network, box = network_of(compiled), compiled.box
     points = np.concatenate([box.from_unit(probe_points(box.dim, _POINTS, seed=977)), gate_points(compiled)])
-    seen = climbed(network, target, points)
+    program = compiled.program
+    counts = (lambda x: outside_bands(program, box, x)) if program.differences else None
+    seen = climbed(network, target, points, counts=counts)
     if not compiled.proof.faults and seen.error > compiled.proof.bound and isinstance(target, Expression):
         worst = np.asarray(seen.point)
         contradiction(compiled, target, worst, network.evaluate(worst[None])[0])

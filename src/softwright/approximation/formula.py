@@ -11,6 +11,7 @@ from softwright.domain import Box
 from softwright.targets.formula import Expression, Node, Operation, additive_terms
 from softwright.work import count
 
+_JUMPS = ("where", "sign", "floor", "round", "mod")
 _STEP = 6.0  # nominal nanoseconds of one operation of a formula at one point
 
 
@@ -26,6 +27,11 @@ class Formula:
         steps = len(self.expression.tape)
         count(steps * (3000 + _STEP * len(points)))
         return self.expression(self.box.from_unit(points))
+
+    @property
+    def jumps(self) -> bool:
+        """Whether it has a comparison or a function that jumps."""
+        return any(isinstance(step.node, Operation) and step.node.name in _JUMPS for step in self.expression.tape.steps)
 
     @property
     def kinks(self) -> tuple[Scalar, ...]:

@@ -104,8 +104,12 @@ def climbed(
     target: Callable[[np.ndarray], np.ndarray],
     points: np.ndarray,
     seed: int = 977,
+    counts: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Observed:
-    """The largest error at points (n, d) of the box and on the way up from the worst of them."""
+    """The largest error at points (n, d) of the box and on the way up from the worst of them.
+
+    `counts` says which points (n,) something is claimed of; all unless given.
+    """
     box = network.box
     precision = np.dtype(name_of(network.dtype))
 
@@ -114,7 +118,8 @@ def climbed(
         return cast[box.contains(cast)]  # rounding to float32 may step over the edge
 
     def error_at(points: np.ndarray) -> np.ndarray:
-        return np.abs(network.evaluate(points) - target(points)).max(axis=1)
+        errors = np.abs(network.evaluate(points) - target(points)).max(axis=1)
+        return errors if counts is None else np.where(counts(points), errors, 0.0)
 
     points = inside(points)
     errors = error_at(points)

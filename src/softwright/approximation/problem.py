@@ -97,6 +97,7 @@ class Problem:
     dtype: str = "float64"
     kinks: tuple[Scalar, ...] | None = None
     budget: Budget = field(default_factory=Budget)
+    gap: float | None = None  # how far from a jump nothing is asked; None: everywhere
 
     def derived(self, function: Values, dim: int, tolerance: float, kinks: tuple[Scalar, ...] | None) -> Problem:
         return replace(self, function=function, dim=dim, tolerance=tolerance, kinks=kinks)

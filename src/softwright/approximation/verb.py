@@ -46,6 +46,7 @@ def approximate(
     relative: bool = False,
     strategy: str = "auto",
     dtype: Dtype = "float64",
+    gap: float | None = None,
     max_tokens: int = 100_000,
     max_work: float = 60.0,
     max_seconds: float = 600.0,
@@ -59,6 +60,8 @@ def approximate(
     tol          largest allowed deviation, absolute; with `relative`, times half the range of the target
     strategy     one of STRATEGIES
     dtype        "float64" or "float32", or the torch.dtype: what the network runs in, and what is checked and proved
+    gap          allows jumps (`where`, sign, floor, ...) of a formula: the error is proved wherever no comparison a < b
+                 has |b - a| < gap; inside that band the network passes from one value of the jump to the other
     max_tokens, max_work    the budget; `ToleranceNotReached` carries the best result if it does not suffice. Work is
                  counted, about a second of one core a unit, so the same call gives the same network on a busy machine
     max_seconds  a last resort by the clock; the plan says so if it ended the search
@@ -70,10 +73,11 @@ def approximate(
     started = time.monotonic()
     with reporting(progress, "checking the input") as say:
         limits = {"max_tokens": max_tokens, "max_work": max_work, "max_seconds": max_seconds}
-        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, limits)
+        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, gap, limits)
         budget = Budget(max_tokens, max_work, max_seconds, say)
         tolerance = _absolute(wanted, domain, tol, relative)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
+        problem = replace(problem, gap=gap)
         best: _Candidate | None = None
         for _ in range(_ROUNDS):
             try:
@@ -180,7 +184,7 @@ def _better(new: Built[Any], old: Built[Any], tolerance: float) -> bool:
 
 
 def _checked(
-    target: Any, box: Any, tol: Any, strategy: Any, dtype: Any, limits: dict[str, Any]
+    target: Any, box: Any, tol: Any, strategy: Any, dtype: Any, gap: Any, limits: dict[str, Any]
 ) -> tuple[Target, Box, Precision]:
     """Everything that can be wrong with the input, found before any work and reported together."""
     faults = Faults("approximate")
@@ -194,6 +198,11 @@ def _checked(
     faults.check(number, f"tol must be a positive number, got {tol!r}; try tol=1e-6")
     faults.check(strategy in STRATEGIES, f"unknown strategy {strategy!r}; choose from {', '.join(STRATEGIES)}")
     precision = faults.take(precision_of, dtype)
+    if gap is not None:
+        real = isinstance(gap, int | float) and np.isfinite(gap) and gap > 0
+        faults.check(real, f"gap must be a positive number, got {gap!r}; try gap=1e-6")
+        composing = strategy in ("auto", "compose")
+        faults.check(composing, f"gap= is for stacks; use strategy='compose' or leave it out, not {strategy!r}")
     most = limits["max_tokens"]
     faults.check(isinstance(most, int) and most >= 1, f"max_tokens must be at least 1, got {most!r}")
     for name in ("max_work", "max_seconds"):
@@ -203,6 +212,8 @@ def _checked(
         wanted = faults.take(as_target, target, domain)
     elif isinstance(target, str):
         faults.take(Expression, target)
+    if wanted is not None and gap is not None:
+        faults.check(isinstance(wanted, Expression), "gap= is for the jumps of a formula; this target is none")
     if wanted is not None and domain is not None:
         faults.found += wanted.faults_on(domain)
     faults.raise_if_any()
@@ -254,7 +265,8 @@ def _advice(best: _Candidate, tolerance: float, problem: Problem) -> str:
     if best.fit.jumps:
         lines += [f"  {reason}" for reason in best.fit.jumps]
         lines.append(
-            "  no continuous network can meet a jump in the sup norm: exclude it from the box or smooth the target"
+            "  no continuous network can meet a jump in the sup norm: give gap=1e-6 to prove it outside of a band, "
+            "exclude it from the box, or smooth the target"
         )
     elif problem.budget.out_of_time:
         lines.append("  the time is used up: raise max_seconds")

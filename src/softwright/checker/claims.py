@@ -75,6 +75,7 @@ BY_BOXES: dict[str, dict[str, Test]] = {  # steps of a proof over a box, or at p
     "gates": {"step": is_text, "order": is_count, "part": is_object},
     **{key: {"step": is_text, "order": is_count, "count": is_count} for key in ("points", "cells")},
 }
+OUTSIDE: dict[str, Test] = {"gap": is_number, "of": list_of(is_text), "hex": is_text}
 FORMULA: dict[str, Test] = {"step": is_text, "method": is_text, "quantities": is_object}
 COMPOSED: dict[str, Test] = {**FORMULA, "parts": is_object}
 PART: dict[str, Test] = {
@@ -224,10 +225,14 @@ def _by_formula(said: Flat) -> Flat:
     flat: Flat = {}
     if composed:
         where = claim["set"]
-        check_entries(where, DOMAIN, "the set")
+        check_entries(where, {**DOMAIN, "outside": is_object}, "the set", ("outside",))
         require(where["kind"] == "box", "the set of such a claim is a box")
         flat = {"parts": evidence[0]["parts"], "variables": where["variables"], "domain": where["domain"]}
         flat["hex"] = {"domain": where["hex"]}
+        if "outside" in where:
+            check_entries(where["outside"], OUTSIDE, "the excluded bands")
+            check_hex({"gap": where["outside"]["gap"]}, {"gap": where["outside"]["hex"]}, "the gap")
+            flat["outside"] = where["outside"]
     else:
         named = set_of(claim["reference"]["target"])
         require(same(claim["set"], named), "the set is not the one that the target names")

@@ -31,6 +31,9 @@ def approximate_command(
     tol: Annotated[float, typer.Option(help="Largest allowed deviation.")] = 1e-6,
     relative: Annotated[bool, typer.Option("--relative", help="Tolerance times half the range of the target.")] = False,
     dtype: Dtype = "float64",
+    gap: Annotated[
+        float | None, option("Allow jumps: proved where no comparison a < b has |b - a| below this.")
+    ] = None,
     strategy: Annotated[str, typer.Option(help=f"{names_in_words()}.")] = "auto",
     max_tokens: Annotated[int, typer.Option(help="Most tokens the network may have.")] = 100_000,
     max_work: Annotated[float, typer.Option(help="Most work, counted: about a second of one core a unit.")] = 60.0,
@@ -52,6 +55,7 @@ def approximate_command(
             "relative": relative,
             "dtype": dtype,
             "strategy": strategy,
+            "gap": gap,
             "max_tokens": max_tokens,
             "max_work": max_work,
             "max_seconds": max_seconds,

@@ -9,7 +9,8 @@ before all of these numbers: the output moves from the exact one to the one that
 a_j the adjoint d out/d y_j somewhere on the way. On a box of inputs every form stays within its range there, widened by
 its *slack*, as long as the errors that have built up do not exceed the slack, which `prove.py` checks going forward. So
 adjoints are enclosed by interval arithmetic over the widened ranges, from the outputs back. max(d, 0) has slope in
-[0, 1] where its argument may change sign, both slopes of Clarke's derivative. Many small boxes keep dependencies small.
+[0, 1] where its argument may change sign, both slopes of Clarke's derivative; a step t z has slope t by z and none by
+its condition. Many small boxes keep dependencies small.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Feature, Program
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature, Program
 from softwright.compiler.forms import Form
-from softwright.compiler.forward import Forward, Functions, intersected, interval_add, interval_mul, widened
+from softwright.compiler.forward import Forward, Functions, intersected, interval_add, interval_mul, step_slope, widened
 from softwright.compiler.nodes import RULES, CannotCompile, Interval, Node, constant_interval, differentiate
 from softwright.domain import Box
 
@@ -117,6 +118,9 @@ class Analysis:
         if feature.kind == MAXIMUM:
             one, zero = np.ones(self.boxes), np.zeros(self.boxes)
             return Partial(Interval(np.where(score.lower > 0, one, zero), np.where(score.upper > 0, one, zero)))
+        if feature.kind == STEP:  # t z with the same t before and after: what moves t is the gate's own error
+            zero = np.zeros(self.boxes)
+            return Partial(Interval(zero, zero), step_slope(self.forward.form(feature.score), feature.gap))
         value = widened(self.forward.form(feature.value), slacks[feature.number, "value"])
         if feature.kind == PRODUCT:
             if feature.is_square:
@@ -127,8 +131,12 @@ class Analysis:
         grown = RULES["exp"](score)[0]
         return Partial(interval_mul(grown, value), grown)
 
-    def sensitivity(self, output: int, partials: Mapping[int, Partial]) -> Sensitivity:
-        """The adjoints of one output."""
+    def sensitivity(
+        self, output: int, partials: Mapping[int, Partial], demands: Mapping[int, float] | None = None
+    ) -> Sensitivity:
+        """The adjoints of one output. `demands` are added to what flows to scores, by feature: for sharing a tolerance
+        with features that feed a condition, whose errors must stay below a slack and reach the output in no other way.
+        """
         zero = np.zeros(self.boxes)
         adjoint = {f.number: Interval(zero, zero) for f in self.program.features}
         score: dict[int, np.ndarray] = {}
@@ -146,6 +154,8 @@ class Analysis:
                     continue
                 own, partial = adjoint[feature.number], partials[feature.number]
                 flow = interval_mul(own, partial.score)
+                if demands is not None and feature.number in demands:
+                    flow = Interval(flow.lower - demands[feature.number], flow.upper + demands[feature.number])
                 score[feature.number] = magnitude(flow)
                 send(feature.score, flow)
                 if partial.value is not None:

@@ -15,15 +15,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softwright.compiler.adjoints import Analysis, Partial, box_grid
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Feature, Program
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature, Program
 from softwright.compiler.forward import Functions
 from softwright.compiler.gates import (
     LAMBERT,
     ExponentialGate,
     MaximumGate,
     ProductGate,
+    StepGate,
     chosen_product,
     exponential_gate,
+    step_gate,
 )
 from softwright.compiler.heads import Columns, Heads, TableHead
 from softwright.compiler.nodes import CannotCompile, Expression, Interval, Node
@@ -39,6 +41,7 @@ _ROUNDS = 4
 _SHARE = 0.55  # of the tolerance, for tables and maxima; the rest is for gates and rounding
 _FIT = {"float64": 0.85, "float32": 0.5}  # of a table's tolerance is what its sample may show; rounding takes some
 _PRODUCTS = 0.05
+_OF_GAP = 0.5  # the most that a condition may be off, as a share of its gap
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,11 @@ def compile_formula(
     tolerance: float,
     precision: Precision,
     check: Callable[[], None] = lambda: None,
+    gap: float | None = None,
 ) -> Compiled:
     """The smallest stack found whose bound meets the tolerance, else the one with the smallest bound.
+
+    With a gap, jumps are allowed, and what is proved is proved outside of their bands (`steps.py`).
 
     Raises `CannotCompile` if a sub-expression has no rule, or a head none that is found.
     """
@@ -91,7 +97,8 @@ def compile_formula(
     best: Compiled | None = None
     for cut in (False, True):
         try:
-            found = _compiled(expression, box, tolerance, precision, cut, check)
+            program = translate(expression, box, cut, gap=gap)
+            found = _compiled(program, box, tolerance, precision, check)
         except CannotCompile as error:
             failure = failure or error
             continue
@@ -105,9 +112,8 @@ def compile_formula(
 
 
 def _compiled(
-    expression: Expression, box: Box, tolerance: float, precision: Precision, cut: bool, check: Callable[[], None]
+    program: Program, box: Box, tolerance: float, precision: Precision, check: Callable[[], None]
 ) -> Compiled:
-    program = translate(expression, box, cut)
     if all(feature.kind == INPUT for feature in program.features):
         raise CannotCompile(None, "the formula is affine: one token of one layer is all it needs")
     analysis = Analysis(program, *box_grid(box, _BOXES if box.dim > 1 else 64), Functions())
@@ -151,7 +157,9 @@ def _set_slacks(draft: _Draft) -> None:
         elif feature.kind != INPUT:
             low, high = analysis.range_of(feature.score)
             draft.slacks[k, "score"] = draft.slack * max(high - low, 1e-9 * max(abs(low), abs(high)))
-            if feature.kind in (PRODUCT, EXPONENTIAL):
+            if feature.kind == STEP:
+                draft.slacks[k, "score"] = min(draft.slacks[k, "score"], _OF_GAP * feature.gap)
+            if feature.kind in (PRODUCT, EXPONENTIAL, STEP):
                 low, high = analysis.range_of(feature.value)
                 size = max(high - low, 1e-6 * max(abs(low), abs(high)))
                 draft.slacks[k, "value"] = draft.slack * size
@@ -186,11 +194,12 @@ def _frame(draft: _Draft, functions: list[Node], low: float, high: float) -> Fra
 def _with_share(draft: _Draft, share: float, box: Box, check: Callable[[], None]) -> Compiled:
     analysis, program, precision = draft.analysis, draft.program, draft.precision
     slopes: dict[int, float] = {}
+    demands = {f.number: draft.tolerance / draft.slacks[f.number, "score"] for f in program.features if f.kind == STEP}
     for output in range(len(program.outputs)):
-        sensitivity = analysis.sensitivity(output, draft.partials)
+        sensitivity = analysis.sensitivity(output, draft.partials, demands)
         for k, found in sensitivity.feature.items():
             slopes[k] = max(slopes.get(k, 0.0), float(found.max()))
-    shared = [f for f in program.features if f.kind in (TABLE, MAXIMUM)]
+    shared = [f for f in program.features if f.kind in (TABLE, MAXIMUM, STEP)]
     budget = share * draft.tolerance / max(1, len(shared))
     allowed = {f.number: budget / max(slopes[f.number], 1e-300) for f in shared}
     sizes = _column_sizes(draft)
@@ -200,8 +209,9 @@ def _with_share(draft: _Draft, share: float, box: Box, check: Callable[[], None]
         f.number: MaximumGate(_rounded(LAMBERT / allowed[f.number], precision)) for f in shared if f.kind == MAXIMUM
     }
     exponentials = {f.number: _exponential(draft, f) for f in program.features if f.kind == EXPONENTIAL}
+    steps = {f.number: _step(draft, f, allowed[f.number]) for f in shared if f.kind == STEP}
     tables, proofs = _tables(draft, allowed, check)
-    heads = Heads(tuple(tables), products, exponentials, maxima)
+    heads = Heads(tuple(tables), products, exponentials, maxima, steps)
     rows = rows_of(heads, columns)
     errors = {k: (proof.exact, proof.rounding) for k, proof in proofs.items()}
     ledger = Ledger(analysis, heads, rows, errors, precision)
@@ -269,6 +279,11 @@ def _exponential(draft: _Draft, f: Feature) -> ExponentialGate:
             f.meaning, f"its exponent spans [{low:.3g}, {high:.3g}], too much for {draft.precision.name}"
         )
     return gate
+
+
+def _step(draft: _Draft, f: Feature, allowed: float) -> StepGate:
+    size = draft.analysis.size_of(f.value) + draft.slacks[f.number, "value"]
+    return step_gate(draft.precision, f.gap, draft.slacks[f.number, "score"], 0.5 * allowed / max(size, 1e-300))
 
 
 def _tables(

@@ -21,6 +21,7 @@ from softwright.result.closed_form import ClosedForm
 from softwright.result.proof_tree import encode_tree
 
 _STATEMENT = "every output of the network is within the bound of the formula's, at every point of the box"
+_MOST_NAMED = 4
 
 
 def parts_of(compiled: Compiled) -> dict[str, list[Any]]:
@@ -82,16 +83,26 @@ def _ranges(program: Program) -> list[dict[str, Any]]:
     return found
 
 
+def statement_of(program: Program) -> str:
+    """The sentence of the claim; of jumps it says where it holds."""
+    names = program.differences
+    if not names:
+        return _STATEMENT
+    what = ", ".join(names) if len(names) <= _MOST_NAMED else f"the {len(names)} differences of the set"
+    which = f"where {what} is not" if len(names) == 1 else f"where none of {what} is"
+    return f"{_STATEMENT} {which} within {program.gap!r} of 0"
+
+
 def certificate_of(compiled: Compiled, network: ComposedNetwork, expression: Expression, started: float) -> ClosedForm:
     """The statement that a proof which met its tolerance makes."""
-    proof = compiled.proof
+    proof, program = compiled.proof, compiled.program
     exact = max(proof.bound - proof.rounding, 0.0)
     largest = max(proof.shares, key=lambda k: proof.shares[k])
     return ClosedForm.of(
         network,
         expression.describe(),
         started,
-        statement=_STATEMENT,
+        statement=statement_of(program),
         bound=sum_rounded_up(exact, proof.rounding),
         exact_part=exact,
         rounding_part=proof.rounding,
@@ -106,5 +117,6 @@ def certificate_of(compiled: Compiled, network: ComposedNetwork, expression: Exp
         assumptions=assumptions(network.dtype),
         engine="sdpa",
         domain={name: (low, high) for name, low, high in compiled.box},
+        outside={"gap": program.gap, "of": list(program.differences)} if program.differences else None,
         parts=parts_of(compiled),
     )

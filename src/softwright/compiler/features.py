@@ -1,6 +1,6 @@
 """`Feature`: one number of the residual stream, what it means, and which heads compute it; `Program`: all of them.
 
-Five kinds. The meaning is exact; what runs differs from it by an error that each kind's lemma bounds.
+Six kinds. The meaning is exact; what runs differs from it by an error that each kind's lemma bounds.
 
 | kind | means | heads | lemma |
 |---|---|---|---|
@@ -9,6 +9,7 @@ Five kinds. The meaning is exact; what runs differs from it by an error that eac
 | product | z u | H gates of two tokens, the data token and a null token | `gates.py` |
 | exponential | z exp(T) | one gate | `gates.py` |
 | maximum | max(a, b) = b + max(a - b, 0) | one gate | `gates.py` |
+| step | z [c > 0] where |c| >= gap, and t z with some t of [0, 1] elsewhere | one gate | `steps.py` |
 
 A gate writes a column of the stream; the feature is that column plus a linear form of other features (z times a
 constant for a product, b for a maximum), which costs nothing: whoever reads the feature reads both.
@@ -20,14 +21,15 @@ import re
 from dataclasses import dataclass
 
 from softwright.compiler.forms import NOTHING, Form
-from softwright.compiler.nodes import Node, Variable, number, of, power, substitute, text
+from softwright.compiler.nodes import ZERO, Node, Variable, number, of, power, substitute, text
 
 INPUT, TABLE, PRODUCT, EXPONENTIAL, MAXIMUM = "input", "table", "product", "exponential", "maximum"
+STEP = "step"
 
 
 @dataclass(frozen=True)
 class Feature:
-    """`score` is u, T or a - b; `value` is z; `base` is b; `function` is F, a tree in `u`.
+    """`score` is u, T, c or a - b; `value` is z; `base` is b; `function` is F, a tree in `u`.
 
     `meaning` is the same as a tree in the inputs.
     """
@@ -40,6 +42,7 @@ class Feature:
     value: Form = NOTHING
     base: Form = NOTHING
     function: Node | None = None
+    gap: float = 0.0  # of a step
 
     @property
     def is_square(self) -> bool:
@@ -80,6 +83,8 @@ class Program:
     outputs: tuple[Form, ...]
     conditions: tuple[Condition, ...]
     known: dict[tuple[str, tuple[tuple[int, str], ...]], tuple[float, float]]
+    gap: float = 0.0
+    differences: tuple[str, ...] = ()  # nothing is claimed where one of them is within the gap of 0
 
     @property
     def depth(self) -> int:
@@ -106,6 +111,8 @@ class Program:
         elif feature.kind == EXPONENTIAL:
             one = value == number(1)
             meaning = of("exp", score) if one else of("mul", value, of("exp", score))
+        elif feature.kind == STEP:
+            meaning = of("where", of("less", ZERO, score), value, ZERO)
         else:
             meaning = of("max", feature.score.plus(feature.base).node(names), base)
         name = names[feature.number]

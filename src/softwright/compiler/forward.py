@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Feature
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature
 from softwright.compiler.forms import Form, quotient
 from softwright.compiler.nodes import (
     RULES,
@@ -50,6 +50,11 @@ def intersected(a: Interval, low: float | np.ndarray, high: float | np.ndarray) 
 
 def widened(a: Interval, by: float | np.ndarray) -> Interval:
     return Interval(np.nextafter(a.lower - by, -np.inf), np.nextafter(a.upper + by, np.inf))
+
+
+def step_slope(score: Interval, gap: float) -> Interval:
+    """[c > 0] outside the band, any number of [0, 1] within."""
+    return Interval(np.where(score.lower >= gap, 1.0, 0.0), np.where(score.upper <= -gap, 0.0, 1.0))
 
 
 class Functions:
@@ -152,6 +157,9 @@ class Forward:
                 return interval_square(score) if feature.is_square else interval_mul(score, self.form(feature.value))
             if feature.kind == EXPONENTIAL:
                 return interval_mul(RULES["exp"](score)[0], self.form(feature.value))
+        if feature.kind == STEP:
+            lower, upper = step_slope(score, feature.gap)
+            return interval_mul(Interval(lower, upper), self.form(feature.value))
         if feature.kind != MAXIMUM:
             raise RuntimeError(f"features of kind {feature.kind!r} have no range")
         first, second = self.form(feature.score.plus(feature.base)), self.form(feature.base)

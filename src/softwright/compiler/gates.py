@@ -1,6 +1,6 @@
 """Gates: heads of two tokens, the data token with score a and value z, and a null token with score 0 and value 0.
 
-Their output is g sigma(a) z with a factor g in W_O. Three uses, each with a lemma; sigma is the logistic function.
+Their output is g sigma(a) z with a factor g in W_O. Four uses, each with a lemma; sigma is the logistic function.
 
 **Product.** For |u - c| <= h and s_q = q d (u - c)/h, q = 1..H,
 
@@ -13,6 +13,8 @@ lambda(2k+2) for k >= 1, so that R_H(d) = sum_{k >= H} |t_k| |sum_q c_q q^2k| (d
 **Exponential.** With a = T - m: |e^m sigma(a) z - e^T z| <= e^(T - m) e^T |z|.
 
 **Maximum.** |sigma(B d) d - max(d, 0)| <= W(1/e)/B, W Lambert's function: theory 7 with two tokens.
+
+**Step.** For |c| >= g and |c^ - c| <= e < g: |sigma(B c^) - [c > 0]| <= 1/(1 + exp(B (g - e))).
 
 **Rounding.** The maximum of the two scores a and 0 is one of them, so both differences are exact; exp errs by e
 relatively; the sum of two weights, the weighted value, a reciprocal and a product round. The weight of a gate is then
@@ -206,3 +208,28 @@ class MaximumGate:
             moved = 2 * arb(score_rounding) / self.slope + value_rounding
             total = arb(LAMBERT) / self.slope + moved + theta * (arb(size) + moved) + 8 * arb(precision_.smallest)
             return ball_above(total)
+
+
+@dataclass(frozen=True)
+class StepGate:
+    """z [c > 0] by sigma(B c) z, where |c| >= gap and c is known within `slack`."""
+
+    slope: float  # B
+    gap: float
+    slack: float
+
+    def truncation(self) -> float:
+        """How far the weight may be from [c > 0], in real arithmetic."""
+        with precision(BITS):
+            room = (arb(self.gap) - arb(self.slack)) * arb(self.slope)
+            return ball_above(1 / (1 + room.exp()))
+
+    def rounding(self, precision_: Precision) -> float:
+        """Relative to |z|."""
+        return gate_rounding(precision_, 1, 0.0)
+
+
+def step_gate(precision_: Precision, gap: float, slack: float, wanted: float) -> StepGate:
+    """The gate whose weight is within `wanted` of [c > 0] outside the gap."""
+    steepness = np.log(1.0 / min(max(wanted, 1e-290), 0.25)) / (gap - slack)
+    return StepGate(_in(precision_, float(steepness) * 1.001), gap, slack)

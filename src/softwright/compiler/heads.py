@@ -22,7 +22,7 @@ from flint import arb
 
 from softwright.compiler.features import MAXIMUM, PRODUCT, Program
 from softwright.compiler.forms import Form
-from softwright.compiler.gates import ExponentialGate, MaximumGate, ProductGate
+from softwright.compiler.gates import ExponentialGate, MaximumGate, ProductGate, StepGate
 from softwright.compiler.nodes import BITS, Ball, ball_above, constant_ball, precision
 from softwright.compiler.tables import Frame, Table
 from softwright.precision import Precision
@@ -47,17 +47,21 @@ class Heads:
     products: Mapping[int, ProductGate]
     exponentials: Mapping[int, ExponentialGate]
     maxima: Mapping[int, MaximumGate]
+    steps: Mapping[int, StepGate]
 
     @property
     def tokens(self) -> int:
         """Tokens attended to, summed over the heads."""
-        gates = sum(gate.heads for gate in self.products.values()) + len(self.exponentials) + len(self.maxima)
-        return sum(head.table.tokens for head in self.tables) + 2 * gates
+        return sum(head.table.tokens for head in self.tables) + 2 * self.gates
 
     @property
     def count(self) -> int:
-        gates = sum(gate.heads for gate in self.products.values()) + len(self.exponentials) + len(self.maxima)
-        return len(self.tables) + gates
+        return len(self.tables) + self.gates
+
+    @property
+    def gates(self) -> int:
+        one_head = len(self.exponentials) + len(self.maxima) + len(self.steps)
+        return sum(gate.heads for gate in self.products.values()) + one_head
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class _Layout:
                 gates += [self.gate(k, row, rows.value[k], g) for g, row in zip(factors, rows.scores[k], strict=True)]
             elif k in heads.exponentials:
                 gates.append(self.gate(k, rows.score[k], rows.value[k], heads.exponentials[k].factor))
-            elif k in heads.maxima:
+            elif k in heads.maxima or k in heads.steps:
                 gates.append(self.gate(k, rows.score[k], rows.value[k], 1.0))
         return LayerWeights([*tables, *gates], (DATA,), (DATA, BANK), label=f"layer {number}"), len(tables)
 

@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb
 
 from softwright.compiler.build import Compiled
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Program
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Program
 from softwright.compiler.forms import Form
 from softwright.compiler.nodes import Ball, Expression, constant_ball, evaluate, precision
 from softwright.domain import Box
@@ -20,6 +20,7 @@ from softwright.errors import ContradictedProof
 
 _BITS = 300
 _POINTS = 48
+_BESIDE = np.array([-8.0, -2.0, -1.2, -1.01, -1.0001, 1.0001, 1.01, 1.2, 2.0, 8.0])  # in gaps
 _OFFSETS = np.array([-8.0, -4.0, -2.0, -1.3, -0.6, 0.0, 0.6, 1.3, 2.0, 4.0, 8.0])
 
 
@@ -41,7 +42,27 @@ def exact_outputs(program: Program, point: np.ndarray) -> list[Ball]:
             values[f.number] = of(f.score).exp() * of(f.value)
         elif f.kind == MAXIMUM:
             values[f.number] = of(f.score).max(arb(0)) + of(f.base)
+        elif f.kind == STEP:
+            values[f.number] = of(f.value) * _indicator(of(f.score), f.gap)
     return [of(form) for form in program.outputs]
+
+
+def _indicator(c: Ball, gap: float) -> Ball:
+    """[c > 0]; not a number inside the band, where nothing is claimed."""
+    if c >= gap:
+        return arb(1)
+    return arb(0) if c <= -gap else arb("nan")
+
+
+def outside_bands(program: Program, box: Box, points: np.ndarray) -> np.ndarray:
+    """Which points (n,) keep away from all jumps, by a hair more than the gap: floats decide here."""
+    if not program.differences:
+        return np.ones(len(points), dtype=bool)
+    found = np.ones(len(points), dtype=bool)
+    for written in program.differences:
+        at = Expression(written, box)(points)[:, 0]
+        found &= np.abs(at) >= program.gap * (1 + 1e-9) + 1e-15 * np.abs(at)
+    return found
 
 
 def check_rewriting(program: Program, expression: Expression, box: Box) -> None:
@@ -71,18 +92,22 @@ def contradiction(compiled: Compiled, expression: Expression, point: np.ndarray,
 
 
 def gate_points(compiled: Compiled, count: int = 40, seed: int = 5) -> np.ndarray:
-    """Points (n, d) of the box at the scale of every maximum's gate."""
+    """Points (n, d) of the box at the scale of every maximum's gate, and just outside the band of every jump."""
     program, box = compiled.program, compiled.box
     meaning = {f.number: f.meaning for f in program.features}
     found = [np.zeros((0, box.dim))]
-    for f in program.features:
-        if f.kind != MAXIMUM:
-            continue
-        score = Expression.from_nodes([f.score.node(meaning)], box.names)
-        first, second = (
-            box.sample(20 * count, seed=seed + f.number),
-            box.sample(20 * count, seed=seed + 7919 + f.number),
+    walls = [
+        (
+            Expression.from_nodes([f.score.node(meaning)], box.names),
+            1.0 / compiled.heads.maxima[f.number].slope,
+            _OFFSETS,
         )
+        for f in program.features
+        if f.kind == MAXIMUM
+    ]
+    walls += [(Expression(written, box), program.gap, _BESIDE) for written in program.differences]
+    for number, (score, scale, offsets) in enumerate(walls):
+        first, second = (box.sample(20 * count, seed=seed + shift + number) for shift in (0, 7919))
         at_first, at_second = score(first)[:, 0], score(second)[:, 0]
         crossing = np.flatnonzero(np.sign(at_first) * np.sign(at_second) < 0)[:count]
         if not len(crossing):
@@ -95,7 +120,7 @@ def gate_points(compiled: Compiled, count: int = 40, seed: int = 5) -> np.ndarra
             low, high = np.where(below[:, None], middle, low), np.where(below[:, None], high, middle)
         direction = second[crossing] - first[crossing]
         slope = np.abs(at_second - at_first)[crossing]  # of the score along the segment, roughly
-        step = 1.0 / (compiled.heads.maxima[f.number].slope * np.maximum(slope, 1e-300))
-        near = low[:, None] + (_OFFSETS[None, :, None] * step[:, None, None]) * direction[:, None]
+        step = scale / np.maximum(slope, 1e-300)
+        near = low[:, None] + (offsets[None, :, None] * step[:, None, None]) * direction[:, None]
         found.append(np.clip(near.reshape(-1, box.dim), box.lower, box.upper))
     return np.concatenate(found)

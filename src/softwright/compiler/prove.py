@@ -17,7 +17,7 @@ import numpy as np
 from flint import arb
 
 from softwright.compiler.adjoints import Analysis, Partial, magnitude
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Feature
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature
 from softwright.compiler.forms import Form
 from softwright.compiler.heads import Columns, Heads, Row, TableHead
 from softwright.compiler.nodes import constant_interval
@@ -63,6 +63,9 @@ def rows_of(heads: Heads, columns: Columns) -> Rows:
     for k, gate in heads.maxima.items():
         found.score[k] = columns.row(features[k].score, gate.slope)
         found.value[k] = columns.row(features[k].score)
+    for k, gate in heads.steps.items():
+        found.score[k] = columns.row(features[k].score, gate.slope)
+        found.value[k] = columns.row(features[k].value)
     found.outputs = [columns.row(form) for form in columns.program.outputs]
     return found
 
@@ -116,6 +119,11 @@ class Ledger:
             grown = up(np.exp(score) * (1 + 1e-12)) * z
             total = up(gate.relative * grown + gate.underflow * (1.0 + z))
             return total, up(max(gate.relative - gate.truncation, 0.0) * grown + gate.underflow * (1.0 + z))
+        if feature.kind == STEP:
+            gate = self.heads.steps[k]
+            z = up(magnitude(forward.form(feature.value)) + slacks[k, "value"])
+            rounding = up(z * gate.rounding(self.precision) + 8.0 * self.precision.smallest * (1.0 + z))
+            return up(z * gate.truncation() + rounding), rounding
         gate = self.heads.maxima[k]
         size = float(magnitude(forward.form(feature.score)).max()) + slacks[k, "score"]
         total = gate.error(self.precision, size, self.rows.score[k].rounding, self.rows.value[k].rounding)
@@ -133,7 +141,7 @@ class Ledger:
         return self.rows.score[feature.number].rounding if feature.kind == EXPONENTIAL else 0.0
 
     def value_rounding(self, feature: Feature) -> float:
-        return self.rows.value[feature.number].rounding if feature.kind == EXPONENTIAL else 0.0
+        return self.rows.value[feature.number].rounding if feature.kind in (EXPONENTIAL, STEP) else 0.0
 
 
 def prove(
@@ -197,6 +205,8 @@ def _forward_faults(
         if feature.kind == MAXIMUM:  # what its value is off by, and its score in units of the argument
             gate_rows = (ledger.rows.score[k].rounding / ledger.heads.maxima[k].slope, ledger.rows.value[k].rounding)
             score = up(score + 1.001 * max(gate_rows))
+        if feature.kind == STEP:  # its score in units of the condition
+            score = up(score + 1.001 * ledger.rows.score[k].rounding / ledger.heads.steps[k].slope)
         if not float(score.max()) <= slacks[k, "score"]:
             faults.append(f"the argument of feature {k} may be off by {score.max():.3g}")
         partial = partials[k]
@@ -207,7 +217,7 @@ def _forward_faults(
             if partial.value is not None:
                 value = up(of_form(feature.value) + ledger.value_rounding(feature))
                 through = through + magnitude(partial.value) * value
-        if feature.kind in (PRODUCT, EXPONENTIAL):
+        if feature.kind in (PRODUCT, EXPONENTIAL, STEP):
             value = up(of_form(feature.value) + ledger.value_rounding(feature))
             if not float(value.max()) <= slacks[k, "value"]:
                 faults.append(f"the value of feature {k} may be off by {value.max():.3g}")

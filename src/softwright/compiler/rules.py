@@ -16,6 +16,7 @@ from softwright.compiler.nodes import (
     CannotCompile,
     Node,
     Operation,
+    Variable,
     add,
     div,
     is_constant,
@@ -103,9 +104,15 @@ def _extreme(self: Translator, node: Operation) -> Additive:
 
 def _choice(self: Translator, node: Operation) -> Additive:
     condition, first, second = node.arguments
+    if isinstance(condition, Variable):  # a comparison that is a step: q + [c > 0] (p - q)
+        rest = self.materialise(self.build(sub(first, second)))
+        return self.build(second).plus(Additive(self.step(condition.name, rest)))
     known = _decided(self, condition)
     if known is None:
-        raise CannotCompile(node, "where jumps or bends where its condition changes, and that lies in the box")
+        raise CannotCompile(
+            node,
+            "where jumps or bends where its condition changes, and that lies in the box; give a gap, gap=1e-6",
+        )
     return self.build(first if known else second)
 
 

@@ -17,10 +17,11 @@ again. What has no rule, or whose condition fails, raises `CannotCompile`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, TABLE, Condition, Feature, Program
+from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Condition, Feature, Program
 from softwright.compiler.forms import Additive, Form, composed, exponentials, polynomial, quotient, stripped
 from softwright.compiler.forward import Forward, Functions
 from softwright.compiler.nodes import (
@@ -48,6 +49,7 @@ from softwright.compiler.nodes import (
 )
 from softwright.compiler.ranges import Range, Ranges
 from softwright.compiler.rules import RULES_OF
+from softwright.compiler.steps import Jumps, jumps_of
 from softwright.domain import Box
 
 _DEEPEST = 120  # levels of a formula that are compiled
@@ -56,9 +58,12 @@ _DEEPEST = 120  # levels of a formula that are compiled
 class Translator:
     """The features of one formula on one box, in the making. With `cut`, functions of functions are cut everywhere."""
 
-    def __init__(self, box: Box, cut: bool = False, tables_for_squares: bool = False) -> None:
+    def __init__(
+        self, box: Box, cut: bool = False, tables_for_squares: bool = False, jumps: Jumps | None = None
+    ) -> None:
         self.box, self.cut, self.tables_for_squares = box, cut, tables_for_squares
-        self.ranges = Ranges(box)
+        self.jumps = jumps
+        self.ranges = Ranges(box) if jumps is None else jumps.ranges
         self.features: list[Feature] = []
         self.conditions: dict[str, Condition] = {}
         self.known: dict[tuple[str, tuple[tuple[int, str], ...]], tuple[float, float]] = {}
@@ -177,6 +182,26 @@ class Translator:
 
         return Form.feature(self._feature((MAXIMUM, a.key, b.key), make))
 
+    def step(self, name: str, z: Form) -> Form:
+        """z [c > 0] as a form, c the difference of a comparison."""
+        if self.jumps is None:
+            raise RuntimeError("steps come with their gap")
+        if not z.terms:
+            return self._step(name, Form(ONE)).times(z.constant)
+        return self._step(name, z)
+
+    def _step(self, name: str, z: Form) -> Form:
+        jumps = self.jumps
+        if jumps is None:
+            raise RuntimeError("steps come with their gap")
+        c = self.materialise(self.build(jumps.found[name].difference))
+
+        def make(i: int) -> Feature:
+            meaning = of("where", Variable(name), self.meaning(z), ZERO)
+            return Feature(i, STEP, self._layer(c, z), meaning, score=c, value=z, gap=jumps.gap)
+
+        return Form.feature(self._feature((STEP, c.key, z.key), make))
+
     def table(self, atom: Form, function: Node) -> Form:
         score = self.forward.form(atom)
         if not self.functions.enclose(function, score)[1].all():
@@ -245,6 +270,8 @@ class Translator:
         if is_constant(node):
             return Additive.constant(node)
         if isinstance(node, Variable):
+            if self.jumps is not None and node.name in self.jumps.found:
+                return Additive(self.step(node.name, Form(ONE)))
             return Additive(Form.feature(self.box.names.index(node.name)))
         if not isinstance(node, Operation):
             raise CannotCompile(node, "has no rule")
@@ -252,9 +279,11 @@ class Translator:
         if rule is not None:
             return rule(self, node)
         row = ELEMENTARY.get(node.name)
+        if row is not None and row.jump:
+            raise CannotCompile(node, f"{node.name} jumps in the box; give a gap round its jumps, gap=1e-6")
         if row is None or len(row.slopes) != 1:
             raise CannotCompile(node, f"{node.name} has no rule")
-        if row.kink is not None or row.jump:
+        if row.kink is not None:
             raise CannotCompile(node, f"{node.name} is not smooth, and no rule cuts it")
         return self._smooth(node)
 
@@ -271,13 +300,18 @@ class Translator:
         return self.apply(additive, lambda inner: of(node.name, inner))
 
 
-def translate(expression: Expression, box: Box, cut: bool = False, tables_for_squares: bool = False) -> Program:
-    """The program of a formula on a box."""
+def translate(
+    expression: Expression, box: Box, cut: bool = False, tables_for_squares: bool = False, gap: float | None = None
+) -> Program:
+    """The program of a formula on a box; with a gap, jumps become steps."""
     depth = _depth(expression.tape)
     if depth > _DEEPEST:
         raise CannotCompile(None, f"the formula is {depth} levels deep; {_DEEPEST} are compiled")
-    translator = Translator(box, cut, tables_for_squares)
-    outputs = [translator.materialise(translator.build(node)) for node in expression.nodes]
+    jumps, nodes = (None, expression.nodes) if gap is None else jumps_of(expression, box, gap)
+    if jumps is not None and not jumps.found:
+        jumps = None  # nothing jumps
+    translator = Translator(box, cut, tables_for_squares, jumps)
+    outputs = [translator.materialise(translator.build(node)) for node in nodes]
     return _alive(translator, outputs)
 
 
@@ -298,6 +332,11 @@ def _alive(translator: Translator, outputs: list[Form]) -> Program:
         if k not in needed:
             needed.add(k)
             pending += [j for form in features[k].forms for j, _ in form]
+    jumps = translator.jumps
+
+    def said(node: Node) -> Node:
+        return node if jumps is None else jumps.written_out(node)
+
     order = sorted(needed, key=lambda k: (features[k].layer, k))
     place = {k: i for i, k in enumerate(order)}
 
@@ -305,14 +344,18 @@ def _alive(translator: Translator, outputs: list[Form]) -> Program:
         return Form.of(form.constant, {place[k]: c for k, c in form})
 
     kept = tuple(
-        Feature(place[k], f.kind, f.layer, f.meaning, moved(f.score), moved(f.value), moved(f.base), f.function)
+        replace(
+            f, number=place[k], meaning=said(f.meaning), score=moved(f.score), value=moved(f.value), base=moved(f.base)
+        )
         for k, f in ((k, features[k]) for k in order)
     )
     known = {}
     for (constant, terms), ends in translator.known.items():
         if all(k in place for k, _ in terms):
             known[constant, tuple(sorted((place[k], c) for k, c in terms))] = ends
-    return Program(translator.box.names, kept, tuple(map(moved, outputs)), tuple(translator.conditions.values()), known)
+    gap, differences = (0.0, ()) if jumps is None else (jumps.gap, jumps.differences)
+    conditions = tuple(replace(c, node=said(c.node)) for c in translator.conditions.values())
+    return Program(translator.box.names, kept, tuple(map(moved, outputs)), conditions, known, gap, differences)
 
 
 def described(program: Program) -> list[str]:

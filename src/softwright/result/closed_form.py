@@ -62,6 +62,7 @@ class ClosedForm:
     hypotheses: tuple[str, ...] = ()  # ids of all that it rests on; empty: those of its dtype
     runtimes: tuple[str, ...] = ()  # which runs it covers, and which not; empty: those of its dtype
     domain: dict[str, tuple[float, float]] = field(default_factory=dict)  # the box of inputs, where it is one
+    outside: dict[str, Any] = field(default_factory=dict)  # {"gap", "of"}: of the box, where no |difference| < gap
     parts: dict[str, list[Any]] = field(default_factory=dict)  # what a composed proof is put together from, by kind
 
     def __post_init__(self) -> None:
@@ -110,6 +111,7 @@ class ClosedForm:
         norm: str = "sup",
         reference: Mapping[str, np.ndarray] | None = None,
         domain: dict[str, tuple[float, float]] | None = None,
+        outside: dict[str, Any] | None = None,
         parts: dict[str, list[Any]] | None = None,
     ) -> ClosedForm:
         """The certificate of this very network; `started` is the `time.monotonic()` at which the proof began.
@@ -135,6 +137,7 @@ class ClosedForm:
             norm=norm,
             reference_sha256=reference_sha256(reference or {}),
             domain={} if domain is None else domain,
+            outside={} if outside is None else outside,
             parts={} if parts is None else parts,
         )
 
@@ -158,13 +161,15 @@ class ClosedForm:
         content = {"schema": SCHEMA, **asdict(self), "assumptions": list(self.assumptions)}
         for name in (*_APART, *(() if self.reference_sha256 else ("reference_sha256",))):
             del content[name]
-        del content["domain"], content["parts"]
+        del content["domain"], content["outside"], content["parts"]
         if self.domain:
             content["domain"] = {name: list(side) for name, side in self.domain.items()}
             content["variables"] = list(self.domain)  # JSON objects have no order that all programs keep
             content["hex"] = {
                 "domain": {name: [float(end).hex() for end in side] for name, side in self.domain.items()}
             }
+        if self.outside:
+            content["outside"] = {**self.outside, "hex": float(self.outside["gap"]).hex()}
         if self.parts:
             content["parts"] = self.parts
         return content
@@ -177,10 +182,12 @@ class ClosedForm:
         elif schema != SCHEMA:
             read = f"{STATEMENT!r} and {SCHEMA!r}"
             raise InvalidInput("ClosedForm", [f"schema {schema!r}, this version reads {read}"])
-        names = {entry.name for entry in fields(cls)} - {*_APART, "domain"}
+        names = {entry.name for entry in fields(cls)} - {*_APART, "domain", "outside"}
         known: dict[str, Any] = {name: data[name] for name in names if name in data}
         if "domain" in data:
             known["domain"] = _domain_of(data)
+        if "outside" in data:
+            known["outside"] = _outside_of(data["outside"])
         if "parts" in data and not (isinstance(data["parts"], dict) and data["parts"]):
             raise InvalidInput("ClosedForm", [f"parts {data['parts']!r} must be what a composition is made of"])
         known |= {"hypotheses": apart.hypotheses, "runtimes": apart.runtimes}
@@ -214,3 +221,15 @@ def _domain_of(data: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
             check_hex(side, twins[name], f"domain of {name}", faults)
     faults.raise_if_any()
     return {name: (float(sides[name][0]), float(sides[name][1])) for name in names}
+
+
+def _outside_of(data: Any) -> dict[str, Any]:
+    """The gap, whose hexadecimal twin must be the same number, and the differences that it is about."""
+    faults = Faults("ClosedForm")
+    right = isinstance(data, dict) and set(data) == {"gap", "of", "hex"} and is_number(data["gap"]) and data["gap"] > 0
+    right = right and isinstance(data["of"], list) and bool(data["of"])
+    if faults.check(right, f"the excluded bands {data!r} are no gap and differences; certify again"):
+        faults.check(all(isinstance(one, str) and one for one in data["of"]), "differences must be texts")
+        check_hex([data["gap"]], [data["hex"]], "the gap", faults)
+    faults.raise_if_any()
+    return {"gap": float(data["gap"]), "of": list(data["of"])}

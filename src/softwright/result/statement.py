@@ -138,11 +138,13 @@ def set_of(flat: Mapping[str, Any]) -> Entries:
     kind = target.get("kind")
     if "domain" in flat:
         where = "points" if kind == "table" else "box"
+        outside = {"outside": flat["outside"]} if "outside" in flat else {}
         return {
             "kind": where,
             "variables": flat["variables"],
             "domain": flat["domain"],
             "hex": flat["hex"]["domain"],
+            **outside,
         }
     if kind == "sequences":
         return {"kind": "stored items", "items": target["items"]}
@@ -251,6 +253,7 @@ def _flattened(data: Mapping[str, Any]) -> tuple[Entries, Apart]:
         if "domain" in claim["set"]:
             flat |= {"domain": claim["set"]["domain"], "variables": claim["set"]["variables"]}
             flat["hex"] = {"domain": claim["set"]["hex"]}
+            flat |= {"outside": claim["set"]["outside"]} if "outside" in claim["set"] else {}
         return {**flat, "statement": claim["text"], **{n: step[n] for n in ("method", "quantities")}}, apart
     where = claim["set"]
     flat |= {"p": claim["p"], "domain": where["domain"], "variables": where["variables"], "order": evidence[0]["order"]}

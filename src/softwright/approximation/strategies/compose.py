@@ -34,7 +34,8 @@ def fit_composed(problem: Problem, formula: Formula | None) -> Fit | None:
     if all(map(is_affine, expression.nodes)):
         points = probe_points(problem.dim, 4000, seed=1)
         return affine_fit(problem, points, problem.function(points))
-    compiled = compile_formula(expression, box, problem.tolerance, precision_of(problem.dtype), problem.budget.check)
+    precision = precision_of(problem.dtype)
+    compiled = compile_formula(expression, box, problem.tolerance, precision, problem.budget.check, problem.gap)
     check_rewriting(compiled.program, expression, box)
     error = float("inf") if compiled.proof.faults else compiled.proof.bound
     return Fit([], error, "compose", reasons(compiled), composed=compiled)
@@ -46,5 +47,9 @@ def reasons(compiled: Compiled) -> tuple[str, ...]:
     features = len(program.features) - len(program.names)
     size = f"{features} features in {program.depth} layers of {heads.count} heads, {heads.tokens} tokens"
     found = [f"the formula is {size}"]
+    if program.differences:
+        listed = ", ".join(program.differences[:6]) + (", ..." if len(program.differences) > 6 else "")
+        where = f"where none of {listed} is within {program.gap:g} of 0"
+        found.append(f"{len(program.differences)} jump(s): proved {where}; elsewhere between the values of each jump")
     found += [f"{condition.text} on the box: {condition.why}" for condition in program.conditions]
     return tuple(found)
