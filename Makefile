@@ -1,13 +1,14 @@
 # Two commands do everything on a fresh machine with Python 3.11 or later:
 #   make run    builds one attention head for a two-variable formula, prints the plan and the error, writes out/
 #   make test   lint, types, layers and the test suite
+# make test-extras installs the heavy optional packages into an environment of its own and runs the tests that need them.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test check bench clean
+.PHONY: run test test-extras check bench clean
 
 run: $(STAMP)
 	@mkdir -p out
@@ -15,6 +16,12 @@ run: $(STAMP)
 
 test: check
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
+test-extras:
+	test -d .venv-extras || $(PYTHON) -m venv .venv-extras
+	.venv-extras/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	.venv-extras/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,jax,hf,lens,nnsight]'
+	.venv-extras/bin/python -m pytest tests/export tests/contracts/test_exporters.py -rs
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -24,7 +24,9 @@ from softwright.checker.closed import (
     reprove_theorem,
     reprove_transpiled,
 )
+from softwright.checker.graphs.reading import read_graph, runs
 from softwright.checker.limits import SECONDS, limited
+from softwright.checker.precision import precision_of
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.subject import check_subject
 from softwright.checker.trust import check_trust
@@ -64,9 +66,20 @@ def verify(path: str | Path, progress: Say = None, max_seconds: float = SECONDS)
     it is done.
     """
     try:
-        return reprove(read_model(path), progress, max_seconds)
+        return reprove_file(path, progress, max_seconds)
     except FileFormatError as error:
         return Verdict(NOT_VERIFIED, str(error))
+
+
+def reprove_file(path: str | Path, progress: Say = None, max_seconds: float = SECONDS) -> Verdict:
+    """The same; a file that cannot be read is a `FileFormatError`. Of an ONNX file the graph itself is proved."""
+    if Path(path).suffix != ".onnx":
+        return reprove(read_model(path), progress, max_seconds)
+    try:
+        verdict = reprove(read_graph(path), progress, max_seconds)
+    except NotProvedError as error:
+        return Verdict(NOT_VERIFIED, str(error))
+    return replace(verdict, runtimes=(runs(precision_of(verdict.dtype)),)) if verdict.runtimes else verdict
 
 
 def reprove(file: ModelFile, progress: Say = None, max_seconds: float = SECONDS) -> Verdict:

@@ -26,11 +26,10 @@ def verify_command(
     """Re-prove the certificate in a file; VERIFIED, or what fails and where."""
     with exit_codes(as_json):
         with spinner("reading the certificate", quiet=as_json) as say:
-            from softwright.checker.verify import reprove
-            from softwright.fileformat import read_model
+            from softwright.checker.verify import reprove_file
 
-            content = read_model(file)  # a file that cannot be read is a file error, not a failed proof
-            verdict = reprove(content, progress=say, max_seconds=max_seconds)
+            # A file that cannot be read is a file error, not a failed proof.
+            verdict = reprove_file(file, progress=say, max_seconds=max_seconds)
         if as_json:
             print_json({"ok": verdict.verified, "file": str(file), **verdict.to_json()})
         else:

@@ -34,6 +34,10 @@ class Exporter(Protocol):
 EXPORTERS: dict[str, str] = {
     "safetensors": "softwright.export.safetensors_file:EXPORTER",
     "numpy": "softwright.export.numpy_file:EXPORTER",
+    "onnx": "softwright.export.onnx_file:EXPORTER",
+    "c": "softwright.export.c_source:EXPORTER",
+    "jax": "softwright.export.python_source:JAX",
+    "python": "softwright.export.python_source:NUMPY",
 }
 
 

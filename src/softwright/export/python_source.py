@@ -1,0 +1,180 @@
+"""A network as one dependency-free Python function: NumPy or JAX source, every constant in hexadecimal.
+
+The source is the network's program, folded: what depends on no input was computed beforehand. It imports the array
+library and nothing else; constants are texts of `float.hex`, read without rounding. A file for NumPy checks itself when
+it is run as a program: it holds a few points with the answers of torch, and compares.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softwright.errors import InvalidInput
+from softwright.export.claim import claim_lines
+from softwright.export.program import Node, Program, folded
+from softwright.export.programs import PROGRAMS, program_of
+from softwright.export.selftest import Answers, answers_of
+from softwright.fileformat import write_atomically
+from softwright.version import __version__
+
+if TYPE_CHECKING:
+    from softwright.result.built import Built
+
+MOST_NUMBERS = 1 << 18  # constants of a source: more of them belong into a file of tensors
+
+
+class PythonSource:
+    """A row of `EXPORTERS`: `library` is what the source imports as xp."""
+
+    kinds = frozenset(PROGRAMS)
+
+    def __init__(self, name: str, suffix: str, library: str, needs: str, summary: str) -> None:
+        self.name, self.suffix, self.library, self.needs, self.summary = name, suffix, library, needs, summary
+
+    def write(self, built: Built[Any], path: Path) -> None:
+        write_atomically(path, python_source(built, self.library).encode())
+
+
+def python_source(built: Built[Any], library: str) -> str:
+    """The text of the file."""
+    program, lines = checked_program(built), claim_lines(built.sections())
+    names = identifiers(program)
+    text = "\n".join(_plain(line) for line in lines)
+    given = next(iter(program.inputs))
+    body = [f"    {names[node.output]} = {_expression(node, names, library)}" for node in program.nodes]
+    shape = ", ".join(str(size) for size in program.inputs[given])
+    source = [
+        f'"""{text}',
+        "",
+        f"Written by softwright {__version__}. Needs {library} and nothing else.",
+        '"""',
+        "",
+        f"import {library} as xp",
+        "",
+        *(["import jax", "", 'jax.config.update("jax_enable_x64", True)', ""] if library == "jax.numpy" else []),
+        "",
+        "def _array(shape, texts):",
+        f'    return xp.array([float.fromhex(t) for t in texts.split()], dtype="{program.dtype}").reshape(shape)',
+        "",
+        "",
+        *(f"{names[name]} = {_constant(array)}" for name, array in program.constants.items()),
+        "",
+        "",
+        *(_IN_FULL if library == "jax.numpy" else _SOFTMAX),
+        "",
+        "",
+        f"def f({names[given]}):",
+        f'    """({shape}) -> ({", ".join(map(str, program.shape))}), in {program.dtype}; any number of points q."""',
+        f'    {names[given]} = xp.asarray({names[given]}, dtype="{program.dtype}")',
+        *body,
+        f"    return {names[program.output]}",
+        "",
+    ]
+    return "\n".join([*source, *(_selftest(answers_of(built)) if library == "numpy" else [])])
+
+
+def checked_program(built: Built[Any]) -> Program:
+    """The program as sources print it, unless it is too large for one."""
+    program = folded(program_of(built))
+    size = sum(array.size for array in program.constants.values())
+    if size > MOST_NUMBERS:
+        raise InvalidInput("export", [f"{size} constants are too many for a source; use .onnx or .npz"])
+    return program
+
+
+def identifiers(program: Program) -> dict[str, str]:
+    """A name for every value that Python and C take, each different."""
+    found: dict[str, str] = {}
+    taken = {"f", "xp", "q"}
+    for name in (*program.inputs, *program.constants, *(node.output for node in program.nodes)):
+        base = re.sub(r"\W", "_", name)
+        base = base if base.isidentifier() and base.isascii() else f"v_{len(found)}"
+        while base in taken:
+            base += "_"
+        taken.add(base)
+        found[name] = base
+    return found
+
+
+def _plain(line: str) -> str:
+    """A line that ends no text and escapes nothing."""
+    return line.encode("ascii", "backslashreplace").decode().replace("\\", "/").replace('"', "'")
+
+
+def _constant(array: np.ndarray) -> str:
+    texts = " ".join(float(value).hex() for value in array.ravel())
+    parts, line = [], ""
+    for word in texts.split(" "):
+        if len(line) + len(word) > 100:
+            parts.append(line)
+            line = ""
+        line += word + " "
+    parts.append(line)
+    joined = "".join(f'\n    "{part}"' for part in parts)
+    return f"_array({tuple(array.shape)}, ({joined}\n))"
+
+
+_SOFTMAX = [
+    "def _softmax(s):",
+    "    w = xp.exp(s - s.max(axis=-1, keepdims=True))",
+    "    return w / w.sum(axis=-1, keepdims=True)",
+]
+_IN_FULL = [
+    *_SOFTMAX,
+    "",
+    "",
+    "def _matmul(a, b):",
+    '    return xp.matmul(a, b, precision="highest")',
+]
+
+
+def _expression(node: Node, names: dict[str, str], library: str) -> str:
+    values, numbers = [names[name] for name in node.inputs], node.numbers
+    signs = {"Sub": "-", "Add": "+", "Mul": "*", "MatMul": "@"}
+    if node.op == "MatMul" and library == "jax.numpy":  # else a GPU would take TF32
+        return f"_matmul({values[0]}, {values[1]})"
+    if node.op in signs:
+        return f"{values[0]} {signs[node.op]} {values[1]}"
+    match node.op:
+        case "Softmax":
+            return f"_softmax({values[0]})"
+        case "Relu":
+            return f"xp.maximum({values[0]}, 0)"
+        case "Reshape":
+            return f"{values[0]}.reshape({tuple(numbers['shape'])})"
+        case "Transpose":
+            return f"{values[0]}.transpose({tuple(numbers['perm'])})"
+        case "Concat":
+            return f"xp.concatenate([{', '.join(values)}], axis={numbers['axis'][0]})"
+        case "Slice":
+            before = ":, " * numbers["axis"][0]
+            return f"{values[0]}[{before}{numbers['start'][0]}:{numbers['stop'][0]}]"
+    raise KeyError(node.op)
+
+
+def _selftest(answers: Answers) -> list[str]:
+    return [
+        "",
+        'if __name__ == "__main__":',
+        f"    x = {_indented(_constant(answers.inputs))}",
+        f"    y = {_indented(_constant(answers.outputs))}",
+        "    off = float(abs(f(x) - y).max())",
+        f"    allowed = float.fromhex({answers.allowed.hex()!r})  # {answers.meaning}",
+        '    print(f"largest deviation from torch {off:.3g}, allowed {allowed:.3g}")',
+        "    raise SystemExit(0 if off <= allowed else 1)",
+        "",
+    ]
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n    ")
+
+
+NUMPY = PythonSource(
+    "python", ".py", "numpy", "", "one NumPy function with its constants and a self-test, no softwright"
+)
+JAX = PythonSource("jax", ".jax.py", "jax.numpy", "", "one pure JAX function with its constants, float64 switched on")

@@ -1,0 +1,185 @@
+"""ONNX files: the graph answers as torch does, `verify` proves it again, and no forged graph passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import softwright as sw
+from softwright.cli import app
+from softwright.export.selftest import allowance, inputs_of
+from softwright.fileformat import weights_sha256
+from softwright.result.constructed import tensors_of
+from tests.export.networks import NETWORKS
+
+onnx = pytest.importorskip("onnx")
+_ALL = pytest.mark.parametrize("name", NETWORKS)
+
+
+def _written(name: str, place: Path) -> tuple[sw.Built[Any], Path]:
+    built, path = NETWORKS[name](), place / "network.onnx"
+    built.export(path)
+    return built, path
+
+
+def _answers(built: sw.Built[Any], batch: int) -> tuple[np.ndarray, np.ndarray, float]:
+    x = inputs_of(built, batch, seed=9)
+    with torch.no_grad():
+        y = built.network(torch.from_numpy(x)).numpy()
+    return x, y, allowance(built, float(np.abs(y).max()))[0]
+
+
+@_ALL
+def test_the_reference_evaluator_agrees_for_every_batch(name: str, tmp_path: Path) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    built, path = _written(name, tmp_path)
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    run = ReferenceEvaluator(model)
+    for batch in (1, 7, 200):
+        x, y, allowed = _answers(built, batch)
+        found = np.asarray(list(run.run(None, {model.graph.input[0].name: x}))[0])
+        assert found.dtype == y.dtype
+        assert found.shape == y.shape
+        assert np.abs(found - y).max() <= allowed
+
+
+@_ALL
+def test_onnxruntime_agrees_for_every_batch(name: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'softwright[onnx]'")
+    built, path = _written(name, tmp_path)
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for batch in (1, 7, 5000):
+        x, y, allowed = _answers(built, batch)
+        found = session.run(None, {session.get_inputs()[0].name: x})[0]
+        assert found.shape == y.shape
+        assert np.abs(found - y).max() <= allowed
+
+
+@_ALL
+def test_initializers_are_the_tensors_under_their_own_names(name: str, tmp_path: Path) -> None:
+    built, path = _written(name, tmp_path)
+    found = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
+    own = {key: array for key, array in found.items() if not key.startswith("reference.")}
+    assert weights_sha256(own) == weights_sha256(tensors_of(built.network))
+
+
+@_ALL
+def test_verify_says_of_the_graph_what_it_says_of_the_file(name: str, tmp_path: Path) -> None:
+    built, path = _written(name, tmp_path)
+    built.save(tmp_path / "network.safetensors")
+    by_graph, by_file = sw.verify(path), sw.verify(tmp_path / "network.safetensors")
+    assert (by_graph.status, by_graph.reason) == (by_file.status, by_file.reason)
+    assert by_graph.hypotheses == by_file.hypotheses
+    if by_file.runtimes:
+        assert "every operation" in by_graph.runtimes[0]
+
+
+def _first(model: Any, op: str) -> Any:
+    return next(node for node in model.graph.node if node.op_type == op)
+
+
+def _changed_weight(model: Any) -> None:
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.name.endswith("values"))
+    array = onnx.numpy_helper.to_array(tensor).copy()
+    array.flat[0] = np.nextafter(array.flat[0], np.inf)
+    tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+
+
+def _swapped_inputs(model: Any) -> None:
+    node = _first(model, "Sub")
+    node.input[:] = list(node.input)[::-1]
+
+
+def _one_more_node(model: Any) -> None:
+    _first(model, "Mul").output[0] = "t_before"
+    model.graph.node.insert(2, onnx.helper.make_node("Add", ["t_before", "scale"], ["t"], name="t"))
+
+
+def _hidden_field(model: Any) -> None:
+    model.graph.MergeFromString(b"\xc2\x3e\x01a")  # field 1000 of the graph, unknown to every reader
+
+
+FORGED: dict[str, Callable[[Any], Any]] = {
+    "a weight": _changed_weight,
+    "an operation": lambda model: setattr(_first(model, "Sub"), "op_type", "Add"),
+    "an edge": _swapped_inputs,
+    "an attribute": lambda model: setattr(_first(model, "Softmax").attribute[0], "i", 0),
+    "a constant": lambda model: _first(model, "Constant").attribute[0].ints.__setitem__(0, 1),
+    "one more node": _one_more_node,
+    "one node less": lambda model: model.graph.node.pop(),
+    "a domain": lambda model: setattr(_first(model, "Sub"), "domain", "evil"),
+    "a name": lambda model: setattr(_first(model, "Sub"), "name", "other"),
+    "a text at a node": lambda model: setattr(_first(model, "Sub"), "doc_string", "other"),
+    "one more tensor": lambda model: model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.zeros(2), "scores")
+    ),
+    "a tensor twice": lambda model: model.graph.initializer.append(model.graph.initializer[0]),
+    "the type of the input": lambda model: setattr(model.graph.input[0].type.tensor_type, "elem_type", 1),
+    "a fixed batch": lambda model: setattr(model.graph.input[0].type.tensor_type.shape.dim[0], "dim_value", 5000),
+    "the output": lambda model: setattr(model.graph.output[0], "name", "t"),
+    "one more output": lambda model: model.graph.output.append(model.graph.output[0]),
+    "the operator set": lambda model: setattr(model.opset_import[0], "version", 12),
+    "one more operator set": lambda model: model.opset_import.append(onnx.helper.make_opsetid("evil", 1)),
+    "a function": lambda model: model.functions.append(
+        onnx.helper.make_function("", "Softmax", ["a"], ["b"], [], [onnx.helper.make_opsetid("", 17)])
+    ),
+    "the sentences": lambda model: setattr(model, "doc_string", model.doc_string.replace("Bound: ", "Bound: 1e-30 ")),
+    "a section": lambda model: model.metadata_props.append(model.metadata_props[0]),
+    "external data": lambda model: setattr(model.graph.initializer[0], "data_location", 1),
+    "a hidden field": _hidden_field,
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED)
+def test_forged_graphs_are_not_verified(forgery: str, tmp_path: Path) -> None:
+    _, path = _written("plane", tmp_path)
+    model = onnx.load(path)
+    before = path.read_bytes()
+    FORGED[forgery](model)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+    assert path.read_bytes() != before
+    assert sw.verify(path).status == "NOT VERIFIED"
+
+
+def test_a_weight_that_is_signed_again_is_proved_or_refused_by_the_proof(tmp_path: Path) -> None:
+    built, path = _written("line", tmp_path)
+    model = onnx.load(path)
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.name.endswith("values"))
+    array = onnx.numpy_helper.to_array(tensor) + 1.0
+    tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    stored = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
+    old, new = built.certificate.weights_sha256, weights_sha256(stored)
+    for entry in model.metadata_props:
+        entry.value = entry.value.replace(old, new)
+    model.doc_string = model.doc_string.replace(old, new)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+    verdict = sw.verify(path)
+    assert verdict.status == "NOT VERIFIED"
+    assert "graph" not in verdict.reason  # it is what the tensors mean; what is claimed of them is false
+
+
+def test_files_of_others_and_damaged_ones_are_file_errors(tmp_path: Path) -> None:
+    foreign = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []))
+    (tmp_path / "foreign.onnx").write_bytes(foreign.SerializeToString())
+    (tmp_path / "damaged.onnx").write_bytes(b"\x08\xff")
+    for name in ("foreign", "damaged", "missing"):
+        assert CliRunner().invoke(app, ["verify", str(tmp_path / f"{name}.onnx")]).exit_code == 4
+        assert not sw.verify(tmp_path / f"{name}.onnx")
+
+
+def test_the_command_verifies_a_graph(tmp_path: Path) -> None:
+    _, path = _written("line", tmp_path)
+    found = CliRunner().invoke(app, ["verify", str(path), "--json"])
+    assert found.exit_code == 0, found.output
+    model = onnx.load(path)
+    _swapped_inputs(model)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+    assert CliRunner().invoke(app, ["verify", str(path)]).exit_code == 1

@@ -1,0 +1,151 @@
+"""Programs, and the sources printed from them: the same answers as torch's, within the rounding part of the claim."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import softwright as sw
+from softwright.export.program import folded, run
+from softwright.export.programs import PROGRAMS, program_of
+from softwright.export.selftest import allowance, answers_of, inputs_of
+from tests.contracts.kinds_made import MADE
+from tests.export.networks import NETWORKS
+
+_STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+_ALL = pytest.mark.parametrize("name", NETWORKS)
+
+
+def _loaded(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem.replace(".", "_"), path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@_ALL
+@pytest.mark.parametrize("batch", [1, 7, 300])
+def test_a_program_answers_as_torch_does(name: str, batch: int) -> None:
+    built = NETWORKS[name]()
+    x = inputs_of(built, batch, seed=3)
+    with torch.no_grad():
+        y = built.network(torch.from_numpy(x)).numpy()
+    for program in (program_of(built), folded(program_of(built))):
+        found = run(program, x)
+        assert found.dtype == y.dtype
+        assert found.shape == y.shape
+        assert np.abs(found - y).max() <= allowance(built, float(np.abs(y).max()))[0]
+
+
+def test_every_kind_with_a_program_is_tried() -> None:
+    assert {NETWORKS[name]().kind for name in NETWORKS} == set(PROGRAMS)
+
+
+@_ALL
+def test_numpy_source_tests_itself_and_takes_any_batch(name: str, tmp_path: Path) -> None:
+    built, path = NETWORKS[name](), tmp_path / "network.py"
+    built.export(path)
+    ran = subprocess.run([sys.executable, "-I", str(path)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "softwright" not in path.read_text().split('"""', 2)[2]  # the claim names it, the code does not need it
+    module = _loaded(path)
+    for batch in (1, 7):
+        x = inputs_of(built, batch, seed=5)
+        assert module.f(x).shape[0] == batch
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@_ALL
+def test_c_source_compiles_without_a_warning_and_tests_itself(name: str, tmp_path: Path) -> None:
+    built, path = NETWORKS[name](), tmp_path / "network.c"
+    built.export(path)
+    program = tmp_path / "test"
+    made = subprocess.run(
+        ["gcc", *_STRICT, "-O2", "-DSELFTEST", str(path), "-o", str(program), "-lm"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+def test_a_self_test_notices_a_changed_constant_and_fast_math_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.c"
+    NETWORKS["line"]().export(path)
+    text = path.read_text()
+    head, table, rest = text.partition("static const double v_layer_heads_0_biases[")
+    assert table
+    changed = rest.replace("0x1.", "0x1.1", 1)
+    path.write_text(head + table + changed)
+    subprocess.run(["gcc", "-DSELFTEST", str(path), "-o", str(tmp_path / "test"), "-lm"], check=True)
+    assert subprocess.run([str(tmp_path / "test")], capture_output=True, check=False).returncode == 1
+    path.write_text(text)
+    for flag in ("-ffast-math", "-Ofast", "-fassociative-math -fno-signed-zeros -fno-trapping-math"):
+        refused = subprocess.run(
+            ["gcc", *flag.split(), "-c", str(path), "-o", str(tmp_path / "o")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert refused.returncode != 0 and "voids the claim" in refused.stderr, flag
+
+
+def test_jax_source_is_the_same_function(tmp_path: Path) -> None:
+    jax = pytest.importorskip("jax", reason="jax is not installed: make test-extras does it")
+    built, path = NETWORKS["plane"](), tmp_path / "network.jax.py"
+    built.export(path)
+    answers = answers_of(built)
+    found = np.asarray(jax.jit(_loaded(path).f)(answers.inputs))
+    assert found.dtype == answers.outputs.dtype
+    assert np.abs(found - answers.outputs).max() <= answers.allowed
+
+
+@pytest.mark.parametrize("suffix", [".c", ".py", ".jax.py"])
+def test_sources_repeat_claim_bound_dtype_and_runtimes(suffix: str, tmp_path: Path) -> None:
+    built = NETWORKS["sum"]()
+    path = tmp_path / f"network{suffix}"
+    built.export(path)
+    text = path.read_text()
+    for said in (
+        repr(built.certificate.bound),
+        repr(built.certificate.rounding_part),
+        "float64",
+        "exp-ulp<=4",
+        "Claim: ",
+    ):
+        assert said in text
+
+
+def test_a_claim_ends_no_comment(tmp_path: Path) -> None:
+    built = sw.approximate("x**2", sw.Box(x=(0, 1)), tol=1e-2)
+    for text in ("*/ int evil; /*", 'a """ b', "a \\", "??/ \u00e4"):
+        object.__setattr__(built, "target", {**built.target, "text": text})
+        built.export(tmp_path / "f.py")
+        built.export(tmp_path / "f.c")
+        compile((tmp_path / "f.py").read_text(), "f.py", "exec")
+        code = (tmp_path / "f.c").read_text()
+        assert "evil; */" not in code and code.index("*/") > code.index("Covers: ")
+        object.__setattr__(built, "target", {**built.target, "text": "x**2"})
+
+
+def test_what_has_no_program_is_refused_by_name(tmp_path: Path) -> None:
+    by_axes = sw.approximate("sin(2*x)*cos(y)", sw.Box(x=(-1, 1), y=(0, 2)), tol=1e-2, strategy="affine")
+    certificate = sw.certify(by_axes.network, by_axes.source, engine="factorised")
+    with pytest.raises(sw.InvalidInput, match="engine='sdpa'"):
+        replace(by_axes, certificate=certificate.certificate).export(tmp_path / "f.c")
+    with pytest.raises(sw.InvalidInput, match="memory"):
+        MADE["memory"]().export(tmp_path / "f.c")
+    assert list(tmp_path.iterdir()) == []
