@@ -3,11 +3,11 @@
     python benchmarks/runtimes.py                 autocast, products, default dtype, 1, 2, 4 threads, torch.compile
     python benchmarks/runtimes.py --points 1000
 
-For each network of `approximate`, `transpile` and `memorize` the largest error, against the formula or source in
-float64, over its proved bound: above 1 is a violation. A memory is asked for what it holds. Stacks in context and
-theorems are in no table here; that no setting changes a bit of theirs is a test (`tests/contracts/test_settings.py`).
-`compiled` is no run that certificates cover; it is tried all the same, and where torch cannot compile a network, the
-table says so.
+For each network the largest error, against the formula or source in float64, over its proved bound: above 1 is a
+violation. A memory is asked for what it holds. Of a stack in context one certified step is run, on prompts drawn and
+judged as in `judging/in_context.py`; the points of a theorem are drawn by `judging/tasks.py`, and where the theorem
+speaks of real arithmetic the run is held against it all the same. `compiled` is no run that certificates cover; it is
+tried all the same, and the table says where torch cannot compile a network, and where the points go another way.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from judging.in_context import Gradient, NewtonSchulz, long_double
+from judging.tasks import TASKS
 
 import softwright as sw
+
+TOGETHER = 5000  # prompts, or inputs of a theorem, judged at a time
 
 
 @dataclass
@@ -118,6 +122,49 @@ def _memory(dtype: str, engine: str) -> Case:
     return Case(f"memorize {engine}", built, error)
 
 
+def _stack(text: str, values: Callable[[np.ndarray], np.ndarray], tol: float, dtype: str) -> Case:
+    built = sw.approximate(text, sw.Box(x=(-1, 1), y=(-1, 1)), tol=tol, dtype=dtype, strategy="compose")
+
+    def error(built: sw.Built[Any], count: int) -> float:
+        x = _points(count, 2, dtype)
+        return float(np.abs(built(x)[:, 0] - values(x)).max())
+
+    return Case("approximate compose", built, error)
+
+
+def _in_context(method: str, solver: str, dtype: str) -> Case:
+    built = sw.in_context(method, 2, solver=solver, dtype=dtype, sample=False)
+
+    def error(built: sw.Built[Any], count: int) -> float:
+        """Of one step, in units of its bound, as the bounds of a step are several."""
+        sections = built.sections()
+        kind = NewtonSchulz if solver == "newton_schulz" else Gradient
+        step = kind(built.network, sections["model"]["settings"])
+        quantities = built.certificate.quantities
+        bounds = np.array([built.certificate.bound, *(quantities[name] for name in step.further)])
+        rng, worst = np.random.default_rng(5), 0.0
+        for at in range(0, count, TOGETHER):
+            batch = step.draw(rng, min(TOGETHER, count - at), 1 + at // TOGETHER % 6)
+            worst = max(worst, float((step.errors(batch, long_double) / bounds).max()))
+        return worst * built.certificate.bound
+
+    return Case(f"in context {method} by {solver}", built, error)
+
+
+def _theorem(label: str, dtype: str, **sizes: Any) -> Case:
+    built = sw.theorem(label).build(dtype=dtype, **sizes)
+
+    def error(built: sw.Built[Any], count: int) -> float:
+        task = TASKS[label](built.target["sizes"], built.target.get("drawn", {}))
+        rng, worst = np.random.default_rng(5), 0.0
+        for at in range(0, count, TOGETHER):
+            X = task.draw(rng, min(TOGETHER, count - at))
+            worst = max(worst, float(np.abs(built.network.evaluate(X) - task.wanted(X)).max(initial=0.0)))
+        return worst
+
+    return Case(f"theorem {label}", built, error)
+
+
 def cases(dtype: str) -> Iterator[Case]:
     tol = 1e-6 if dtype == "float64" else 1e-3
     for engine in ("sdpa", "factorised"):
@@ -129,17 +176,28 @@ def cases(dtype: str) -> Iterator[Case]:
         yield _transpiled(dtype, layout)
     for engine in ("pruned", "dense"):
         yield _memory(dtype, engine)
+    yield _stack("max(x*y, 0.1) + sin(x)", lambda x: np.maximum(x[:, 0] * x[:, 1], 0.1) + np.sin(x[:, 0]), tol, dtype)
+    for method, solver in (("ridge", "newton_schulz"), ("ridge", "gradient"), ("logistic", "gradient")):
+        yield _in_context(method, solver, dtype)
+    yield _theorem("A1", dtype, tokens=4, dim=2, points=20)
+    yield _theorem("A6", dtype, points=50, width=4)
+    yield _theorem("B2", dtype, cells=6)
 
 
 def _compiled(case: Case, count: int) -> str:
-    built = case.built
-    if built.kind not in ("approximation", "transpiled"):
-        return "not tried"
-    forward = built.network.forward
+    built, reached = case.built, False
+    compiled = torch.compile(built.network.forward)
+
+    def forward(*given: Any, **named: Any) -> Any:
+        nonlocal reached
+        reached = True
+        return compiled(*given, **named)
+
     try:
         torch.compiler.reset()
-        object.__setattr__(built.network, "forward", torch.compile(forward))
-        return f"{case.error(built, count) / built.certificate.bound:.3g}"
+        object.__setattr__(built.network, "forward", forward)
+        share = case.error(built, count) / max(built.certificate.bound, 1e-300)
+        return f"{share:.3g}" if reached else "not reached"
     except Exception as error:  # whatever a compiler may raise: the table says so
         return f"fails: {type(error).__name__}"
     finally:
