@@ -143,8 +143,16 @@ class Step:
     def moved(self, rng: np.random.Generator, batch: Batch, by: float) -> Batch:
         raise NotImplementedError
 
-    def errors(self, batch: Batch, numbers: Numbers) -> np.ndarray:
+    def ran(self, batch: Batch) -> list[np.ndarray]:
+        """What the network's step writes, from tokens that hold the batch."""
         raise NotImplementedError
+
+    def judged(self, batch: Batch, ran: list[np.ndarray], numbers: Numbers) -> np.ndarray:
+        """The errors (batch, bounds) of what was written."""
+        raise NotImplementedError
+
+    def errors(self, batch: Batch, numbers: Numbers) -> np.ndarray:
+        return self.judged(batch, self.ran(batch), numbers)
 
 
 class Gradient(Step):
@@ -185,12 +193,15 @@ class Gradient(Step):
         y = rounded(np.clip(batch["y"], -s["y_bound"] * INSIDE, s["y_bound"] * INSIDE), self.dtype)
         return {"x": x, "y": y, "w": w, "q": q}
 
-    def errors(self, batch: Batch, numbers: Numbers) -> np.ndarray:
-        """(batch, 2): the largest error of a coefficient and of the prediction."""
-        s, d = self.s, self.d
+    def carried(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """w.x + b, rounded once."""
+        return rounded(np.einsum("bnd,bd->bn", x.astype(np.longdouble), w[:, : self.d]) + w[:, self.d :], self.dtype)
+
+    def ran(self, batch: Batch) -> list[np.ndarray]:
+        """The coefficients, and the prediction."""
+        d = self.d
         x, y, w, q = (batch[name] for name in ("x", "y", "w", "q"))
-        carried = rounded(np.einsum("bnd,bd->bn", x.astype(np.longdouble), w[:, :d]) + w[:, d:], self.dtype)
-        asked = rounded(np.einsum("bnd,bd->bn", q.astype(np.longdouble), w[:, :d]) + w[:, d:], self.dtype)
+        carried, asked = self.carried(x, w), self.carried(q, w)
         stream, slot = self.tokens(len(x), x.shape[1]), "f" if self.squares else "s"
         for name, sign in (("data", 1.0), ("mirror", -1.0)):
             if name in stream:
@@ -203,7 +214,13 @@ class Gradient(Step):
         g = stream["unit"][..., self.slot("g")].double().numpy().astype(np.longdouble)  # (batch, units, coordinates)
         self.put(stream, "unit", slot, rounded(times(g, w[:, None, : g.shape[-1]]), self.dtype)[..., None])
         stream = self.run(stream, 1 if self.squares else 2)
-        after, predicted = (stream[name][..., self.slot(slot).start].double().numpy() for name in ("basis", "query"))
+        return [stream[name][..., self.slot(slot).start].double().numpy() for name in ("basis", "query")]
+
+    def judged(self, batch: Batch, ran: list[np.ndarray], numbers: Numbers) -> np.ndarray:
+        """(batch, 2): the largest error of a coefficient and of the prediction."""
+        s, d = self.s, self.d
+        (after, predicted), (x, y, w, q) = ran, (batch[name] for name in ("x", "y", "w", "q"))
+        asked = self.carried(q, w)
         X, Y, V, Q = map(numbers.of, (x, y, w, q))
         C = numbers.of(1.0) / numbers.of(float(x.shape[1]))
         S = times(X, V[:, None, :d]) + V[:, d:]
@@ -265,7 +282,7 @@ class NewtonSchulz(Step):
         g = batch["g"] / np.linalg.norm(batch["g"], axis=-1).max(axis=1)[:, None, None] * reach
         return {"x": rounded(x, self.dtype), "g": rounded(g, self.dtype), **z, "size": size}
 
-    def errors(self, batch: Batch, numbers: Numbers) -> np.ndarray:
+    def ran(self, batch: Batch) -> list[np.ndarray]:
         x, z, q, g, u = (batch[name] for name in ("x", "z", "q", "g", "u"))
         stream = self.tokens(len(x), x.shape[1])
         for name, sign in (("data", 1.0), ("mirror", -1.0)):
@@ -278,7 +295,11 @@ class NewtonSchulz(Step):
         signs = np.tile([1.0, -1.0], self.d)[:, None]
         self.put(stream, "unit", "g", signs * np.repeat(g, 2, axis=1) if penalised else 0.0 * np.repeat(g, 2, axis=1))
         self.put(stream, "unit", "z", signs * np.repeat(u, 2, axis=1))
-        after = self.run(stream, 1)["query"][..., self.slot("z")].double().numpy()[:, 0]  # (batch, d)
+        return [self.run(stream, 1)["query"][..., self.slot("z")].double().numpy()[:, 0]]  # (batch, d)
+
+    def judged(self, batch: Batch, ran: list[np.ndarray], numbers: Numbers) -> np.ndarray:
+        after, penalised = ran[0], self.s["penalty"] > 0
+        x, z, q, g, u = (batch[name] for name in ("x", "z", "q", "g", "u"))
         X, Z, Q, G, U = map(numbers.of, (x, z, q[:, 0], g, u))
         C, two, d = numbers.of(1.0) / numbers.of(float(x.shape[1])), numbers.of(2.0), numbers.of(float(self.d))
         t = times(X, Q[:, None])  # (batch, n)
