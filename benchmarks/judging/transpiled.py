@@ -175,6 +175,7 @@ def _stored(
     def heads(at: str, H: int, d: int) -> tuple[np.ndarray, np.ndarray]:
         if layout != "multihead":
             return t[f"{at}weight"].astype(float), t[f"{at}bias"].astype(float)
+        biased = t[f"{at}tokens"][1].any()  # heads are as wide as their keys have numbers: (k_j, b_j), or k_j alone
         at += "attention."
         if f"{at}in_proj_weight" in t:
             v = np.split(t[f"{at}in_proj_weight"].astype(float), 3)[2]
@@ -183,7 +184,7 @@ def _stored(
         offset = np.split(t[f"{at}in_proj_bias"].astype(float), 3)
         if v.shape[1] == d:  # one token and a sink: keys and values are the neurons
             return v[:H], offset[2][:H]
-        width = 2 if offset[0][1::2].any() and len(v) >= 2 * H else 1
+        width = 2 if biased else 1
         rows = v[: width * H : width]
         return rows[:, :d], rows[:, d]
 
