@@ -86,9 +86,17 @@ def test_a_notebook_shows_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     with reporting(None) as say:
         say("over at once")
     assert written.getvalue() == ""
-    with reporting(None, patience=0.0) as say:
+    with reporting(None, "first words", patience=0.05) as say:
+        deadline = time.monotonic() + 10.0
+        while "first words" not in written.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.02)
         say("proving")
-        say("so soon after that it is left out")
-    assert "proving" in written.getvalue()
-    assert "so soon" not in written.getvalue()
-    assert written.getvalue().endswith("\r")
+        while "proving" not in written.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.02)
+    lines = written.getvalue().split("\r")
+    assert lines[1].startswith("[#...........] 0 s  first words")
+    assert any("proving" in line for line in lines)
+    assert written.getvalue().endswith("\r")  # wiped away at the end
+    with reporting(False, patience=0.0) as say:
+        say("never shown")
+    assert "never shown" not in written.getvalue()

@@ -29,6 +29,7 @@ Progress: TypeAlias = Say | Literal[False] | None  # the type of the argument `p
 
 PATIENCE = 2.0  # seconds of work before anything is shown
 _PACE = 0.25  # seconds between two lines in a notebook
+_BAR = 12  # places of the bar in a notebook
 _outer: ContextVar[Say | None] = ContextVar("softwright_progress", default=None)
 
 
@@ -64,7 +65,7 @@ def _silent(message: str) -> None:
 
 def _line(first: str, patience: float) -> _TerminalLine | _NotebookLine | None:
     if _is_notebook():
-        return _NotebookLine(sys.stderr, patience)
+        return _NotebookLine(first, sys.stderr, patience)
     stream = sys.stderr
     return _TerminalLine(first, patience) if stream is not None and stream.isatty() else None
 
@@ -121,23 +122,36 @@ class _TerminalLine:
 
 
 class _NotebookLine:
-    """One line of plain text that the next message replaces, and the end wipes away."""
+    """One line of plain text, a bar that wanders, the seconds gone and what is being done; it appears when the patience
+    is used up, moves by itself, and the end wipes it away. No widget: every notebook shows it."""
 
-    def __init__(self, stream: TextIO, patience: float) -> None:
-        self._stream, self._started = stream, time.monotonic()
-        self._next, self._width = self._started + patience, 0
+    def __init__(self, first: str, stream: TextIO, patience: float) -> None:
+        self._stream, self._started, self._message = stream, time.monotonic(), first
+        self._lock, self._over, self._width, self._shown = threading.Lock(), threading.Event(), 0, 0
+        self._thread = threading.Thread(target=self._run, args=(patience,), daemon=True)
+        self._thread.start()
 
     def say(self, message: str) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + _PACE
-        self._write(f"{now - self._started:.0f} s  {message}")
+        with self._lock:
+            self._message = message
 
     def close(self) -> None:
+        self._over.set()
+        self._thread.join()
         if self._width:
             self._write("")
             self._write("")
+
+    def _run(self, patience: float) -> None:
+        wait = patience
+        while not self._over.wait(wait):
+            with self._lock:
+                message = self._message
+            place = self._shown % (2 * _BAR)
+            place = place if place < _BAR else 2 * _BAR - 1 - place
+            bar = "[" + "." * place + "#" + "." * (_BAR - 1 - place) + "]"
+            self._write(f"{bar} {time.monotonic() - self._started:.0f} s  {message}")
+            self._shown, wait = self._shown + 1, _PACE
 
     def _write(self, text: str) -> None:
         self._stream.write("\r" + text.ljust(self._width))
