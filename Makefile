@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python 3.11 or later:
 #   make run    builds one attention head for a two-variable formula, prints the plan and the error, writes out/
 #   make test   lint, types, layers and the test suite
+#   make studio serves the studio on this machine
 # make test-extras installs the heavy optional packages into an environment of its own and runs the tests that need them.
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test test-extras check bench clean
+.PHONY: run test test-extras check bench studio clean
 
 run: $(STAMP)
 	@mkdir -p out
@@ -30,6 +31,9 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/approximate.py
+
+studio: $(STAMP)
+	$(BIN)/softwright studio
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "softwright needs Python 3.11 or later: make PYTHON=python3.11 ...")'

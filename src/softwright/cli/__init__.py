@@ -26,6 +26,7 @@ COMMANDS = (
     "memorize",
     "page",
     "recall",
+    "studio",
     "theorem",
     "reproduce",
     "transpile",
