@@ -1,0 +1,1 @@
+"""Networks of `strategy="compose"` proved again: the program is the formula, and the tensors are near the program."""
