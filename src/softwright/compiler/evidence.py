@@ -1,9 +1,8 @@
 """The certificate of a compiled network: the claim, and its evidence, which a checker can redo.
 
-`features` spell the program, each as a text in earlier ones, `outputs` the forms that are read; `conditions` are the
-facts about sub-expressions of the formula on which rewriting it rests; `ranges` those of forms that were proved from
-the inputs; `tables` the one-variable proofs of the tables. All numbers of the network are in its tensors; nothing here
-is needed to run it, and nothing here need be believed.
+`features` spell the program, each as a text in earlier ones, `outputs` the forms that are read; `tables` the proofs of
+the tables, of one variable each. All numbers of the network are in its tensors; nothing here is needed to run it, and
+nothing here need be believed: a checker finds ranges, conditions of rewriting and adjoints itself.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from typing import Any
 
 from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
-from softwright.compiler.features import INPUT, Feature, Program
+from softwright.compiler.features import INPUT, Feature
 from softwright.compiler.heads import TableHead
 from softwright.compiler.nodes import Expression, text
 from softwright.precision import assumptions
-from softwright.result.certificate import sum_rounded_up
 from softwright.result.closed_form import ClosedForm
 from softwright.result.proof_tree import encode_tree
 
 _STATEMENT = "every output of the network is within the bound of the formula's, at every point of the box"
+_METHOD = "errors of heads times interval adjoints on boxes"
 _MOST_NAMED = 4
 
 
@@ -30,8 +29,6 @@ def parts_of(compiled: Compiled) -> dict[str, list[Any]]:
     return {
         "features": [_feature(compiled, f) for f in program.features if f.kind != INPUT],
         "outputs": [text(form.node(program.symbols)) for form in program.outputs],
-        "conditions": [{"text": condition.text, "why": condition.why} for condition in program.conditions],
-        "ranges": _ranges(program),
         "tables": [_table(compiled, head) for head in compiled.heads.tables],
     }
 
@@ -47,7 +44,6 @@ def _feature(compiled: Compiled, f: Feature) -> dict[str, Any]:
         "value": value,
         "base": base,
         "function": "" if f.function is None else text(f.function),
-        "slack": [compiled.slacks.get((f.number, which), 0.0) for which in ("score", "value")],
     }
 
 
@@ -71,18 +67,6 @@ def _table(compiled: Compiled, head: TableHead) -> dict[str, Any]:
     }
 
 
-def _ranges(program: Program) -> list[dict[str, Any]]:
-    names = {k: text(name) for k, name in program.symbols.items()}
-    used = {form.key for f in program.features for form in f.forms}
-    found = []
-    for key, (low, high) in program.known.items():
-        if key in used:
-            constant, terms = key
-            spelt = " + ".join([*(f"({c})*{names[k]}" for k, c in terms), f"({constant})"])
-            found.append({"form": spelt, "low": low, "high": high})
-    return found
-
-
 def statement_of(program: Program) -> str:
     """The sentence of the claim; of jumps it says where it holds."""
     names = program.differences
@@ -96,23 +80,19 @@ def statement_of(program: Program) -> str:
 def certificate_of(compiled: Compiled, network: ComposedNetwork, expression: Expression, started: float) -> ClosedForm:
     """The statement that a proof which met its tolerance makes."""
     proof, program = compiled.proof, compiled.program
-    exact = max(proof.bound - proof.rounding, 0.0)
-    largest = max(proof.shares, key=lambda k: proof.shares[k])
     return ClosedForm.of(
         network,
         expression.describe(),
         started,
         statement=statement_of(program),
-        bound=sum_rounded_up(exact, proof.rounding),
-        exact_part=exact,
+        bound=proof.bound,
+        exact_part=proof.exact,
         rounding_part=proof.rounding,
-        method=f"errors of {compiled.heads.count} heads times interval adjoints on {compiled.boxes} boxes",
+        method=_METHOD,
         quantities={
-            "boxes": float(compiled.boxes),
             "layers": float(compiled.program.depth),
             "heads": float(compiled.heads.count),
             "tokens": float(compiled.heads.tokens),
-            "largest share": float(proof.shares[largest]),
         },
         assumptions=assumptions(network.dtype),
         engine="sdpa",

@@ -18,10 +18,10 @@ lambda(2k+2) for k >= 1, so that R_H(d) = sum_{k >= H} |t_k| |sum_q c_q q^2k| (d
 
 **Rounding.** The maximum of the two scores a and 0 is one of them, so both differences are exact; exp errs by e
 relatively; the sum of two weights, the weighted value, a reciprocal and a product round. The weight of a gate is then
-sigma(a)(1 + theta), |theta| <= 2 e (1 - sigma(a))/(1 - e), and with its value and g the output is g sigma(a) z (1 +
-Theta), 1 + Theta <= (1 + theta)(1 + u)^5 (1 + u)^H for a column that H heads write. Numbers below the smallest normal
-one may be lost: at most that number in each of eight operations. What a score or a value was rounded by before it came
-to the gate is charged where the gate is used (`adjoints.py`).
+sigma(a)(1 + theta), |theta| <= 2 e (1 + e)/(1 - e)^2 (1 - sigma(a)), and with its value and g the output is g sigma(a)
+z (1 + Theta), 1 + Theta <= (1 + theta)(1 + u)^5 (1 + u)^H for a column that H heads write. Numbers below the smallest
+normal one may be lost: at most that number in each of eight operations. What a score or a value was rounded by before
+it came to the gate is charged where the gate is used (`adjoints.py`).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def gate_rounding(precision_: Precision, heads: int, least_weight: float) -> flo
     """Theta of one head whose weight sigma(a) is at least `least_weight`."""
     u, e = precision_.unit, precision_.exp_error
     with precision(BITS):
-        theta = 2 * arb(e) * (1 - arb(least_weight)) / (1 - arb(e))
+        theta = 2 * arb(e) * (1 + arb(e)) / (1 - arb(e)) ** 2 * (1 - arb(least_weight))
         return ball_above((1 + theta) * (1 + arb(u)) ** (5 + heads) - 1)
 
 

@@ -66,10 +66,11 @@ class Heads:
 
 @dataclass(frozen=True)
 class Row:
-    """A form as weights of columns, and a bound of what computing it rounds."""
+    """A form as weights of columns, and a bound of what computing it loses; `lost` is the part of the weights."""
 
     weights: dict[int, float]
     rounding: float
+    lost: float = 0.0
 
 
 class Columns:
@@ -121,7 +122,7 @@ class Columns:
                 wanted = c * scale - (shift if column == 0 else 0)
                 rounded = float(kind(float(wanted.mid())))
                 if not math.isfinite(rounded):
-                    return Row({}, math.inf)
+                    return Row({}, math.inf, math.inf)
                 if rounded != 0.0:
                     weights[column] = rounded
                 size = arb(self.size(column))
@@ -129,9 +130,9 @@ class Columns:
                 total += abs(arb(rounded)) * size
             n = len(weights)
             if n == 1 and math.frexp(next(iter(weights.values())))[0] in (0.5, -0.5):
-                return Row(weights, ball_above(lost))
+                return Row(weights, ball_above(lost), ball_above(lost))
             if n == 1 and 0 in weights:  # a constant times 1
-                return Row(weights, ball_above(lost))
+                return Row(weights, ball_above(lost), ball_above(lost))
             u = arb(self.precision.unit)
             rounding = lost + n * u / (1 - n * u) * total + n * arb(self.precision.smallest)
-            return Row(weights, ball_above(rounding))
+            return Row(weights, ball_above(rounding), ball_above(lost))

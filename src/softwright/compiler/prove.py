@@ -5,6 +5,9 @@ partial derivatives, plus its own; the error of a form plus its rounding must st
 error of a column within what its size allows: both are checked, and nothing is proved if one fails. Then
 
     |out^ - out| <= max over boxes of  sum_j |a_j| e_j + sum_j |a_j phi_j'| rho_j  + rounding of the output's form.
+
+The exact part of the bound is the same sum in real arithmetic, where weights are off and heads are not exact, but
+nothing else rounds; the rounding part is what is left, on the box where that is most.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from flint import arb
 from softwright.compiler.adjoints import Analysis, Partial, magnitude
 from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature
 from softwright.compiler.forms import Form
+from softwright.compiler.gates import LAMBERT
 from softwright.compiler.heads import Columns, Heads, Row, TableHead
 from softwright.compiler.nodes import constant_interval
 from softwright.precision import Precision
+from softwright.result.certificate import sum_rounded_up
 
 ROOM = 0.01  # columns may exceed the size of their exact values by this share
 
@@ -75,7 +80,8 @@ class Proof:
     """What was proved: the bound, its shares by feature, and where each stands (box of the largest sum)."""
 
     bound: float
-    rounding: float  # the part of the bound that vanishes in real arithmetic
+    exact: float  # the bound in real arithmetic with the weights as they are
+    rounding: float  # what rounding may add to it
     shares: dict[int, float]  # by feature, over all boxes
     slopes: dict[int, float]  # largest adjoint by feature
     faults: tuple[str, ...]  # slacks that errors exceed: nothing is proved if there is one
@@ -97,51 +103,54 @@ class Ledger:
         self.frames: dict[int, TableHead] = {k: head for head in heads.tables for k in head.features}
 
     def own_error(self, feature: Feature, slacks: Mapping[tuple[int, str], float]) -> tuple[np.ndarray, np.ndarray]:
-        """(all, rounding alone) (n,) of a feature's heads, without what enters through score and value of tables and
-        exponentials."""
+        """(all, in real arithmetic) (n,) of a feature's heads, without what enters through score and value of tables
+        and exponentials."""
         k, n = feature.number, self.analysis.boxes
         if feature.kind == TABLE:
             exact, rounding = self.table_errors[k]
-            return np.full(n, exact + rounding), np.full(n, rounding)
+            return up(np.full(n, exact + rounding)), np.full(n, exact)
         forward = self.analysis.forward
         if feature.kind == PRODUCT:
             gate = self.heads.products[k]
             z = up(magnitude(forward.form(feature.value)) + slacks[k, "value"])
             # a rounding of score q by rho moves sigma by at most rho/4
-            scores = sum(abs(g) * row.rounding / 4.0 for g, row in zip(gate.factors, self.rows.scores[k], strict=True))
+            pairs = list(zip(gate.factors, self.rows.scores[k], strict=True))
+            scores = sum(abs(g) * row.rounding / 4.0 for g, row in pairs)
+            missed = sum(abs(g) * row.lost / 4.0 for g, row in pairs)
+            real = up(z * (gate.truncation + missed) + gate.value_weight * 1.001 * self.rows.value[k].lost)
             rounding = up(z * (gate.rounding + scores) + gate.value_weight * 1.001 * self.rows.value[k].rounding)
-            rounding = rounding + gate.underflow * (1.0 + z)
-            return up(z * gate.truncation + rounding), rounding
+            return up(z * gate.truncation + rounding + gate.underflow * (1.0 + z)), real
         if feature.kind == EXPONENTIAL:
             gate = self.heads.exponentials[k]
             score = forward.form(feature.score).upper + slacks[k, "score"]
             z = up(magnitude(forward.form(feature.value)) + slacks[k, "value"])
             grown = up(np.exp(score) * (1 + 1e-12)) * z
-            total = up(gate.relative * grown + gate.underflow * (1.0 + z))
-            return total, up(max(gate.relative - gate.truncation, 0.0) * grown + gate.underflow * (1.0 + z))
+            return up(gate.relative * grown + gate.underflow * (1.0 + z)), up(gate.truncation * grown)
         if feature.kind == STEP:
             gate = self.heads.steps[k]
             z = up(magnitude(forward.form(feature.value)) + slacks[k, "value"])
-            rounding = up(z * gate.rounding(self.precision) + 8.0 * self.precision.smallest * (1.0 + z))
-            return up(z * gate.truncation() + rounding), rounding
+            rounding = z * gate.rounding(self.precision) + 8.0 * self.precision.smallest * (1.0 + z)
+            return up(z * gate.truncation() + rounding), up(z * gate.truncation())
         gate = self.heads.maxima[k]
         size = float(magnitude(forward.form(feature.score)).max()) + slacks[k, "score"]
-        total = gate.error(self.precision, size, self.rows.score[k].rounding, self.rows.value[k].rounding)
-        exact = 0.27846454276 / gate.slope
-        return np.full(n, total), np.full(n, max(total - exact, 0.0))
+        score, value = self.rows.score[k], self.rows.value[k]
+        total = gate.error(self.precision, size, score.rounding, value.rounding)
+        return np.full(n, total), up(np.full(n, (LAMBERT + 2 * score.lost) / gate.slope + value.lost))
 
-    def score_rounding(self, feature: Feature) -> float:
+    def score_rounding(self, feature: Feature, real: bool = False) -> float:
         """Of the form itself, in its own units; gates of products and maxima have charged it already."""
+        if feature.kind not in (TABLE, EXPONENTIAL):
+            return 0.0
+        row = self.rows.score[feature.number]
+        rounding = row.lost if real else row.rounding
         if feature.kind == TABLE:
-            return (
-                self.rows.score[feature.number].rounding
-                * float(self.frames[feature.number].frame.halfwidth)
-                * (1 + 1e-12)
-            )
-        return self.rows.score[feature.number].rounding if feature.kind == EXPONENTIAL else 0.0
+            return rounding * float(self.frames[feature.number].frame.halfwidth) * (1 + 1e-12)
+        return rounding
 
-    def value_rounding(self, feature: Feature) -> float:
-        return self.rows.value[feature.number].rounding if feature.kind in (EXPONENTIAL, STEP) else 0.0
+    def value_rounding(self, feature: Feature, real: bool = False) -> float:
+        if feature.kind not in (EXPONENTIAL, STEP):
+            return 0.0
+        return self.rows.value[feature.number].lost if real else self.rows.value[feature.number].rounding
 
 
 def prove(
@@ -155,27 +164,30 @@ def prove(
     program = analysis.program
     own = {f.number: ledger.own_error(f, slacks) for f in program.features if f.kind != INPUT}
     if not all(np.isfinite(total).all() for total, _ in own.values()):
-        return Proof(math.inf, math.inf, dict.fromkeys(own, math.inf), {}, ("a head has no proof",))
+        return Proof(math.inf, math.inf, math.inf, dict.fromkeys(own, math.inf), {}, ("a head has no proof",))
     faults = _forward_faults(ledger, partials, slacks, sizes, {k: total for k, (total, _) in own.items()})
-    bound, rounding_part, shares = 0.0, 0.0, dict.fromkeys(own, 0.0)
+    exact, rounding, shares = 0.0, 0.0, dict.fromkeys(own, 0.0)
     slopes = dict.fromkeys(own, 0.0)
     for output, row in enumerate(ledger.rows.outputs):
         sensitivity = analysis.sensitivity(output, partials)
         total = np.full(analysis.boxes, row.rounding)
-        rounding = np.full(analysis.boxes, row.rounding)
-        for k, (error, rounded) in own.items():
+        real = np.full(analysis.boxes, row.lost)
+        for k, (error, without) in own.items():
             feature = program.features[k]
-            through = sensitivity.score[k] * ledger.score_rounding(feature)
+            entered = [sensitivity.score[k] * ledger.score_rounding(feature, exactly) for exactly in (False, True)]
             if k in sensitivity.value:
-                through = through + sensitivity.value[k] * ledger.value_rounding(feature)
-            part = up(sensitivity.feature[k] * error + through)
-            total, rounding = up(total + part), up(rounding + sensitivity.feature[k] * rounded + through)
+                for i, exactly in enumerate((False, True)):
+                    entered[i] = entered[i] + sensitivity.value[k] * ledger.value_rounding(feature, exactly)
+            part = up(sensitivity.feature[k] * error + entered[0])
+            total, real = up(total + part), up(real + sensitivity.feature[k] * without + entered[1])
             shares[k] = max(shares[k], float(part.max()))
             slopes[k] = max(slopes[k], float(sensitivity.feature[k].max()))
-        bound, rounding_part = max(bound, float(total.max())), max(rounding_part, float(rounding.max()))
+        exact = max(exact, float(real.max()))
+        rounding = max(rounding, float(up(np.maximum(total - real, 0.0)).max()))
+    bound = sum_rounded_up(exact, rounding)
     if not math.isfinite(bound):
         faults = (*faults, "the bound is not finite")
-    return Proof(bound, min(rounding_part, bound), shares, slopes, faults)
+    return Proof(bound, exact, rounding, shares, slopes, faults)
 
 
 def _forward_faults(
