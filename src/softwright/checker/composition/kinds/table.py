@@ -1,0 +1,156 @@
+"""Tables: F(u) by a head of fixed tokens, proved for one variable t in [-1, 1] with u = center + halfwidth t.
+
+The head is what a network of one variable has: keys k_j, biases b_j, values v_j over all T fixed tokens, centre 0 and
+scale 1; the data token, which it does not look at, is one more hidden token. `boxes.py` proves |fl(head(t)) - F(center
++ halfwidth t)| <= exact + rounding for all t in [-1, 1], along the stored tree, which is a hint: wherever it is too
+coarse, boxes are bisected. Centre, halfwidth and the two numbers come from the evidence and need not be believed: the
+score's row is compared with (form - center)/halfwidth, and what it misses is charged.
+
+The t that runs is (form + h rho - c)/h, so the feature errs by exact + rounding + sup |F'| h rho, with F' over the way
+from the exact form to the one that runs. All of that way must lie in the frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb, ctx, fmpq
+
+from softwright.checker.boxes import Proof
+from softwright.checker.composition.dag import Dag
+from softwright.checker.composition.enclosing import Enclosing
+from softwright.checker.composition.intervals import Array, Interval, above
+from softwright.checker.composition.kinds.gates import Run, charged
+from softwright.checker.composition.kinds.kind import Flow, Visit, upper_product, upper_sum
+from softwright.checker.composition.program import BITS, Feature, substituted
+from softwright.checker.composition.rows import Coefficients, Columns, Row
+from softwright.checker.composition.weights import Table
+from softwright.checker.head import Head
+from softwright.checker.precision import Precision
+from softwright.checker.refusal import require
+from softwright.checker.statement import Part, Statement
+from softwright.checker.trees import Tree
+
+PIECES, MOST_PIECES = 4000, 64  # of the intervals of all boxes together, and of one
+
+
+@dataclass(frozen=True)
+class Frame:
+    """u = center + halfwidth t, and what is claimed of the head there; `order` and `tree` are hints."""
+
+    center: fmpq
+    halfwidth: fmpq
+    exact: float
+    rounding: float
+    order: int
+    tree: bytes
+
+
+def prove_table(table: Table, output: int, function: Tree, frame: Frame, precision: Precision) -> int:
+    """One output of a table against its function; returns the number of boxes, or raises."""
+    data = {
+        "keys": table.keys[:, None],
+        "biases": table.biases,
+        "values": table.values[:, output : output + 1],
+    }
+    inner = (
+        "sum",
+        [(1, ("number", frame.center)), (1, ("product", [(1, ("number", frame.halfwidth)), (1, ("variable", 0))]))],
+    )
+    part = Part(
+        heads=[Head(data, None, [0], precision)],
+        outputs=[[(1, substituted(function, {0: inner}))]],
+        constant=[arb(0)],
+        exact=arb(frame.exact),
+        rounding=arb(frame.rounding),
+        tree=frame.tree,
+        domain=([fmpq(-1)], [fmpq(1)]),
+        center=[fmpq(0)],
+        scale=[fmpq(1)],
+        columns=[0],
+    )
+    bound = frame.exact + frame.rounding
+    statement = Statement([part], bound, precision, frame.order, 1, None, True, [])
+    proof, before = Proof(part, statement), ctx.prec
+    with np.errstate(all="ignore"):  # overflows become infinities, which prove nothing
+        proof.run(lambda _: None)
+    ctx.prec = before
+    return proof.boxes
+
+
+class TableFeature:
+    """One output of a table, bound to its head."""
+
+    offset: Coefficients = {}  # noqa: RUF012  the feature is its column
+
+    def __init__(self, feature: Feature, table: Table, frame: Frame, columns: Columns, run: Run) -> None:
+        require(feature.function is not None, f"{feature.name} is no table")
+        self.feature, self.frame = feature, frame
+        self.function = Enclosed(feature.function)
+        self.room = 0.0  # that the errors of its argument took on the boxes of the last visit
+        with ctx.workprec(BITS):
+            half, center = arb(frame.halfwidth), arb(frame.center)
+            self.half = above(half)
+            self.low, self.high = above(center - half), -above(-center - half)
+        wanted = columns.scaled(columns.expanded(feature.score), 1 / half, center)
+        self.row = Row.of(wanted, table.score, run.precision)
+        hidden = 4 * run.precision.exp_floor * (1 + float(np.abs(table.values).max()))
+        self.exact, self.error = frame.exact, above(arb(frame.exact) + arb(frame.rounding) + arb(hidden))
+
+    def visit(self, flow: Flow) -> Visit:
+        u, rho = flow.range(self.feature.score), charged(self.row, flow.sizes)
+        moved = upper_sum(flow.error(self.feature.score), upper_product(self.half, rho.all))
+        self.room = float(moved.max())
+        run = u.widened(moved)
+        outside = ~((run.lower >= self.low) & (run.upper <= self.high))
+        within = Interval(np.clip(run.lower, self.low, self.high), np.clip(run.upper, self.low, self.high))
+        found, slope, smooth = self.function.over(u.meet(within).where(~outside, within), within)
+        steep = slope.size
+        real = upper_sum(np.full(flow.count, self.exact), upper_product(steep, self.half, rho.real))
+        own = upper_sum(np.full(flow.count, self.error), upper_product(steep, self.half, rho.all))
+        trouble = outside | ~smooth | ~np.isfinite(own)
+        through = upper_product(steep, flow.error(self.feature.score))
+        column = upper_sum(found.size, through, own)
+        return Visit(found, [(self.feature.score, slope)], own, real, column, trouble, through)
+
+
+class Enclosed:
+    """A function of one variable: its values and its slopes over many intervals, each cut into pieces."""
+
+    def __init__(self, function: Tree) -> None:
+        dag = Dag()
+        self.variable = dag.variable(0)
+        self.target = dag.tree(function, [self.variable])
+        self.enclosing = Enclosing(dag)
+
+    def over(self, exact: Interval, run: Interval) -> tuple[Interval, Interval, Array]:
+        """Values over `exact`, slopes over `run`, which holds it, and where both are certain."""
+        slope, sure = self._hulls(run, slopes=True)
+        found, defined = self._hulls(exact, slopes=False)
+        # Between its ends a monotone function stays between its values there.
+        low, high = (self._values(Interval(end, end))[0] for end in (exact.lower, exact.upper))
+        rising, falling = sure & (slope.lower >= 0), sure & (slope.upper <= 0)
+        ends = Interval(low.lower, high.upper).where(rising, Interval(high.lower, low.upper))
+        met = found.meet(ends)
+        found = met.where((rising | falling) & (met.lower <= met.upper), found)
+        return found, slope, sure & defined & slope.finite
+
+    def _values(self, u: Interval) -> tuple[Interval, Array]:
+        values, masks = self.enclosing.values([self.target], {self.variable: u}, len(u))
+        return values[self.target], masks[self.target]
+
+    def _hulls(self, u: Interval, slopes: bool) -> tuple[Interval, Array]:
+        count = len(u)
+        pieces = int(np.clip(PIECES // count, 1, MOST_PIECES))
+        shares = np.arange(1, pieces) / pieces
+        inner = np.clip(u.lower[:, None] + shares * (u.upper - u.lower)[:, None], u.lower[:, None], u.upper[:, None])
+        edges = np.concatenate([u.lower[:, None], inner, u.upper[:, None]], axis=1)
+        edges = np.maximum.accumulate(np.nan_to_num(edges, nan=0.0), axis=1)
+        cut = Interval(edges[:, :-1].ravel(), edges[:, 1:].ravel())
+        given = {self.variable: cut}
+        values, masks = self.enclosing.values([self.target], given, len(cut))
+        found = self.enclosing.slopes(self.target, given, values)[self.variable] if slopes else values[self.target]
+        lower, upper = found.lower.reshape(count, pieces), found.upper.reshape(count, pieces)
+        sure = np.asarray(masks[self.target].reshape(count, pieces).all(axis=1))
+        return Interval(lower.min(axis=1), upper.max(axis=1)), sure
