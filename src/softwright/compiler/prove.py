@@ -7,7 +7,9 @@ error of a column within what its size allows: both are checked, and nothing is 
     |out^ - out| <= max over boxes of  sum_j |a_j| e_j + sum_j |a_j phi_j'| rho_j  + rounding of the output's form.
 
 The exact part of the bound is the same sum in real arithmetic, where weights are off and heads are not exact, but
-nothing else rounds; the rounding part is what is left, on the box where that is most.
+nothing else rounds; the rounding part is what is left, on the box where that is most. Who proves it again reads scales
+and centres off rounded weights, which differ from those meant here by units of rounding: the exact part has ROUNDED of
+the rounding part more than was found.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from softwright.compiler.nodes import constant_interval
 from softwright.precision import Precision
 from softwright.result.certificate import sum_rounded_up
 
+ROUNDED = 1 / 8
 ROOM = 0.01  # columns may exceed the size of their exact values by this share
 
 
@@ -184,6 +187,7 @@ def prove(
             slopes[k] = max(slopes[k], float(sensitivity.feature[k].max()))
         exact = max(exact, float(real.max()))
         rounding = max(rounding, float(up(np.maximum(total - real, 0.0)).max()))
+    exact = sum_rounded_up(exact, ROUNDED * rounding)
     bound = sum_rounded_up(exact, rounding)
     if not math.isfinite(bound):
         faults = (*faults, "the bound is not finite")

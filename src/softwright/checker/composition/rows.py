@@ -26,6 +26,7 @@ from softwright.checker.precision import Precision
 from softwright.checker.transpiled.outward import gamma, product
 
 Coefficients = dict[int, arb]  # by column
+MOST_TRIED = 8  # columns that may tell the scale of a row
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,19 @@ class Columns:
         return found
 
 
-def leading(coefficients: Coefficients, stored: np.ndarray) -> int:
-    """The column of the largest weight that the form reads, the constant apart; 0 if there is none."""
-    columns = [column for column, c in coefficients.items() if column and not c.contains(0)]
-    return max(columns, key=lambda column: abs(stored[column]), default=0)
+def scale_of(coefficients: Coefficients, stored: np.ndarray) -> arb | None:
+    """Which multiple of a form the stored row is, the constant apart: the weight of one column over its coefficient.
+
+    Any number would do, since what the row misses of the multiple is charged; the column is the one that makes the
+    others miss least, relative to themselves. None if no column tells.
+    """
+    columns = [column for column, c in coefficients.items() if column and stored[column] and not c.contains(0)]
+    columns = sorted(columns, key=lambda column: -abs(stored[column]))[:MOST_TRIED]
+    best: tuple[float, arb] | None = None
+    with ctx.workprec(BITS):
+        for column in columns:
+            scale = arb(float(stored[column])) / coefficients[column]
+            off = max(above(abs(scale * coefficients[k] / float(stored[k]) - 1)) for k in columns)
+            if best is None or off < best[0]:
+                best = off, scale
+    return None if best is None else best[1]

@@ -18,9 +18,9 @@ from softwright.checker.composition.intervals import Interval, above
 from softwright.checker.composition.kinds.gates import Run, charged
 from softwright.checker.composition.kinds.kind import Flow, Visit, upper_product, upper_sum
 from softwright.checker.composition.program import BITS, Feature
-from softwright.checker.composition.rows import Columns, Row, leading
+from softwright.checker.composition.rows import Columns, Row, scale_of
 from softwright.checker.composition.weights import Gate
-from softwright.checker.refusal import require
+from softwright.checker.refusal import NotProvedError, require
 
 
 class Maximum:
@@ -30,10 +30,10 @@ class Maximum:
         (gate,) = gates
         self.feature = feature
         score = columns.expanded(feature.score)
-        at = leading(score, gate.score)
-        require(at and gate.score[at], f"the gate of {feature.name} does not read its score")
+        slope = scale_of(score, gate.score)
+        if slope is None:
+            raise NotProvedError(f"the gate of {feature.name} does not read its score")
         with ctx.workprec(BITS):
-            slope = arb(float(gate.score[at])) / score[at]
             require(slope > 0, f"the gate of {feature.name} is the wrong way round")
             self.inverse, self.lemma = above(1 / slope), above(arb(-1).exp().lambertw() / slope)
             self.missed = above(abs(arb(gate.factor) - 1))

@@ -23,7 +23,7 @@ from softwright.checker.composition.intervals import Interval, above
 from softwright.checker.composition.kinds.gates import Charge, Run, charged
 from softwright.checker.composition.kinds.kind import Array, Flow, Visit, upper_product, upper_sum
 from softwright.checker.composition.program import BITS, Feature
-from softwright.checker.composition.rows import Columns, Row, leading
+from softwright.checker.composition.rows import Columns, Row, scale_of
 from softwright.checker.composition.weights import Gate
 from softwright.checker.refusal import require
 
@@ -37,10 +37,9 @@ class Product:
     def __init__(self, feature: Feature, gates: Sequence[Gate], columns: Columns, run: Run) -> None:
         self.feature, precision = feature, run.precision
         score, value = columns.expanded(feature.score), columns.expanded(feature.value)
-        at = leading(score, gates[0].score)
-        require(at and all(gate.score[at] for gate in gates), f"the gates of {feature.name} do not read its score")
+        slopes = [a for a in (scale_of(score, gate.score) for gate in gates) if a is not None]
+        require(len(slopes) == len(gates), f"the gates of {feature.name} do not read its score")
         with ctx.workprec(BITS):
-            slopes = [arb(float(gate.score[at])) / score[at] for gate in gates]
             near = score[0] - arb(float(gates[0].score[0])) / slopes[0]
             room = 4 * precision.unit * (abs(score[0]) + abs(near))
             self.center = arb(simplest(near - room, near + room))
