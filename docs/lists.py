@@ -76,6 +76,7 @@ REPROOFS = {
     "memory": "memory",
     "layers": "transpiled.statement",
     "solver": "in_context.statement",
+    "compose": "composition.statement",
     "theorem": "theorems.table",
 }
 COMMON = {"verify", "claims", "subject", "trust", "verdict", "closed", "proved"}

@@ -19,7 +19,7 @@ from flint import arb, fmpq
 from softwright.checker.claims import decode
 from softwright.checker.composition.adjoints import Network
 from softwright.checker.composition.bound import Claimed, prove_bound
-from softwright.checker.composition.kinds import GATES
+from softwright.checker.composition.kinds.catalogue import GATES
 from softwright.checker.composition.kinds.gates import Run
 from softwright.checker.composition.kinds.kind import Kind
 from softwright.checker.composition.kinds.table import Frame, TableFeature, prove_table

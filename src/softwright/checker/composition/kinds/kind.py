@@ -10,7 +10,7 @@ Binding reads all numbers off the weights, never off the evidence. A visit gives
     trouble    boxes on which this could not be said, or where its argument may leave what its heads are proved for:
                smaller ones may help
 
-A kind is a row of `GATES` in `kinds/__init__.py`.
+A kind is a row of `GATES` in `kinds/catalogue.py`.
 """
 
 from __future__ import annotations

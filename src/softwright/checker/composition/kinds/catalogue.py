@@ -1,0 +1,18 @@
+"""`GATES`: one row per kind of feature that gates compute. Tables, which several features share, are in `table.py`.
+
+A new kind is a row here, with its class in a file of its own, and a row of `SHAPES` in `program.py`, which says what
+its features read and mean.
+"""
+
+from __future__ import annotations
+
+from softwright.checker.composition.kinds.exponential import Exponential
+from softwright.checker.composition.kinds.kind import GateKind
+from softwright.checker.composition.kinds.maximum import Maximum
+from softwright.checker.composition.kinds.product import Product
+
+GATES: dict[str, GateKind] = {
+    "product": GateKind(Product, (1, 8)),
+    "exponential": GateKind(Exponential, (1, 1)),
+    "maximum": GateKind(Maximum, (1, 1)),
+}
