@@ -1,0 +1,111 @@
+"""`prove_same`: the program of a composed network means the formula, everywhere on the box.
+
+Both become polynomials over the same atoms (`normal.py`); their difference is shown to be 0 wherever both have a value.
+That the formula has one everywhere on the box is shown apart (`prove_defined`), and that every feature has one is part
+of the proof of the features. Where |D| of a D with both signs is left in the difference, the two cases D >= 0 and
+D <= 0 are looked at one by one. Balls at a few points only refute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from softwright.checker.composition.algebra import Poly, plus
+from softwright.checker.composition.intervals import Interval
+from softwright.checker.composition.normal import Normaliser
+from softwright.checker.composition.ranges import Ranges
+from softwright.checker.refusal import NotProvedError, require
+from softwright.checker.trees import Tree
+
+TRIED = 16  # points at which a difference is looked for
+MOST_CASES = 5  # signs that are assumed at once
+
+
+def prove_defined(formula: Sequence[Tree], ranges: Ranges) -> None:
+    """Every operation of the formula has a value at every point of the box, or `UndefinedError`."""
+    ranges.prove_defined(formula)
+
+
+def prove_same(formula: Sequence[Tree], features: Sequence[Tree], outputs: Sequence[Tree], ranges: Ranges) -> None:
+    """The outputs equal the formula on the box, or `NotProvedError`.
+
+    Trees speak of the inputs as variables 0 .. d-1, and of feature j as variable d + j.
+    """
+    require(len(formula) == len(outputs), "the program has another number of outputs than the formula")
+    stream = ranges.stream(features)
+    wanted = [ranges.dag.tree(tree, ranges.inputs) for tree in formula]
+    found = [ranges.dag.tree(tree, stream) for tree in outputs]
+    _prove(wanted, found, ranges, "output {} of the program", "the formula")
+
+
+def prove_texts(texts: Sequence[Tree], features: Sequence[Tree], ranges: Ranges) -> None:
+    """Each text means its feature, both in the inputs and the features before it."""
+    require(len(texts) == len(features), "there is not one text for each feature")
+    stream = ranges.stream(features)
+    wanted = stream[len(ranges.inputs) :]
+    found = [ranges.dag.tree(tree, stream[: len(ranges.inputs) + k]) for k, tree in enumerate(texts)]
+    _prove(wanted, found, ranges, "the text of feature {}", "what it computes")
+
+
+def _prove(wanted: list[int], found: list[int], ranges: Ranges, what: str, aim: str) -> None:
+    _refute(wanted, found, ranges, what, aim)
+    normal = ranges.shared.get("normal")
+    if not isinstance(normal, Normaliser):
+        normal = ranges.shared["normal"] = Normaliser(ranges)
+    for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
+        try:
+            agreed = one == other or _agree(normal, one, other, MOST_CASES)
+        except RecursionError:  # of terms within terms, as a file may nest them
+            agreed = False
+        require(agreed, f"{what.format(k + 1)} could not be shown to be {aim}")
+
+
+def _refute(wanted: list[int], found: list[int], ranges: Ranges, what: str, aim: str) -> None:
+    """A point at which the two differ ends the search for a proof."""
+    share = np.random.default_rng(2).random((TRIED, len(ranges.names)))
+    x = ranges.lower + share * (ranges.upper - ranges.lower)
+    given = {n: Interval(x[:, i], x[:, i]) for i, n in enumerate(ranges.inputs)}
+    values, masks = ranges.enclosing.values([*wanted, *found], given, TRIED)
+    for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
+        a, b, both = values[one], values[other], masks[one] & masks[other]
+        apart = both & ((a.upper < b.lower) | (b.upper < a.lower))
+        if apart.any():
+            place = int(np.flatnonzero(apart)[0])
+            at = ", ".join(f"{name} = {value:.6g}" for name, value in zip(ranges.names, x[place], strict=True))
+            raise NotProvedError(f"{what.format(k + 1)} is not {aim}: they differ at {at}")
+
+
+def _agree(normal: Normaliser, one: int, other: int, cases: int) -> bool:
+    difference = plus(normal.of(one), normal.of(other), -1)
+    if normal.is_zero(difference):
+        return True
+    open_ = _undecided(normal, difference)
+    if open_ is None or cases == 0:
+        return False
+    for side in (1, -1):
+        normal.assumed[open_] = side
+        normal.forget()
+        agreed = _agree(normal, one, other, cases - 1)
+        del normal.assumed[open_]
+        normal.forget()
+        if not agreed:
+            return False
+    return True
+
+
+def _undecided(normal: Normaliser, p: Poly) -> int | None:
+    """The first |D| in a polynomial, or in what its atoms are made of, whose sign is not assumed yet."""
+    seen: set[int] = set()
+    pending = [a for m in p for a, _ in m]
+    found: list[int] = []
+    while pending:
+        a = pending.pop()
+        if a in seen:
+            continue
+        seen.add(a)
+        if normal.atoms[a].kind == "abs" and a not in normal.assumed:
+            found.append(a)
+        pending += [b for inner in normal.atoms[a].inner for m in inner for b, _ in m]
+    return min(found, default=None)
