@@ -70,9 +70,7 @@ MAKERS: dict[str, Any] = {
     "solver": lambda dtype: sw.in_context(
         "ridge", 1, solver="gradient", penalty=0.1, dtype=dtype, condition=3.0, steps=1, sample=False
     ),
-    "compose": lambda dtype: sw.approximate(
-        "max(x, x**2) + sin(x)*x", LINE, tol=1e-2, strategy="compose", dtype=dtype
-    ),
+    "compose": lambda dtype: sw.approximate("max(x, x**2) + sin(x)*x", LINE, tol=1e-2, strategy="compose", dtype=dtype),
     "theorem": lambda _: sw.theorem("A1").build(points=6, tokens=3, dim=1, progress=False),
 }
 CASES = [(name, dtype) for name in MAKERS for dtype in DTYPES if (name, dtype) != ("theorem", "float32")]

@@ -63,7 +63,7 @@ def test_no_entry_may_be_much_different(name: str) -> None:
     places = [place for place in places if place not in hidden and abs(array[place]) > 0.05]
     chosen = [places[k] for k in np.random.default_rng(1).permutation(len(places))[:25]]
     for factor in (-1.0, 0.0, 1.5):
-        wrong = [place for place in chosen if proved(changed(name, place, factor * array[place]))]
+        wrong = [place for place in chosen if proved(changed(name, place, factor * float(array[place])))]
         assert wrong == []
 
 
