@@ -19,9 +19,11 @@ from collections.abc import Callable
 import numpy as np
 from flint import fmpq
 
-from softwright.checker.composition.algebra import (
+from softwright.checker.composition.dag import Node
+from softwright.checker.composition.enclosing import Masks, Values
+from softwright.checker.composition.intervals import Interval
+from softwright.checker.composition.polynomials import (
     UNIT,
-    Algebra,
     Exponent,
     Poly,
     constant,
@@ -33,9 +35,7 @@ from softwright.checker.composition.algebra import (
     tidy,
     whole,
 )
-from softwright.checker.composition.dag import Node
-from softwright.checker.composition.enclosing import Masks, Values
-from softwright.checker.composition.intervals import Interval
+from softwright.checker.composition.powers import Powers
 from softwright.checker.composition.ranges import Ranges
 from softwright.checker.refusal import require
 
@@ -46,7 +46,7 @@ POINTS = 6
 MOST_COMPARED = 40  # atoms of one function whose arguments are compared with a new one's
 
 
-class Normaliser(Algebra):
+class Normaliser(Powers):
     """Normal forms of the nodes of `ranges.dag`."""
 
     def __init__(self, ranges: Ranges) -> None:

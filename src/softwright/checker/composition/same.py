@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from softwright.checker.composition.algebra import Poly, plus
 from softwright.checker.composition.intervals import Interval
 from softwright.checker.composition.normal import Normaliser
+from softwright.checker.composition.polynomials import Poly, plus
 from softwright.checker.composition.ranges import Ranges
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.trees import Tree
