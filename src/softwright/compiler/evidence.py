@@ -11,7 +11,7 @@ from typing import Any
 
 from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
-from softwright.compiler.features import INPUT, Feature
+from softwright.compiler.features import INPUT, Feature, Program
 from softwright.compiler.heads import TableHead
 from softwright.compiler.nodes import Expression, text
 from softwright.precision import assumptions
