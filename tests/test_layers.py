@@ -39,7 +39,8 @@ ALLOWED: dict[str, str] = {
     "export": f"{LEAVES} fileformat result attention memory.network transpiler.network theorems.tools.network",
     "page": f"{LEAVES} fileformat result targets attention {NETWORKS}",
     "sklearn": f"{LEAVES} result attention approximation methods",
-    "cli": f"{SHARED} checker approximation memory transpiler methods theorems experiments export page studio",
+    "zoo": f"{LEAVES} fileformat result targets approximation memory transpiler methods theorems",
+    "cli": f"{SHARED} checker approximation memory transpiler methods theorems experiments export page studio zoo",
     "studio": f"{SHARED} checker approximation memory transpiler methods theorems experiments export page",
     "__main__": "cli",
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from softwright.version import __version__ as __version__
 
 if TYPE_CHECKING:  # the same names for type checkers, which cannot read a table; a test compares the two
+    from softwright import zoo as zoo
     from softwright.approximation.verb import approximate as approximate
     from softwright.attention import AttentionNetwork as AttentionNetwork
     from softwright.attention import Head as Head
@@ -73,12 +74,16 @@ _HOME = {
     "verify": "softwright.checker.verify",
 }
 
+_MODULES = ("zoo",)  # public modules, loaded when first used as well
+
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return import_module(f"softwright.{name}")
     raise AttributeError(f"module 'softwright' has no attribute {name!r}")
 
 

@@ -31,6 +31,7 @@ COMMANDS = (
     "reproduce",
     "transpile",
     "verify",
+    "zoo",
 )
 _SHORT_OPTIONS = frozenset({"-o", "-h"})
 

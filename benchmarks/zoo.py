@@ -1,0 +1,88 @@
+"""The zoo in full: every recipe built, proved and VERIFIED, and compared with its stored file.
+
+    python benchmarks/zoo.py                    builds all, compares tensors with the stored ones, verifies both
+    python benchmarks/zoo.py --write FOLDER     writes what is VERIFIED into FOLDER/NAME.safetensors, and resumes there
+    python benchmarks/zoo.py --pack FOLDER      packs the files of a folder into the archive of the package
+
+One line per model: CPU seconds, bytes, tokens, bound, verdict; a summary at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import softwright as sw
+from softwright import zoo
+from softwright.errors import SoftwrightError
+from softwright.fileformat import read_model
+from softwright.zoo.stored import PLACE
+
+
+def made(name: str, path: Path) -> str:
+    """Build, save and verify one; the line that is printed."""
+    started = time.process_time()
+    try:
+        built = zoo.build(name)
+        built.save(path)
+    except SoftwrightError as error:
+        return f"{name}: NOT BUILT in {time.process_time() - started:.1f} s: {str(error)[:150]}"
+    spent = time.process_time() - started
+    verdict = sw.verify(path)
+    bound = "none" if built.certificate is None else f"{built.certificate.bound:.3g}"
+    if not verdict.verified:
+        path.unlink()
+        return f"{name}: {verdict.status} ({verdict.reason[:150]}), bound {bound}, {spent:.1f} s"
+    size, total = path.stat().st_size, time.process_time() - started
+    about = f"bound {bound}, {built.plan.tokens} tokens, {size} bytes"
+    return f"{name}: VERIFIED, {about}, {spent:.1f} + {total - spent:.1f} s"
+
+
+def pack(folder: Path) -> None:
+    """All files of recipes into the archive, in the order of their names; equal files make equal bytes."""
+    with ZipFile(PLACE, "w", ZIP_DEFLATED, compresslevel=9) as archive:
+        for name in sorted(zoo.names()):
+            entry = ZipInfo(f"{name}.safetensors")
+            entry.compress_type = ZIP_DEFLATED
+            archive.writestr(entry, (folder / f"{name}.safetensors").read_bytes())
+    print(f"{len(zoo.names())} models, {PLACE.stat().st_size} bytes")
+
+
+def compared(name: str, path: Path) -> str:
+    """Whether the rebuilt file holds the stored tensors, bit by bit, and whether the stored one is VERIFIED."""
+    stored = path.with_name("stored.safetensors")
+    stored.write_bytes(zoo.content(name))
+    same = path.is_file() and read_model(path).weights_sha256 == read_model(stored).weights_sha256
+    return f"{'the same tensors' if same else 'OTHER TENSORS'}, stored {sw.verify(stored).status}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--pack", type=Path)
+    parser.add_argument("--part", default="0/1", help="of several processes: which one this is, i/n")
+    options = parser.parse_args()
+    if options.pack:
+        pack(options.pack)
+        return
+    this, count = map(int, options.part.split("/"))
+    started, lines = time.process_time(), []
+    with TemporaryDirectory() as folder:
+        place = options.write or Path(folder)
+        for name in zoo.names()[this::count]:
+            path = place / f"{name}.safetensors"
+            if options.write and path.is_file():
+                continue
+            line = made(name, path)
+            line += "" if options.write else f"; {compared(name, path)}"
+            lines.append(line)
+            print(line, flush=True)
+    good = sum("VERIFIED," in line and "OTHER" not in line for line in lines)
+    print(f"{good} of {len(lines)} built and VERIFIED, {time.process_time() - started:.0f} CPU s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Models from their recipes: each verb with the arguments that its row names. Equal recipes give equal tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from softwright.result.built import Built
+from softwright.zoo.recipes import Recipe, recipe
+
+
+def build(name: str) -> Built[Any]:
+    """The model of a recipe, built now."""
+    row = recipe(name)
+    return MAKERS[row.verb](row)
+
+
+def _approximated(row: Recipe) -> Built[Any]:
+    from softwright.approximation.verb import approximate
+    from softwright.domain import Box
+
+    return approximate(row.what, Box(row.sides), tol=float(row.tol), dtype=row.dtype, progress=False, **row.arguments)
+
+
+def _memorized(row: Recipe) -> Built[Any]:
+    from softwright.memory.verb import memorize
+
+    given = row.arguments
+    sequences, labels = given.pop("sequences"), given.pop("labels")
+    return memorize(sequences, labels, dtype=row.dtype, progress=False, **given)
+
+
+def _transpiled(row: Recipe) -> Built[Any]:
+    """A feed-forward network of the sizes named, weights drawn by NumPy's generator: no library's own defaults."""
+    import numpy as np
+
+    from softwright.targets.mlp import Activation, DenseLayer, DenseNetwork
+    from softwright.transpiler.verb import transpile
+
+    given = row.arguments
+    sizes, rng = given.pop("sizes"), np.random.default_rng(given.pop("seed"))
+    layers = []
+    for i, (inputs, outputs) in enumerate(pairwise(sizes)):
+        weight = (rng.uniform(-1.0, 1.0, size=(outputs, inputs)) / np.sqrt(inputs)).astype(row.dtype)
+        bias = rng.uniform(-0.5, 0.5, size=outputs).astype(row.dtype)
+        activation = Activation(row.what if i < len(sizes) - 2 else "identity")
+        layers.append(DenseLayer(weight.astype(float), bias.astype(float), activation))
+    (side,) = row.sides.values()
+    return transpile(DenseNetwork(tuple(layers), row.dtype), side, progress=False, **given)
+
+
+def _in_context(row: Recipe) -> Built[Any]:
+    from softwright.methods.verb import in_context
+
+    return in_context(row.what, dtype=row.dtype, progress=False, **row.arguments)
+
+
+def _theorem(row: Recipe) -> Built[Any]:
+    from softwright.theorems.verb import theorem
+
+    return theorem(row.what).build(**row.arguments)
+
+
+MAKERS: dict[str, Callable[[Recipe], Built[Any]]] = {
+    "approximate": _approximated,
+    "memorize": _memorized,
+    "transpile": _transpiled,
+    "in_context": _in_context,
+    "theorem": _theorem,
+}
