@@ -134,20 +134,21 @@ def _stack(text: str, values: Callable[[np.ndarray], np.ndarray], tol: float, dt
 
 def _in_context(method: str, solver: str, dtype: str) -> Case:
     built = sw.in_context(method, 2, solver=solver, dtype=dtype, sample=False)
+    step = (NewtonSchulz if solver == "newton_schulz" else Gradient)(
+        built.network, built.sections()["model"]["settings"]
+    )
+    batches: list[dict[str, np.ndarray]] = []
     seen: dict[bytes, float] = {}  # equal bits err alike
 
     def error(built: sw.Built[Any], count: int) -> float:
         """Of one step, in units of its bound, as the bounds of a step are several."""
-        sections = built.sections()
-        kind = NewtonSchulz if solver == "newton_schulz" else Gradient
-        step = kind(built.network, sections["model"]["settings"])
-        quantities = built.certificate.quantities
+        quantities, rng, worst = built.certificate.quantities, np.random.default_rng(5), 0.0
         bounds = np.array([built.certificate.bound, *(quantities[name] for name in step.further)])
-        rng, worst = np.random.default_rng(5), 0.0
-        for at in range(0, count, TOGETHER):
-            batch = step.draw(rng, min(TOGETHER, count - at), 1 + at // TOGETHER % 6)
+        for at in range(len(batches) * TOGETHER, count, TOGETHER):
+            batches.append(step.draw(rng, min(TOGETHER, count - at), 1 + at // TOGETHER % 6))
+        for number, batch in enumerate(batches):
             ran = step.ran(batch)
-            key = b"".join([batch["x"].tobytes(), *(array.tobytes() for array in ran)])
+            key = b"".join([number.to_bytes(4), *(array.tobytes() for array in ran)])
             if key not in seen:
                 seen[key] = float((step.judged(batch, ran, long_double) / bounds).max())
             worst = max(worst, seen[key])
