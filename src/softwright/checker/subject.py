@@ -53,7 +53,7 @@ ENTRIES: dict[str, dict[str, Test]] = {
         **dict.fromkeys(("bound", "exact_part", "rounding_part"), is_float),
         "statement": is_text,
         "quantities": is_object,
-        **dict.fromkeys(("domain", "parts", "hex"), is_object),  # of compositions
+        **dict.fromkeys(("domain", "parts", "hex", "outside"), is_object),  # of compositions
         "variables": list_of(is_text),
     },
 }
@@ -62,9 +62,11 @@ ENTRIES: dict[str, dict[str, Test]] = {
 def check_subject(file: ModelFile) -> None:
     """The certificate speaks of the weights, the target and the dtype in the file, and says nothing else."""
     said, model = file.sections["certificate"], file.sections["model"]
-    tests, optional = ENTRIES[said["schema"]], ("between", "reference_sha256")
+    tests, optional = ENTRIES[said["schema"]], ("between", "reference_sha256", "outside")
     if "statement" in tests and model["kind"] != "composition":
-        tests = {name: test for name, test in tests.items() if name not in ("domain", "parts", "hex", "variables")}
+        tests = {
+            name: test for name, test in tests.items() if name not in ("domain", "parts", "hex", "variables", "outside")
+        }
     check_entries(said, tests, "the certificate", optional)
     require(said["weights_sha256"] == file.weights_sha256, "the weights are not the ones that were certified (SHA-256)")
     reference = said.get("reference_sha256", "")

@@ -89,6 +89,9 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
     whole = {name: [float(x) for x in sides] for name, sides in model.get("box", {}).items()} if box else None
     partial = box is not None and box != whole
     where = box_in_words(box) if box else set_in_words(set_of(target))
+    if "outside" in said:
+        bands = said["outside"]
+        where = f"{where} where no |c| < {bands['gap']:g}, c one of {', '.join(bands['of'])}"
     return replace(
         verdict,
         status=ON_A_PART if partial and verdict.verified else verdict.status,

@@ -45,6 +45,7 @@ from softwright.compiler.nodes import (
 from softwright.compiler.ranges import Range, Ranges
 from softwright.domain import Box
 
+_NEAR = 1e-12  # relative: what is decided by less is not decided
 _MOST_STEPS = 200  # comparisons of one formula, the integers that a floor passes included
 
 
@@ -112,9 +113,11 @@ class Jumps:
         a, b = condition.arguments
         difference, said = sub(b, a), sub(written.arguments[1], written.arguments[0])
         found = self.ranges.of(difference)
-        if found.low > 0 or (found.low >= 0 and condition.name == "less_equal"):
+        exact = isinstance(difference, Variable)
+        edge = 0.0 if exact else _NEAR * (abs(found.low) + abs(found.high))
+        if found.low > edge or (exact and found.low >= 0 and condition.name == "less_equal"):
             return first
-        if found.high < 0 or (found.high <= 0 and condition.name == "less"):
+        if found.high < -edge or (exact and found.high <= 0 and condition.name == "less"):
             return second
         return Operation("where", (self._variable(difference, said), first, second))
 
@@ -139,12 +142,13 @@ class Jumps:
         found = self.ranges.of(u)
         if not (math.isfinite(found.low) and math.isfinite(found.high)):
             raise CannotCompile(node, "its argument has no finite range")
-        lowest, highest = math.floor(found.low), math.floor(found.high)
+        edge = _NEAR * (1.0 + max(abs(found.low), abs(found.high)))  # an end that others may round to the other side
+        lowest, highest = math.floor(found.low - edge), math.floor(found.high + edge)
         if highest - lowest > _MOST_STEPS:
             raise CannotCompile(node, f"it takes {highest - lowest + 1} values on the box, more than are compiled")
         total: Node = number(lowest)
         for k in range(lowest + 1, highest + 1):
-            total = add(total, self._variable(sub(u, number(k)), sub(written, number(k))))
+            total = add(total, self._variable(_less(u, k), _less(written, k)))
         return total
 
     def _variable(self, difference: Node, written: Node) -> Variable:
@@ -204,6 +208,10 @@ class Jumps:
 
 
 _STEPPED = ("sign", "floor", "round", "mod")
+
+
+def _less(u: Node, k: int) -> Node:
+    return add(u, number(-k)) if k < 0 else sub(u, number(k))
 
 
 def between_name(name: str) -> str:

@@ -6,6 +6,7 @@
 
     table        F(score), F a tree in `u`          product    value * score
     exponential  value * exp(score)                 maximum    base + max(score, 0)
+    step         value where score > 0, else 0
 
 A feature reads forms of earlier layers alone, and every feature is read by somebody. What it is worth is for others to
 find out: nothing here is believed but that this is the program which the tensors are compared with.
@@ -117,11 +118,17 @@ def _maximum(feature: Feature) -> Tree:
     return ("sum", [(1, feature.base.tree), (1, ("max", feature.score.tree, ZERO))])
 
 
+def _step(feature: Feature) -> Tree:
+    truth = ("where", ("compare", [feature.score.tree, ZERO], [">"]), ONE, ZERO)
+    return ("product", [(1, feature.value.tree), (1, truth)])
+
+
 SHAPES: dict[str, Shape] = {
     "table": Shape(("score", "function"), lambda f: substituted(f.function, {0: f.score.tree})),
     "product": Shape(("score", "value"), lambda f: ("product", [(1, f.value.tree), (1, f.score.tree)])),
     "exponential": Shape(("score", "value"), _exponential),
     "maximum": Shape(("score", "base"), _maximum),
+    "step": Shape(("score", "value"), _step),
 }
 
 

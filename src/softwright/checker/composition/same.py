@@ -49,11 +49,24 @@ def prove_texts(texts: Sequence[Tree], features: Sequence[Tree], ranges: Ranges)
     _prove(wanted, found, ranges, "the text of feature {}", "what it computes")
 
 
-def _prove(wanted: list[int], found: list[int], ranges: Ranges, what: str, aim: str) -> None:
-    _refute(wanted, found, ranges, what, aim)
+def agree(ranges: Ranges, one: int, other: int) -> bool:
+    """Whether two nodes are shown to be the same wherever both have a value."""
+    try:
+        return one == other or _agree(_normaliser(ranges), one, other, 0)
+    except RecursionError:
+        return False
+
+
+def _normaliser(ranges: Ranges) -> Normaliser:
     normal = ranges.shared.get("normal")
     if not isinstance(normal, Normaliser):
         normal = ranges.shared["normal"] = Normaliser(ranges)
+    return normal
+
+
+def _prove(wanted: list[int], found: list[int], ranges: Ranges, what: str, aim: str) -> None:
+    _refute(wanted, found, ranges, what, aim)
+    normal = _normaliser(ranges)
     for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
         try:
             agreed = one == other or _agree(normal, one, other, MOST_CASES)

@@ -19,6 +19,7 @@ from flint import arb, fmpq
 from softwright.checker.claims import decode
 from softwright.checker.composition.adjoints import Network
 from softwright.checker.composition.bound import Claimed, prove_bound
+from softwright.checker.composition.jumps import Bands, has_steps, sentence
 from softwright.checker.composition.kinds.catalogue import GATES
 from softwright.checker.composition.kinds.gates import Run
 from softwright.checker.composition.kinds.kind import Kind
@@ -76,12 +77,19 @@ def prove_composition(file: ModelFile, progress: Callable[[int], None]) -> int:
     shapes = {name: array.shape for name, array in file.tensors.items()}
     texts = check_model(model, program, weights, shapes, precision.name)
     lower, upper = read_domain(said, model, names, precision)
-    formula = Parser(target["text"], names).outputs()
+    formula, outside = Parser(target["text"], names).outputs(), said.get("outside")
     require(len(formula) == len(program.outputs), f"the formula has {len(formula)} outputs, the network another number")
     check_said(said, program, weights, precision)
 
     ranges, meanings = Ranges(names, lower, upper), [feature.meaning for feature in program.features]
     prove_defined(formula, ranges)
+    require(outside is not None or not has_steps(program.features), "steps are proved outside of bands alone")
+    gap = 0.0
+    if outside is not None:
+        bands = Bands(outside, names, ranges)
+        gap, formula = bands.gap, [bands.rewritten(tree) for tree in formula]
+        prove_defined(formula, ranges)  # both sides of every jump
+        bands.prove_steps(program, ranges.stream(meanings))
     prove_same(formula, meanings, [form.tree for form in program.outputs], ranges)
     prove_texts(texts, meanings, ranges)
     boxes = 0
@@ -90,7 +98,7 @@ def prove_composition(file: ModelFile, progress: Callable[[int], None]) -> int:
             function = program.features[place - program.inputs].function
             boxes += prove_table(table, q, function, frames[place], precision)
             progress(boxes)
-    network = bound_network(program, weights, frames, precision)
+    network = bound_network(program, weights, frames, precision, gap)
     claimed = Claimed(
         all=_below(rational(said["exact_part"]) + rational(said["rounding_part"])), real=said["exact_part"]
     )
@@ -116,7 +124,7 @@ def check_said(said: dict[str, Any], program: Program, weights: Weights, precisi
     facts = {"layers": program.depth, "heads": weights.heads, "tokens": weights.tokens}
     words = tuple(premises(said["target"], {}, {}, precision))
     wanted = Proved(
-        statement=SENTENCE,
+        statement=SENTENCE if said.get("outside") is None else sentence(SENTENCE, said["outside"]),
         exact=arb(0),
         rounding=None,
         method=METHOD,
@@ -182,9 +190,11 @@ def fraction(text: str) -> fmpq:
     return found
 
 
-def bound_network(program: Program, weights: Weights, frames: dict[int, Frame], precision: Precision) -> Network:
+def bound_network(
+    program: Program, weights: Weights, frames: dict[int, Frame], precision: Precision, gap: float = 0.0
+) -> Network:
     """Every feature bound to its heads, in order: what it reads is known in columns then."""
-    columns, run = Columns(program.inputs, len(program.features)), Run(precision, weights.fixed)
+    columns, run = Columns(program.inputs, len(program.features)), Run(precision, weights.fixed, gap)
     heads = {place: table for table in weights.tables for place in table.features}
     kinds: list[Kind] = []
     for feature in program.features:

@@ -10,9 +10,11 @@ from softwright.checker.composition.kinds.exponential import Exponential
 from softwright.checker.composition.kinds.kind import GateKind
 from softwright.checker.composition.kinds.maximum import Maximum
 from softwright.checker.composition.kinds.product import Product
+from softwright.checker.composition.kinds.step import Step
 
 GATES: dict[str, GateKind] = {
     "product": GateKind(Product, (1, 8)),
     "exponential": GateKind(Exponential, (1, 1)),
     "maximum": GateKind(Maximum, (1, 1)),
+    "step": GateKind(Step, (1, 1)),
 }

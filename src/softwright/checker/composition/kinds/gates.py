@@ -34,10 +34,11 @@ def sigma(x: arb) -> arb:
 
 @dataclass(frozen=True)
 class Run:
-    """The type that runs, and how many fixed tokens there are."""
+    """The type that runs, how many fixed tokens there are, and the gap round jumps that the claim leaves out."""
 
     precision: Precision
     fixed: int
+    gap: float = 0.0
 
     @property
     def rescalings(self) -> int:
