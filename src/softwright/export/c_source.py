@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from softwright.result.built import Built
 
 MOST_ENTRIES = 1 << 16  # of the arrays on the stack of one call
+MOST_TERMS = 1 << 10  # of a product that is written term by term
 
 
 class CSource:
@@ -85,7 +86,11 @@ def c_source(built: Built[Any]) -> str:
             "#define SOFTWRIGHT_NAME network",
             "#endif",
             f"void SOFTWRIGHT_NAME(const {real} *x, {real} *y);",
-            *(f"static const {real} {names[key]}[{a.size}] = {{{_table(a)}}};" for key, a in program.constants.items()),
+            *(
+                f"static const {real} {names[key]}[{array.size}] = {{{_table(array)}}};"
+                for key, array in program.constants.items()
+                if any(f"{names[key]}[" in line or line.endswith(f" {names[key]};") for line in body)
+            ),
             "",
             f"void SOFTWRIGHT_NAME(const {real} *x, {real} *y)",
             "{",
@@ -185,6 +190,8 @@ def _loops(
                 offset += sizes[axis]
             return lines
         case "MatMul":
+            if (terms := _terms(node, shape, given, program)) is not None:
+                return [declared, *_sums(out, sources, terms)]
             return [declared, *_product(out, shape, sources, given, real)]
         case "Softmax":
             loops, index = _nest(shape[:-1], _LETTERS)
@@ -196,9 +203,43 @@ def _loops(
                 f"    for (int j = 1; j < {n}; j++) if ({s}[{row} + j] > top) top = {s}[{row} + j];",
                 f"    for (int j = 0; j < {n}; j++) {{ {out}[{row} + j] = {exp}({s}[{row} + j] - top);"
                 f" sum += {out}[{row} + j]; }}",
-                f"    for (int j = 0; j < {n}; j++) {out}[{row} + j] /= sum; }}",
+                "    sum = 1 / sum;",
+                f"    for (int j = 0; j < {n}; j++) {out}[{row} + j] *= sum; }}",
             ]
     raise KeyError(node.op)
+
+
+def _terms(
+    node: Node, shape: tuple[int, ...], given: list[tuple[int, ...]], program: Program
+) -> list[list[tuple[int, int]]] | None:
+    """For every entry of a product its terms, as places in both factors, if one factor is a constant with many zeros.
+
+    A product with 0 is 0, and adding it changes nothing: what is left out costs time alone.
+    """
+    known = [program.constants.get(name) for name in node.inputs]
+    array = known[1] if known[1] is not None else known[0]
+    if array is None or 2 * np.count_nonzero(array) > array.size:
+        return None
+    places = [np.arange(math.prod(sizes)).reshape(sizes) for sizes in given]
+    lead = shape[:-2]
+    left = np.broadcast_to(places[0], (*lead, *given[0][-2:])).reshape(-1, *given[0][-2:])
+    right = np.broadcast_to(places[1], (*lead, *given[1][-2:])).reshape(-1, *given[1][-2:])
+    which, flat = (1, known[1]) if known[1] is not None else (0, known[0])
+    found = []
+    for a, b in zip(left, right, strict=True):
+        for i in range(a.shape[0]):
+            for j in range(b.shape[1]):
+                pairs = list(zip(a[i].tolist(), b[:, j].tolist(), strict=True))
+                found.append([pair for pair in pairs if flat is not None and flat.flat[pair[which]] != 0])
+    return found if sum(map(len, found)) + len(found) <= MOST_TERMS else None
+
+
+def _sums(out: str, sources: list[str], terms: list[list[tuple[int, int]]]) -> list[str]:
+    lines = []
+    for place, pairs in enumerate(terms):
+        total = " + ".join(f"{sources[0]}[{one}] * {sources[1]}[{two}]" for one, two in pairs)
+        lines.append(f"  {out}[{place}] = {total or '0'};")
+    return lines
 
 
 def _product(
