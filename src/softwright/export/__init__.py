@@ -38,6 +38,7 @@ EXPORTERS: dict[str, str] = {
     "c": "softwright.export.c_source:EXPORTER",
     "jax": "softwright.export.python_source:JAX",
     "python": "softwright.export.python_source:NUMPY",
+    "hf": "softwright.export.hugging_face:EXPORTER",
 }
 
 

@@ -1,0 +1,122 @@
+"""Tools that people already have: stock attention, TransformerLens, Hugging Face, nnsight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import softwright as sw
+from softwright.export.extras import needed
+from softwright.export.stock import stock_attention
+from tests.contracts.kinds_made import MADE
+from tests.export.networks import NETWORKS
+
+_TOKENS = ("line", "kink", "plane", "sum", "plane-float32", "stack")
+
+
+def _points(built: sw.Built[Any], count: int = 20) -> torch.Tensor:
+    return torch.tensor(built.network.box.sample(count, seed=2)).to(built.network.dtype)
+
+
+def _allowed(built: sw.Built[Any]) -> float:
+    return 2 * built.certificate.rounding_part
+
+
+@pytest.mark.parametrize("name", _TOKENS)
+def test_stock_attention_gives_the_same_numbers(name: str) -> None:
+    built = NETWORKS[name]()
+    x = _points(built)
+    module = stock_attention(built)
+    assert all(isinstance(block, torch.nn.MultiheadAttention) for block in module.blocks)
+    assert float((module(x) - built.network(x)).abs().max()) <= _allowed(built)
+
+
+def test_other_kinds_have_no_tokens_and_missing_packages_name_their_extra() -> None:
+    with pytest.raises(sw.InvalidInput, match="memory"):
+        stock_attention(MADE["memory"]())
+    with pytest.raises(sw.InvalidInput, match=r"pip install 'softwright\[lens\]'"):
+        needed("no_such_package_anywhere", "lens")
+
+
+@pytest.mark.parametrize("name", _TOKENS)
+def test_transformer_lens_sees_patterns_and_ablations(name: str) -> None:
+    pytest.importorskip("transformer_lens", reason="transformer-lens is not installed: make test-extras does it")
+    from softwright.export.lens import to_lens
+
+    built = NETWORKS[name]()
+    x = _points(built)
+    model = to_lens(built)
+    y, cache = model.run_with_cache(x)
+    assert float((y - built.network(x)).abs().max()) <= _allowed(built)
+    assert len(model.tokens) == model.stack.base.shape[0]
+    assert len(model.columns) == model.stack.base.shape[1]
+    ulp = 1e-14 if built.network.dtype == torch.float64 else 1e-5
+    pattern = cache["blocks.0.attn.hook_pattern"]
+    if built.kind == "approximation":
+        views = built.network.attention(x.double().numpy()).heads
+        for i, (first, last) in enumerate(model.stack.owners):
+            assert np.abs(pattern[:, i, 0, first:last].double().numpy() - views[i].weights).max() <= ulp
+
+        def without_first_head(z: torch.Tensor, hook: Any) -> torch.Tensor:
+            z = z.clone()
+            z.reshape(*z.shape[:2], len(model.stack.owners), -1)[:, :, 0] = 0
+            return z
+
+        ablated = model.run_with_hooks(x, [("blocks.0.attn.hook_z", without_first_head)])
+        t = (x - built.network.center) * built.network.scale
+        first_head = next(iter(built.network.layer))(t)
+        assert float((y - ablated - first_head).abs().max()) <= _allowed(built)
+        return
+    layers = len(model.stack.layers)
+    feature = built.network.features[-1]
+    column = model.column(feature)
+
+    def without_feature(stream: torch.Tensor, hook: Any) -> torch.Tensor:
+        stream = stream.clone()
+        stream[:, :, column] = 0
+        return stream
+
+    ablated = model.run_with_hooks(x, [(f"blocks.{layers - 1}.hook_resid_post", without_feature)])
+    held = torch.tensor(built.network.columns(x.double().numpy())[feature])
+    predicted = held[:, None] * built.network.read[column]
+    assert float(predicted.abs().max()) > 0
+    assert float((y - ablated - predicted).abs().max()) <= _allowed(built)
+
+
+@pytest.mark.parametrize("kind", ["approximation", "composition", "transpiled", "memory", "theorem"])
+def test_hugging_face_reads_what_was_written_and_writes_it_again(kind: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed: make test-extras does it")
+    from softwright.export.hugging_face import register
+
+    register()
+    built = MADE[kind]()
+    built.export(tmp_path / "model.hf")
+    assert sw.verify(tmp_path / "model.hf" / "softwright.safetensors").status == "VERIFIED" or kind == "composition"
+    assert repr(built.certificate.bound) in (tmp_path / "model.hf" / "README.md").read_text()
+    model = transformers.AutoModel.from_pretrained(str(tmp_path / "model.hf"))
+    assert model.built.certificate == built.certificate
+    assert model.network.dtype == built.network.dtype
+    model.save_pretrained(str(tmp_path / "again"))
+    again = transformers.AutoModel.from_pretrained(str(tmp_path / "again"))
+    if kind == "memory":
+        x: Any = torch.tensor([[1, 2], [2, 1]])
+    elif kind == "theorem":
+        x = torch.full((2, *built.network.inputs), 0.25, dtype=torch.float64)
+    else:
+        x = torch.full((2, built.network.inputs if kind == "transpiled" else built.network.box.dim), 0.25).double()
+    assert torch.equal(again(x).values, built.network(x))
+    assert again.built.certificate is not None
+
+
+def test_nnsight_traces_a_head() -> None:
+    nnsight = pytest.importorskip("nnsight", reason="nnsight is not installed: make test-extras does it")
+    built = NETWORKS["line"]()
+    x = _points(built, 5)
+    model = nnsight.NNsight(built.network)
+    with model.trace(x):
+        seen = model.layer.heads[0].output.save()
+    assert torch.equal(seen, built.network(x))
