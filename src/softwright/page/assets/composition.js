@@ -93,7 +93,7 @@ const W = 208, H = 42, GAP = 62, nodes = new Map(), edges = [];
   for (const [c] of place) for (const r of c === OUTPUT ? new Set(readBy.flatMap(s => [...s])) : from[c]) if (place.has(r)) link(r, c);
   for (const [c, [x, y]] of place) {
     const text = c === OUTPUT ? "network" : D.features[c].text, value = svg("text", {x: x + 8, y: y + 34, class: "value"});
-    const group = svg("g", {tabindex: 0, role: "button", "aria-label": text}, svg("title", {}, text), svg("rect", {x, y, width: W, height: H, rx: 7}), svg("text", {x: x + 8, y: y + 17}, short(text)), value);
+    const group = svg("g", {tabindex: 0, role: "button"}, svg("title", {}, text), svg("rect", {x, y, width: W, height: H, rx: 7}), svg("text", {x: x + 8, y: y + 17}, short(text)), value);
     const choose = () => { chosen = c; update(); };
     group.addEventListener("click", choose);
     group.addEventListener("keydown", event => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } });

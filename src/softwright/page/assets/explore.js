@@ -70,51 +70,59 @@
   const pointsSeen = () => atPoints ? atPoints.reduce((a, e) => Math.max(a, Math.abs(e)), 0) : 0;
 
   function curves(plot, data, name) {
-    const shown = few && given ? [...data.ys, ...given.values.filter((_, p) => p % D.outputs === out)] : [...data.ys, ...data.fs];
-    plot.begin([data.xs[0], data.xs[data.xs.length - 1]], widened(limits(shown)));
-    plot.line(data.xs, data.ys, colour("net"), 3);
-    if (exact) plot.line(data.xs, data.fs, colour("target"), 1.2, [4, 5]);
-    if (few && given) for (let p = 0; p * d < given.points.length; p++) plot.dot(given.points[p], given.values[p * D.outputs + out], colour("target"), 2);
-    plot.legend([["network", colour("net")], ...(exact || given ? [["target", colour("target")]] : [])]);
+    data.span = data.span || widened(limits(few && given ? [...data.ys, ...given.values.filter((_, p) => p % D.outputs === out)] : [...data.ys, ...data.fs]));
+    plot.still([data], [data.xs[0], data.xs[data.xs.length - 1]], data.span, () => {
+      plot.ticks();
+      plot.line(data.xs, data.ys, colour("net"), 3);
+      if (exact) plot.line(data.xs, data.fs, colour("target"), 1.2, [4, 5]);
+      if (few && given) for (let p = 0; p * d < given.points.length; p++) plot.dot(given.points[p], given.values[p * D.outputs + out], colour("target"), 2);
+      plot.legend([["network", colour("net")], ...(exact || given ? [["target", colour("target")]] : [])]);
+      plot.canvas.ariaLabel = `network along ${name}, from ${fmt(data.xs[0])} to ${fmt(data.xs[data.xs.length - 1])}`;
+    });
     plot.cross(here[ax], net(here), false);
-    plot.canvas.ariaLabel = `network along ${name}, from ${fmt(data.xs[0])} to ${fmt(data.xs[data.xs.length - 1])}`;
   }
   function drawCurve() {
     curves(views.function, curve, D.names[0]);
-    const plot = views.error, errors = curve.ys.map((y, i) => y - curve.fs[i]);
-    const seen = exact ? limits(errors.map(Math.abs))[1] : pointsSeen(), top = 1.15 * Math.max(D.bound || 0, seen) || 1;
-    const g = plot.begin(sides[0], [-top, top], false);
-    g.strokeStyle = colour("line");
-    met().forEach(({box}, k) => {
-      g.fillStyle = k % 2 ? "rgba(128,140,150,.10)" : "rgba(128,140,150,.20)";
-      const left = plot.X(box[0][0]), wide = plot.X(box[0][1]) - left;
-      g.fillRect(left, plot.top, wide, plot.h - plot.bottom - plot.top);
+    const plot = views.error;
+    curve.errors = curve.errors || curve.ys.map((y, i) => y - curve.fs[i]);
+    const seen = exact ? limits(curve.errors.map(Math.abs))[1] : pointsSeen(), top = 1.15 * Math.max(D.bound || 0, seen) || 1;
+    plot.still([curve, atPoints], sides[0], [-top, top], g => {
+      met().forEach(({box}, k) => {
+        g.fillStyle = k % 2 ? "rgba(128,140,150,.10)" : "rgba(128,140,150,.20)";
+        const left = plot.X(box[0][0]), wide = plot.X(box[0][1]) - left;
+        g.fillRect(left, plot.top, wide, plot.h - plot.bottom - plot.top);
+      });
+      plot.ticks();
+      if (exact) plot.line(curve.xs, curve.errors, colour("net"), 1.5);
+      if (atPoints) atPoints.forEach((e, p) => plot.dot(given.points[p], e, colour("net"), 2));
+      if (D.bound) [-1, 1].forEach(s => plot.level(s * D.bound, colour("bad")));
+      plot.legend([["error", colour("net")], ...(D.bound ? [["proved bound", colour("bad")]] : [])]);
+      tellSeen(seen);
     });
-    plot.ticks();
-    if (exact) plot.line(curve.xs, errors, colour("net"), 1.5);
-    if (atPoints) atPoints.forEach((e, p) => plot.dot(given.points[p], e, colour("net"), 2));
-    if (D.bound) [-1, 1].forEach(s => plot.level(s * D.bound, colour("bad")));
     if (exact) plot.cross(here[0], net(here) - target(here), false);
-    plot.legend([["error", colour("net")], ...(D.bound ? [["proved bound", colour("bad")]] : [])]);
-    tellSeen(seen);
   }
   function drawGrid() {
     let plot = views.function;
-    const put = image => { plot.begin(sides[ax], sides[ay], false); if (image) plot.image(image); plot.ticks(); };
-    put(grid.ys);
+    plot.still([grid, ax, ay], sides[ax], sides[ay], () => {
+      plot.image(grid.ys);
+      plot.ticks();
+      $("range").textContent = `the network, from ${fmt(grid.low, 3)} (dark) to ${fmt(grid.high, 3)} (bright); ${D.names[ax]} to the right, ${D.names[ay]} up`;
+    });
     plot.cross(here[ax], here[ay], true);
-    $("range").textContent = `the network, from ${fmt(grid.low, 3)} (dark) to ${fmt(grid.high, 3)} (bright); ${D.names[ax]} to the right, ${D.names[ay]} up`;
     plot = views.error;
-    put(exact ? grid.es : null);
-    const g = plot.g;
-    g.strokeStyle = exact ? "rgba(255,255,255,.5)" : colour("line"); g.lineWidth = 0.8;
-    for (const {box} of met()) {
-      const [x0, x1, y0, y1] = [plot.X(box[ax][0]), plot.X(box[ax][1]), plot.Y(box[ay][0]), plot.Y(box[ay][1])];
-      g.strokeRect(x0, y1, x1 - x0, y0 - y1);
-    }
-    if (atPoints) atPoints.forEach((e, p) => plot.dot(given.points[p * d + ax], given.points[p * d + ay], rgb(Math.abs(e) / (D.bound || pointsSeen() || 1)), 2.5));
+    plot.still([grid, ax, ay, atPoints], sides[ax], sides[ay], g => {
+      if (exact) plot.image(grid.es);
+      plot.ticks();
+      g.strokeStyle = exact ? "rgba(255,255,255,.5)" : colour("line"); g.lineWidth = 0.8;
+      for (const {box} of met()) {
+        const [x0, x1, y0, y1] = [plot.X(box[ax][0]), plot.X(box[ax][1]), plot.Y(box[ay][0]), plot.Y(box[ay][1])];
+        g.strokeRect(x0, y1, x1 - x0, y0 - y1);
+      }
+      const most = D.bound || pointsSeen() || 1;
+      if (atPoints) atPoints.forEach((e, p) => plot.dot(given.points[p * d + ax], given.points[p * d + ay], rgb(Math.abs(e) / most), 2.5));
+      tellSeen(exact ? grid.seen : pointsSeen());
+    });
     plot.cross(here[ax], here[ay], true);
-    tellSeen(exact ? grid.seen : pointsSeen());
   }
   function tellSeen(seen) {
     const what = exact ? `largest error seen in this picture ${fmt(seen, 3)}` : given ? `largest error at the ${given.points.length / d} points ${given.how} ${fmt(seen, 3)}` : "what the network was made from is not in this page";

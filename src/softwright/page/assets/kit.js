@@ -62,11 +62,11 @@ function gradually(name, count, step, done) {
   let i = 0;
   const slice = () => {
     if (jobs[name] !== number) return;
-    const end = performance.now() + 12;
+    const end = performance.now() + 8;
     while (i < count && performance.now() < end) step(i++);
     i < count ? setTimeout(slice, 0) : done();
   };
-  slice();
+  setTimeout(slice, 0);
 }
 let pending = 0;
 const tasks = new Set();
@@ -164,6 +164,22 @@ class Plot {
   image(picture) {
     this.g.imageSmoothingEnabled = true;
     this.g.drawImage(picture, this.left, this.top, this.w - this.left - this.right, this.h - this.bottom - this.top);
+  }
+  /* What stands still is drawn once: `still` puts it back if nothing that it depends on has changed. */
+  still(parts, x, y, draw) {
+    const ratio = window.devicePixelRatio || 1, key = [this.canvas.clientWidth, this.canvas.clientHeight, ratio, colour("ink"), ...x, ...y, ...parts];
+    const same = this.key && this.key.length === key.length && key.every((part, i) => part === this.key[i]);
+    if (same) {
+      const g = this.g;
+      g.setTransform(1, 0, 0, 1, 0, 0); g.drawImage(this.copy, 0, 0); g.setTransform(ratio, 0, 0, ratio, 0, 0);
+      return;
+    }
+    this.begin(x, y, false);
+    draw(this.g);
+    this.copy = this.copy || el("canvas");
+    this.copy.width = this.canvas.width; this.copy.height = this.canvas.height;
+    this.copy.getContext("2d").drawImage(this.canvas, 0, 0);
+    this.key = key;
   }
   legend(entries) {
     let x = this.left + 6;

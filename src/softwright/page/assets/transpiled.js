@@ -63,7 +63,7 @@ const SHOWN = 48, dots = [];
     picture.append(svg("text", {x: l * gap + 4, y: 14, class: "value"}, `${l + 1}: ${step.outputs} ${step.type === "linear" ? "sums" : D.stepNames[l] || ""}`));
     for (let i = 0; i < count; i++) {
       const y = 26 + (i + 0.5) * (total - 30) / count, name = `layer ${l + 1}, ${step.type === "linear" ? "sum" : "neuron"} ${i + 1}`, circle = svg("circle", {cx: l * gap + 16, cy: y, r: 6});
-      const text = svg("text", {x: l * gap + 28, y: y + 4, class: "value"}), group = svg("g", {tabindex: 0, role: "button", "aria-label": name}, svg("title", {}, name), svg("rect", {x: l * gap + 6, y: y - 7.5, width: gap - 20, height: 15, class: "hit"}), circle, text);
+      const text = svg("text", {x: l * gap + 28, y: y + 4, class: "value"}), group = svg("g", {tabindex: 0, role: "button"}, svg("title", {}, name), svg("rect", {x: l * gap + 6, y: y - 7.5, width: gap - 20, height: 15, class: "hit"}), circle, text);
       const choose = () => { chosen = [l, i]; update(); };
       group.addEventListener("click", choose);
       group.addEventListener("keydown", event => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } });
