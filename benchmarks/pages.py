@@ -96,8 +96,8 @@ def _seen(browser: Browser, scheme: Any, width: int) -> BrowserContext:
 def every_kind(browser: Browser, folder: Path, axe: str) -> int:
     worst = 0
     print(f"{'kind':20}{'bytes':>9}{'weights':>9}{'first paint':>13}  axe-core, serious and critical")
-    for kind in MADE:
-        built, path = MADE[kind](), folder / f"{kind}.html"
+    for kind, make in MADE.items():
+        built, path = make(), folder / f"{kind}.html"
         built.page(path)
         found: set[str] = set()
         paint = 0.0
