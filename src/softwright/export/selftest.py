@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from softwright.precision import precision_of
-from softwright.result.standing import issued
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
@@ -56,8 +55,7 @@ def answers_of(built: Built[Any], count: int = POINTS) -> Answers:
 
 def allowance(built: Built[Any], size: float) -> tuple[float, str]:
     """How far two runs of the network may differ, and why."""
-    proved = None if built.certificate_void else issued(built)
-    rounding = 0.0 if proved is None else float(proved.rounding_part)
+    rounding = 0.0 if built.certificate is None else float(built.certificate.rounding_part)
     if rounding > 0.0:
         return 2.0 * rounding, "twice the rounding part of the claim"
     unit = precision_of(built.network.dtype).unit

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from softwright.result.built import Built
+from softwright.result.kinds import loaded
 from softwright.zoo.recipes import Recipe, recipe
+
+if TYPE_CHECKING:
+    from softwright.result.built import Built
+
+VERBS = {
+    "approximate": "softwright.approximation.verb:approximate",
+    "memorize": "softwright.memory.verb:memorize",
+    "transpile": "softwright.transpiler.verb:transpile",
+    "in_context": "softwright.methods.verb:in_context",
+    "theorem": "softwright.theorems.verb:theorem",
+}
 
 
 def build(name: str) -> Built[Any]:
@@ -17,18 +28,14 @@ def build(name: str) -> Built[Any]:
 
 
 def _approximated(row: Recipe) -> Built[Any]:
-    from softwright.approximation.verb import approximate
-    from softwright.domain import Box
-
-    return approximate(row.what, Box(row.sides), tol=float(row.tol), dtype=row.dtype, progress=False, **row.arguments)
+    approximate = loaded(VERBS[row.verb])
+    return approximate(row.what, row.sides, tol=float(row.tol), dtype=row.dtype, progress=False, **row.arguments)
 
 
 def _memorized(row: Recipe) -> Built[Any]:
-    from softwright.memory.verb import memorize
-
     given = row.arguments
     sequences, labels = given.pop("sequences"), given.pop("labels")
-    return memorize(sequences, labels, dtype=row.dtype, progress=False, **given)
+    return loaded(VERBS[row.verb])(sequences, labels, dtype=row.dtype, progress=False, **given)
 
 
 def _transpiled(row: Recipe) -> Built[Any]:
@@ -36,7 +43,6 @@ def _transpiled(row: Recipe) -> Built[Any]:
     import numpy as np
 
     from softwright.targets.mlp import Activation, DenseLayer, DenseNetwork
-    from softwright.transpiler.verb import transpile
 
     given = row.arguments
     sizes, rng = given.pop("sizes"), np.random.default_rng(given.pop("seed"))
@@ -47,19 +53,15 @@ def _transpiled(row: Recipe) -> Built[Any]:
         activation = Activation(row.what if i < len(sizes) - 2 else "identity")
         layers.append(DenseLayer(weight.astype(float), bias.astype(float), activation))
     (side,) = row.sides.values()
-    return transpile(DenseNetwork(tuple(layers), row.dtype), side, progress=False, **given)
+    return loaded(VERBS[row.verb])(DenseNetwork(tuple(layers), row.dtype), side, progress=False, **given)
 
 
 def _in_context(row: Recipe) -> Built[Any]:
-    from softwright.methods.verb import in_context
-
-    return in_context(row.what, dtype=row.dtype, progress=False, **row.arguments)
+    return loaded(VERBS[row.verb])(row.what, dtype=row.dtype, progress=False, **row.arguments)
 
 
 def _theorem(row: Recipe) -> Built[Any]:
-    from softwright.theorems.verb import theorem
-
-    return theorem(row.what).build(**row.arguments)
+    return loaded(VERBS[row.verb])(row.what).build(**row.arguments)
 
 
 MAKERS: dict[str, Callable[[Recipe], Built[Any]]] = {
