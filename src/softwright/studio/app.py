@@ -203,16 +203,22 @@ class Studio:
         job, name = self._job(request, user), request.path_params["name"]
         if job is None or name not in self._files(job):
             return _error(404, "no such file")
-        path = self.store.folder_of(job) / name
-        if not path.is_file():
+        path = self._written(job, name)
+        if path is None:
             if self.store.waiting() >= self.limits.queue:
                 return _error(503, "too many jobs wait; ask again when some are done")
             over = self.pool.make(job, name)
             await run_in_threadpool(over.wait, _WAIT)
-        if not path.is_file():
+            path = self._written(job, name)
+        if path is None:
             return _error(503, f"{name} could not be written: it may need an extra of softwright, or more time")
         headers = {"content-security-policy": _FILE_POLICY}
-        return FileResponse(path, media_type="application/octet-stream", filename=name, headers=headers)
+        return FileResponse(path, media_type="application/octet-stream", filename=path.name, headers=headers)
+
+    def _written(self, job: Job, name: str) -> Path | None:
+        """The file of that name, or the archive of a format that is a folder; None if there is neither yet."""
+        folder = self.store.folder_of(job)
+        return next((path for path in (folder / name, folder / f"{name}.zip") if path.is_file()), None)
 
 
 def _columns(ending: str, content: bytes) -> list[str]:

@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
 import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -92,8 +93,11 @@ def _make(folder: Path, name: str, say: Any) -> None:
     built = load(folder / "network.safetensors")
     if name == "figure.png":
         built.plot(folder / name)
-    else:
-        built.export(folder / name)
+        return
+    built.export(folder / name)
+    if (folder / name).is_dir():  # a format that is a folder travels as an archive
+        shutil.make_archive(str(folder / name), "zip", folder / name)
+        shutil.rmtree(folder / name)
 
 
 def _confine(limits: Limits) -> None:

@@ -92,7 +92,7 @@ async function detail() {
   const actions = [];
   if (open) actions.push(el("button", {type: "button", id: "stop", onclick: () => post(`/jobs/${id}/stop`).then(refresh)}, "stop"));
   else actions.push(el("button", {type: "button", onclick: () => post(`/jobs/${id}/delete`).then(() => { chosen = ""; refresh(); })}, "delete"));
-  for (const name of job.files) actions.push(el("a", {className: "button", href: `/jobs/${id}/files/${name}`, download: name}, name));
+  for (const name of job.files) actions.push(el("a", {className: "button", href: `/jobs/${id}/files/${name}`, download: ""}, name));
   const rest = jobs.filter(one => one.id !== id && one.state === "done" && one.kind);
   if (job.result.kind && rest.length) {
     const select = el("select", {id: "compare"}, el("option", {value: ""}, "nothing"), ...rest.map(one => el("option", {value: one.id, selected: one.id === other}, one.title)));
