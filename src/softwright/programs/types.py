@@ -1,0 +1,217 @@
+"""`Types`: of every term its kind (real, integer, symbol, truth) and its range, or why it has none.
+
+Ranges are exact fractions. Whole numbers stay whole under + - * // % min max abs where and comparisons; everything else
+is real. What may be undefined (a quotient by a range that holds 0), what compares reals, and what mixes symbols with
+numbers is refused, with the term and a remedy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from softwright.programs.fields import Sequence
+from softwright.programs.terms import AGGREGATES, Term, shown
+
+WHOLE = ("integer", "symbol", "truth")
+
+
+class Refused(Exception):
+    """A term that has no type, or no way to be computed; `term` says which, the text why and what to do."""
+
+    def __init__(self, term: Term, reason: str) -> None:
+        super().__init__(reason)
+        self.term, self.reason = term, reason
+
+
+@dataclass(frozen=True)
+class Type:
+    """A kind of value and its range."""
+
+    kind: str
+    low: Fraction
+    high: Fraction
+
+    @property
+    def whole(self) -> bool:
+        return self.kind in WHOLE
+
+    @property
+    def size(self) -> int:
+        """How many whole numbers there are in the range."""
+        return int(self.high - self.low) + 1
+
+    @property
+    def largest(self) -> Fraction:
+        return max(abs(self.low), abs(self.high))
+
+
+TRUTH = Type("truth", Fraction(0), Fraction(1))
+
+
+class Types:
+    """The types of the terms over one kind of sequence."""
+
+    def __init__(self, tokens: Sequence) -> None:
+        self.tokens = tokens
+        self._known: dict[int, Type] = {}
+
+    def of(self, term: Term) -> Type:
+        pending = [term]
+        while pending:
+            last = pending[-1]
+            missing = [arg for arg in last.args if arg.number not in self._known]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            if last.number not in self._known:
+                self._known[last.number] = self._type(last)
+        return self._known[term.number]
+
+    def _type(self, term: Term) -> Type:
+        op, types = term.op, [self._known[arg.number] for arg in term.args]
+        tokens = self.tokens
+        if op == "number":
+            return Type("integer" if term.value.denominator == 1 else "real", term.value, term.value)
+        if op == "symbol":
+            code = Fraction(tokens.symbols.index(term.value))
+            return Type("symbol", code, code)
+        if op == "field":
+            field = tokens.fields[term.value]
+            return Type(field.kind, Fraction(field.low), Fraction(field.high))
+        if op == "position":
+            return Type("integer", Fraction(0), Fraction(tokens.longest - 1))
+        if op == "length":
+            return Type("integer", Fraction(tokens.shortest), Fraction(tokens.longest))
+        if op in ("i", "j"):
+            return types[0]
+        if op in ("eq", "lt", "le"):
+            return self._comparison(term, types)
+        if op in ("and", "or", "not"):
+            for arg, kind in zip(term.args, types, strict=True):
+                if kind.kind != "truth":
+                    raise Refused(arg, f"{shown(arg)} is {_named(kind)}, not a condition; compare it with something")
+            return TRUTH
+        if op == "where":
+            return self._where(term, types)
+        if op in AGGREGATES:
+            return self._aggregate(term, types)
+        if op == "at":
+            return _hull(term, types[0], types[2]) if len(types) > 2 else types[0]
+        if op == "sort":
+            if not types[1].whole:
+                raise Refused(term, "real numbers are not sorted yet; round them to whole numbers of a field, or symbols")
+            return types[0]
+        if op == "smooth":
+            self._numeric(term, types[:1])
+            return Type("real", types[0].low, types[0].high)
+        if op == "choose":
+            self._numeric(term, types[1:2])
+            return types[0]
+        return self._arithmetic(term, types)
+
+    def _numeric(self, term: Term, types: list[Type]) -> None:
+        for arg, kind in zip(term.args, types, strict=False):
+            if kind.kind == "symbol":
+                raise Refused(arg, f"{shown(arg)} is a symbol; numbers are needed here: compare it, s == 'a'")
+
+    def _comparison(self, term: Term, types: list[Type]) -> Type:
+        left, right = types
+        if "symbol" in (left.kind, right.kind) and left.kind != right.kind:
+            raise Refused(term, f"{shown(term)} compares a symbol with a number; put symbols in quotes")
+        if not (left.whole and right.whole):
+            how = "equality and order of reals jump; use whole numbers or symbols, or max, min and mean of the values"
+            raise Refused(term, f"{shown(term)} compares real numbers: {how}")
+        return TRUTH
+
+    def _where(self, term: Term, types: list[Type]) -> Type:
+        if types[0].kind != "truth":
+            raise Refused(term, f"{shown(term.args[0])} is {_named(types[0])}, not a condition; compare it")
+        return _hull(term, types[1], types[2])
+
+    def _aggregate(self, term: Term, types: list[Type]) -> Type:
+        value, condition = types
+        if condition.kind != "truth" and term.args[1].op != "number":
+            raise Refused(term.args[1], f"{shown(term.args[1])} is {_named(condition)}, not a condition; compare it")
+        if term.op in ("max_of", "min_of"):
+            nothing = Type("symbol" if value.kind == "symbol" else "integer", Fraction(0), Fraction(0))
+            return value if _always(term.args[1]) else _hull(term, value, nothing)
+        self._numeric(term, types[:1])
+        low, high = (value.low, value.high) if _always(term.args[1]) else (min(value.low, 0), max(value.high, 0))
+        if term.op == "mean":
+            return Type("real", Fraction(low), Fraction(high))
+        ends = (self.tokens.shortest, self.tokens.longest) if _always(term.args[1]) else (0, self.tokens.longest)
+        if not _always(term.args[1]):
+            low, high = value.low, value.high
+        corners = [end * count for end, count in product((low, high), ends)]
+        return Type("integer" if value.whole else "real", Fraction(min(corners)), Fraction(max(corners)))
+
+    def _arithmetic(self, term: Term, types: list[Type]) -> Type:
+        op = term.op
+        if not (op in ("min", "max", "abs") and all(kind.kind == "symbol" for kind in types)):
+            self._numeric(term, types)
+        whole = all(kind.whole for kind in types)
+        low, high = [kind.low for kind in types], [kind.high for kind in types]
+        if op == "add":
+            ends = low[0] + low[1], high[0] + high[1]
+        elif op == "sub":
+            ends = low[0] - high[1], high[0] - low[1]
+        elif op == "neg":
+            ends = -high[0], -low[0]
+        elif op == "mul":
+            corners = [a * b for a, b in product((low[0], high[0]), (low[1], high[1]))]
+            if term.args[0] is term.args[1]:
+                corners = [low[0] ** 2, high[0] ** 2] + ([Fraction(0)] if low[0] <= 0 <= high[0] else [])
+            ends = min(corners), max(corners)
+        elif op in ("min", "max"):
+            take = min if op == "min" else max
+            ends = take(low), take(high)
+        elif op == "abs":
+            ends = (Fraction(0) if low[0] <= 0 <= high[0] else min(abs(low[0]), abs(high[0]))), types[0].largest
+        elif op in ("div", "floordiv", "mod"):
+            if low[1] <= 0 <= high[1]:
+                raise Refused(term, f"{shown(term)} divides by what may be 0; add a number that keeps it away from 0")
+            if op != "div" and not whole:
+                raise Refused(term, f"{shown(term)} is for whole numbers alone; use '/'")
+            corners = [a / b for a, b in product((low[0], high[0]), (low[1], high[1]))]
+            ends = min(corners), max(corners)
+            if op == "floordiv":
+                ends = Fraction(ends[0] // 1), Fraction(ends[1] // 1)
+            elif op == "mod":
+                ends = (Fraction(0), high[1] - 1) if low[1] > 0 else (low[1] + 1, Fraction(0))
+            whole = whole and op != "div"
+        elif op == "pow":
+            return self._power(term, types)
+        else:
+            raise Refused(term, f"{shown(term)} has no range here")
+        return Type("integer" if whole else "real", Fraction(ends[0]), Fraction(ends[1]))
+
+    def _power(self, term: Term, types: list[Type]) -> Type:
+        base, exponent = types
+        fixed = exponent.low == exponent.high and exponent.low.denominator == 1 and 0 <= exponent.low <= 64
+        if not fixed:
+            raise Refused(term, f"{shown(term)}: only whole powers from 0 to 64 are known here")
+        k = int(exponent.low)
+        corners = [base.low**k, base.high**k] + ([Fraction(0)] if k and base.low <= 0 <= base.high else [])
+        return Type("integer" if base.whole else "real", min(corners), max(corners))
+
+
+def _always(condition: Term) -> bool:
+    return condition.op == "number"
+
+
+def _hull(term: Term, one: Type, other: Type) -> Type:
+    ends = min(one.low, other.low), max(one.high, other.high)
+    if one.kind == other.kind:
+        return Type(one.kind, *ends)
+    if "symbol" in (one.kind, other.kind):
+        raise Refused(term, f"{shown(term)} is a symbol in one case and a number in another; make both alike")
+    return Type("integer" if one.whole and other.whole else "real", *ends)
+
+
+def _named(kind: Type) -> str:
+    return {"real": "a real number", "integer": "a whole number", "symbol": "a symbol", "truth": "a truth value"}[
+        kind.kind
+    ]
