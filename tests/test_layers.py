@@ -31,6 +31,7 @@ ALLOWED: dict[str, str] = {
     "report": f"{LEAVES} fileformat result",
     "compiler": SHARED,
     "approximation": f"{SHARED} compiler",
+    "programs": f"{SHARED} compiler",
     "memory": SHARED,
     "transpiler": SHARED,
     "methods": SHARED,
@@ -40,8 +41,8 @@ ALLOWED: dict[str, str] = {
     "page": f"{LEAVES} fileformat result targets attention {NETWORKS}",
     "sklearn": f"{LEAVES} result attention approximation methods",
     "zoo": f"{LEAVES} fileformat result targets approximation memory transpiler methods theorems",
-    "cli": f"{SHARED} checker approximation memory transpiler methods theorems experiments export page studio zoo",
-    "studio": f"{SHARED} checker approximation memory transpiler methods theorems experiments export page",
+    "cli": f"{SHARED} checker approximation programs memory transpiler methods theorems experiments export page studio zoo",
+    "studio": f"{SHARED} checker approximation programs memory transpiler methods theorems experiments export page",
     "__main__": "cli",
 }
 FLOORS_OF_PROOF = ("arithmetic", "models", "search", "closed", "question", "conclusion", "prover")

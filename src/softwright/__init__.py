@@ -29,6 +29,11 @@ if TYPE_CHECKING:  # the same names for type checkers, which cannot read a table
     from softwright.memory.shards import save_shards as save_shards
     from softwright.memory.verb import memorize as memorize
     from softwright.methods.verb import in_context as in_context
+    from softwright.programs.fields import Integers as Integers
+    from softwright.programs.fields import Sequence as Sequence
+    from softwright.programs.fields import Symbols as Symbols
+    from softwright.programs.fields import Truths as Truths
+    from softwright.programs.verb import compile as compile
     from softwright.proof.prover import certify as certify
     from softwright.result.built import Built as Built
     from softwright.result.built import load as load
@@ -52,15 +57,20 @@ _HOME = {
     "FileFormatError": "softwright.errors",
     "Function": "softwright.targets",
     "Head": "softwright.attention",
+    "Integers": "softwright.programs.fields",
     "InvalidInput": "softwright.errors",
+    "Sequence": "softwright.programs.fields",
     "SoftwrightError": "softwright.errors",
+    "Symbols": "softwright.programs.fields",
     "Table": "softwright.targets",
     "ToleranceNotReached": "softwright.errors",
+    "Truths": "softwright.programs.fields",
     "Verdict": "softwright.checker.verdict",
     "__version__": "softwright.version",
     "add_sequences": "softwright.memory.changes",
     "approximate": "softwright.approximation.verb",
     "certify": "softwright.proof.prover",
+    "compile": "softwright.programs.verb",
     "in_context": "softwright.methods.verb",
     "load": "softwright.result.built",
     "load_shards": "softwright.memory.shards",

@@ -28,6 +28,7 @@ _RUN: dict[str, Callable[[sw.Built[Any]], Any]] = {
     "memory": lambda built: built([[2, 1], [3], [1, 2]]),
     "transpiled": lambda built: built(_X),
     "in_context": lambda built: built(x=_X[:20], y=_Y[:20], queries=_X[20:]),
+    "program": lambda built: built(s=["ab", "bba"], x=[[0.5, -1.0], [0.25, 1.0, 0.0]]),
     "theorem": lambda built: built(np.full((1, 2, 3), 0.25)),
 }
 

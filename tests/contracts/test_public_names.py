@@ -69,6 +69,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "memorize": sw.memorize,
     "transpile": sw.transpile,
     "in_context": sw.in_context,
+    "compile": sw.compile,
     "theorem": sw.theorem("A1").build,
 }
 _VERBS = pytest.mark.parametrize("verb", VERBS)
@@ -96,6 +97,7 @@ _SMALL: dict[str, Callable[..., Any]] = {
     "memorize": lambda **o: sw.memorize([[1, 2], [2, 1]], [0.5, -1.0], **o),
     "transpile": lambda **o: sw.transpile(torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.ReLU()), (-1, 1), **o),
     "in_context": lambda **o: sw.in_context("ridge", features=1, penalty=0.1, **o),
+    "compile": lambda **o: sw.compile("mean(x)", sw.Sequence(length=(1, 3), x=(-1, 1)), **o),
     "theorem": lambda **o: sw.theorem("A1").build(points=6, tokens=2, dim=1, **o),
 }
 

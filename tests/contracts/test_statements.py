@@ -71,6 +71,12 @@ MAKERS: dict[str, Any] = {
         "ridge", 1, solver="gradient", penalty=0.1, dtype=dtype, condition=3.0, steps=1, sample=False
     ),
     "compose": lambda dtype: sw.approximate("max(x, x**2) + sin(x)*x", LINE, tol=1e-2, strategy="compose", dtype=dtype),
+    "columns": lambda dtype: sw.compile(
+        "where(n > 1, sum(x[j] for s[j] == 'a'), prev(x, 1)), 0 < count(s[j] < s[i] and j <= i)",
+        sw.Sequence(length=(1, 3), s=sw.Symbols("ab"), x=(-1, 1)),
+        tol=1e-2,
+        dtype=dtype,
+    ),
     "theorem": lambda _: sw.theorem("A1").build(points=6, tokens=3, dim=1, progress=False),
 }
 CASES = [(name, dtype) for name in MAKERS for dtype in DTYPES if (name, dtype) != ("theorem", "float32")]

@@ -1,13 +1,14 @@
 """`ProgramNetwork`: sequences of tokens in, a value at every token out, by layers of softmax attention alone.
 
-A token is embedded as in any transformer: a row for its place, a row for every symbol or whole number it brings (looked
-up), and its real numbers times a row each. Every layer adds what its heads write; a head looks at the data tokens, those
-before it alone if it is causal, and at fixed tokens that no layer changes, the bank. There is no feed-forward block and no
-normalisation. Sequences of a batch may have different lengths: what lies beyond a sequence's end is masked.
+A token is embedded as in any transformer: a row for its place, a row for every symbol or whole number it brings, looked
+up, and its real numbers times a row each. Every layer adds what its heads write; a head looks at the data tokens, those
+up to its own alone if it is causal, and at fixed tokens that no layer changes, the bank. There is no feed-forward block
+and no normalisation. Sequences of a batch may have different lengths: what lies beyond a sequence's end is masked.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -185,9 +186,7 @@ class ProgramNetwork(AttentionStack):
         """(H, L, T + L): the weights of the heads of one layer on one sequence, in float64."""
         x, _, _ = self.encoded(**named)
         with torch.no_grad():
-            for number, stream in enumerate(self.states_of(x[:1])):
-                if number == layer:
-                    break
+            stream = next(itertools.islice(self.states_of(x[:1]), layer, None))
             part = self.distinct[self.program[layer]]
             keys = torch.cat([self.get_buffer(f"base_{BANK}"), stream[0]]).double()
             scores = (stream[0].double() @ part.Wq.double()) @ (keys @ part.Wk.double()).transpose(1, 2)

@@ -40,6 +40,7 @@ STEP_OF_KIND = {
     "in_context": "solver",
     "theorem": "theorem",
     "composition": "compose",
+    "program": "columns",
 }
 PROMPTS = {
     "gradient": ("max_rows", "x_bound", "y_bound", "w_bound"),
@@ -219,7 +220,8 @@ def _by_formula(said: Flat) -> Flat:
     claim, evidence = said["claim"], said["evidence"]
     require(len(evidence) == 1, "a proof by a formula is one step")
     composed = evidence[0].get("step") == "compose"
-    check_entries(evidence[0], COMPOSED if composed else FORMULA, "the step")
+    whole = composed or evidence[0].get("step") == "columns"
+    check_entries(evidence[0], COMPOSED if whole else FORMULA, "the step")
     check_entries(said["told"], TOLD, "what is told")
     require("between" not in claim and claim["p"] is None, "a formula says nothing of exponents or between points")
     flat: Flat = {}
@@ -236,6 +238,7 @@ def _by_formula(said: Flat) -> Flat:
     else:
         named = set_of(claim["reference"]["target"])
         require(same(claim["set"], named), "the set is not the one that the target names")
+        flat = {"parts": evidence[0]["parts"]} if whole else {}
     return {
         **flat,
         "schema": CLOSED,
@@ -250,6 +253,8 @@ def set_of(target: Flat) -> Flat:
     kind, box = target.get("kind"), target.get("box")
     if kind == "sequences":
         return {"kind": "stored items", "items": target["items"]}
+    if kind == "program":
+        return {"kind": "every sequence", "tokens": target["tokens"]}
     if kind == "network" and "box" in target:
         return {"kind": "every input"} if box is None else {"kind": "box", "low": box[0], "high": box[1]}
     if kind == "in_context" and target.get("solver") in PROMPTS:

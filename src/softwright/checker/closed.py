@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from flint import fmpq
 
 from softwright.checker.composition.statement import prove_composition
 from softwright.checker.in_context.statement import prove_step
 from softwright.checker.memory import prove_recall
+from softwright.checker.programs.statement import HYPOTHESES, prove_program
 from softwright.checker.refusal import require
 from softwright.checker.theorems.table import prove_theorem
 from softwright.checker.transpiled.statement import prove_transpiled
@@ -50,6 +52,13 @@ def reprove_composition(file: ModelFile, progress: Callable[[int], None]) -> Ver
     boxes = prove_composition(file, progress)
     said = file.sections["certificate"]
     return settled(f"sup |network - target| <= {said['bound']:.6g} re-proved", boxes=boxes)
+
+
+def reprove_program(file: ModelFile, _: Callable[[int], None]) -> Verdict:
+    """A program over sequences: its meaning, columns and heads proved again from the text and the tensors."""
+    check_sums(file)
+    verdict = settled(prove_program(file))
+    return replace(verdict, hypotheses=HYPOTHESES)
 
 
 def reprove_theorem(file: ModelFile, _: Callable[[int], None]) -> Verdict:

@@ -64,9 +64,9 @@ def check_subject(file: ModelFile) -> None:
     said, model = file.sections["certificate"], file.sections["model"]
     tests, optional = ENTRIES[said["schema"]], ("between", "reference_sha256", "outside")
     if "statement" in tests and model["kind"] != "composition":
-        tests = {
-            name: test for name, test in tests.items() if name not in ("domain", "parts", "hex", "variables", "outside")
-        }
+        foreign = {"domain", "parts", "hex", "variables", "outside"}
+        foreign -= {"parts"} if model["kind"] == "program" else set()
+        tests = {name: test for name, test in tests.items() if name not in foreign}
     check_entries(said, tests, "the certificate", optional)
     require(said["weights_sha256"] == file.weights_sha256, "the weights are not the ones that were certified (SHA-256)")
     reference = said.get("reference_sha256", "")

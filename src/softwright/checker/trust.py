@@ -53,6 +53,7 @@ def text_of(hypothesis: str) -> str:
     texts = {
         "ieee754": "arithmetic as IEEE 754 has it, rounded to nearest",
         f"exp-ulp<={ulps}": f"exp of the run-time library is accurate to {ulps} ulp",
+        "exp(0)=1": "exp(0) of the run-time library is exactly 1",
         "callable-values": "the callable's values are those of the function that is meant",
         "user-lipschitz": "the Lipschitz constant given for the callable holds",
         "user-second-derivative": "the bound given for the callable's second derivatives holds",

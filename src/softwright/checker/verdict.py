@@ -101,7 +101,11 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
         dtype=precision.name,
         arithmetic=verdict.arithmetic or precision.name,
         runtimes=() if verdict.arithmetic == "real" else precision.runtimes,
-        hypotheses=(*(() if verdict.arithmetic == "real" else precision.hypotheses), *verdict.given),
+        hypotheses=(
+            *(() if verdict.arithmetic == "real" else precision.hypotheses),
+            *verdict.hypotheses,
+            *verdict.given,
+        ),
     )
 
 
@@ -116,6 +120,22 @@ def set_in_words(inputs: dict[str, Any]) -> str:
         return box_in_words({f"x{i}": side for i, side in sides})
     if inputs["kind"] == "prompts":
         return "prompts with " + ", ".join(f"{name} <= {value:.17g}" for name, value in inputs["at_most"].items())
+    if inputs["kind"] == "every sequence":
+        return sequences_in_words(inputs["tokens"])
     if inputs["kind"] == "stored items":
         return f"the {inputs['items']} stored items"
     return "" if inputs["kind"] == "stated" else str(inputs["kind"])
+
+
+def sequences_in_words(tokens: dict[str, Any]) -> str:
+    """Lengths and fields of the sequences that a program is about."""
+    words = []
+    for field in tokens["fields"]:
+        if field["kind"] == "symbol":
+            words.append(f"{field['name']} in {{{' '.join(field['symbols'])}}}")
+        elif field["kind"] == "truth":
+            words.append(f"{field['name']} true or false")
+        else:
+            whole = "" if field["kind"] == "real" else "whole "
+            words.append(f"{whole}{field['name']} in [{field['low']:.17g}, {field['high']:.17g}]")
+    return f"all sequences of {tokens['length'][0]} to {tokens['length'][1]} tokens with {', '.join(words)}"

@@ -19,6 +19,7 @@ from softwright.checker.boxes import reprove_boxes
 from softwright.checker.claims import Claim, read_claim
 from softwright.checker.closed import (
     reprove_composition,
+    reprove_program,
     reprove_recall,
     reprove_step,
     reprove_theorem,
@@ -56,6 +57,7 @@ STEPS: dict[str, Step] = {
     "solver": Step("in_context", reprove_step),
     "theorem": Step("theorem", reprove_theorem),
     "compose": Step("composition", reprove_composition),
+    "columns": Step("program", reprove_program),
 }
 
 

@@ -1,7 +1,7 @@
 """`assemble`: columns and heads as data become the matrices of a stack.
 
-The score of a head is a sum over dimensions of (form of the row's token) times (form of the key's token). A condition is
-whole numbers throughout: bits that agree give the penalty and bits that differ its negative, so that
+A score is a sum over dimensions of (form of the row's token) times (form of the key's token). Conditions are whole
+numbers throughout: bits that agree give the penalty and bits that differ its negative, so that
 
     penalty (sum of b_i b_j - number of bits) = 0 where all agree, at most -2 penalty elsewhere,
 
@@ -64,7 +64,7 @@ def _bank(board: Board) -> np.ndarray:
 def weights_of(head: Head, board: Board, width: int) -> HeadWeights:
     """The four matrices of a head."""
     dims = _table_dims(head) if head.kind in ("table", "digit") else _data_dims(head)
-    shut = _shut(dims, board)
+    shut = _shut(dims, board, head.numbers.get("penalty", PENALTY))
     closed = (ONE, NULL, DEFAULT) if head.kind in ("table", "digit") else (BANK, DEFAULT)
     last = dims[-1][1]
     for column in closed:
@@ -132,14 +132,16 @@ def _data_dims(head: Head) -> list[tuple[Side, Side]]:
     return [*dims, ({ONE: Fraction(1)}, last)]
 
 
-def _shut(dims: list[tuple[Side, Side]], board: Board) -> int:
+def _shut(dims: list[tuple[Side, Side]], board: Board, penalty: int) -> int:
     """A power of two far above anything that a score can be."""
 
     def size(side: Side) -> Any:
-        return sum((abs(v) * max(board.columns[k].largest, _structural(board, k)) for k, v in side.items()), Fraction(0))
+        return sum(
+            (abs(v) * max(board.columns[k].largest, _structural(board, k)) for k, v in side.items()), Fraction(0)
+        )
 
     most = sum((size(q) * size(k) for q, k in dims), Fraction(0))
-    return max(LEAST_SHUT, 2 ** math.ceil(math.log2(float(8 * most) + 1)))
+    return max(LEAST_SHUT, 2 ** math.ceil(math.log2(float(8 * most + 16 * penalty) + 8192)))
 
 
 def _structural(board: Board, column: int) -> Fraction:

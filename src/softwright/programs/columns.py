@@ -1,8 +1,8 @@
 """`Board`: the columns of the stream, what each holds for all sequences, and the heads that write them.
 
 A column is written once. It is exact (its numbers are whole, none of them 0, and the run computes them exactly), or it
-is off by at most `error`. Exact columns are never 0 because a weight of e^-64 of another value is absorbed by any number
-but 0; so whole numbers are stored as k - low + 1 and truth values as -1 and 1.
+is off by at most `error`. Exact columns are never 0, for a weight of e^-64 of another value is absorbed by all numbers
+but 0: so whole numbers are stored as k - low + 1 and truth values as -1 and 1.
 
 A `Form` is a constant and a combination of columns with exact fractions; the run has its coefficients as the nearest
 numbers of the dtype, and `Board.run_error` charges that, the columns' errors and the rounding of the product.
@@ -163,12 +163,14 @@ class Board:
         numbers = [(form.constant, Fraction(1)), *((v, self.columns[k].largest) for k, v in form.parts)]
         coefficients = sum((abs(v - self.stored(v)) * size for v, size in numbers), Fraction(0))
         tiny = Fraction(self.precision.smallest) * 4 * len(numbers)
-        return own + coefficients + self.arithmetic.gamma(len(numbers) + 2) * (self.size(form) + coefficients) + tiny
+        return own + coefficients + self.arithmetic.gamma(len(numbers) + 3) * (self.size(form) + coefficients) + tiny
 
     def defaulted(self, column: Column, default: Fraction) -> None:
         """Give a column a row of the bank that holds its default, and the column that marks this row."""
         column.default = self.stored(default)
-        column.flag = self.column(f"default of {column.name}", ["default", column.number], 0, 1, exact=True, layer=0).number
+        column.flag = self.column(
+            f"default of {column.name}", ["mark", column.number], 0, 1, exact=True, layer=0
+        ).number
 
     def bank(self, rows: int) -> None:
         """Make room for a table of so many tokens."""

@@ -5,9 +5,9 @@ Every condition is a polynomial of degree one in each of its atoms, and there is
     not A = 1 - A,  A and B = A B,  A or B = A + B - A B,  a <= b = 1 - (b < a)
 
 Atoms are ("flag", side, term), a truth value of one token; ("equal", a, b), a_j == b_i; ("less", a, b), a_j < b_i;
-("more", a, b), a_j > b_i; and ("causal",), j <= i. Of places, j < i is causal less equal, for equal implies causal. The sum
-of v over a condition is then the signed sum of sums over products of atoms, and each of those is one head, or one for
-every bit where numbers are compared: a < b means that for one bit all higher bits agree, and that bit is 0 in a, 1 in b.
+("more", a, b), a_j > b_i; and ("causal",), j <= i. Of places, j < i is causal less equal, for equal implies causal. The
+sum of v over a condition is then the signed sum of sums over products of atoms, and each of those is one head, or one
+for every bit where numbers are compared: a < b means that all higher bits agree and one bit is 0 in a, 1 in b.
 """
 
 from __future__ import annotations

@@ -20,7 +20,27 @@ from softwright.errors import Faults, InvalidInput
 LONGEST = 4096  # tokens
 WIDEST = 4096  # values of a whole number, symbols of a vocabulary
 RESERVED = frozenset(
-    "i j n pi e for if else and or not true false where by default margin largest smallest".split()
+    [
+        "i",
+        "j",
+        "n",
+        "pi",
+        "e",
+        "for",
+        "if",
+        "else",
+        "and",
+        "or",
+        "not",
+        "true",
+        "false",
+        "where",
+        "by",
+        "default",
+        "margin",
+        "largest",
+        "smallest",
+    ]
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 
@@ -78,7 +98,9 @@ class Sequence:
         self.fields: dict[str, Field] = {}
         for name, given in fields.items():
             usable = isinstance(name, str) and _NAME.match(name) and name not in RESERVED
-            faults.check(bool(usable), f"{name!r} is no usable name of a field; use letters, digits and _, not {name!r}")
+            faults.check(
+                bool(usable), f"{name!r} is no usable name of a field; use letters, digits and _, not {name!r}"
+            )
             found = self._field(name, given, faults)
             if found is not None:
                 self.fields[name] = found
@@ -155,9 +177,11 @@ class Sequence:
 
     def __repr__(self) -> str:
         shown = {
-            "symbol": lambda f: f"Symbols({''.join(f.symbols)!r})"
-            if all(len(s) == 1 for s in f.symbols)
-            else f"Symbols({list(f.symbols)!r})",
+            "symbol": lambda f: (
+                f"Symbols({''.join(f.symbols)!r})"
+                if all(len(s) == 1 for s in f.symbols)
+                else f"Symbols({list(f.symbols)!r})"
+            ),
             "integer": lambda f: f"Integers({int(f.low)}, {int(f.high)})",
             "real": lambda f: f"({f.low:g}, {f.high:g})",
             "truth": lambda _: "Truths()",

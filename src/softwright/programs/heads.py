@@ -37,9 +37,7 @@ class Heads:
 
     # ---------------------------------------------------------------------------------------------------- bank tokens
 
-    def table(
-        self, number: Form, low: int, high: int, wanted: Sequence[Wanted], text: str
-    ) -> list[Column]:
+    def table(self, number: Form, low: int, high: int, wanted: Sequence[Wanted], text: str) -> list[Column]:
         """Columns that hold functions of a whole number from low to high, which a form is near to."""
         board, count = self.board, high - low + 1
         if count > LARGEST_TABLE:
@@ -60,9 +58,7 @@ class Heads:
             raise NotPossible(f"a whole number is known to {float(eta):.2g} only; use float64 or shorter sequences")
         return self._bank_head("table", query, wanted, values, leaks, sharpness, {"middle": middle}, text, low)
 
-    def digit(
-        self, number: Form, low: int, high: int, base: int, wanted: Sequence[Wanted], text: str
-    ) -> list[Column]:
+    def digit(self, number: Form, low: int, high: int, base: int, wanted: Sequence[Wanted], text: str) -> list[Column]:
         """The same of the digit floor((number - low) / base)."""
         board, count = self.board, (high - low) // base + 1
         middle = (count - 1) // 2
@@ -162,9 +158,7 @@ class Heads:
             board.defaulted(column, default)
             column.error += abs(board.stored(default) - default)
             read = value + Form.of(0, {column.number: Fraction(1)})
-        board.heads.append(
-            Head("mean", layer, [(column.number, Fraction(1))], [read], where, causal, text=name)
-        )
+        board.heads.append(Head("mean", layer, [(column.number, Fraction(1))], [read], where, causal, text=name))
         return column
 
     def sum(
@@ -200,9 +194,7 @@ class Heads:
         column = board.column(name, holds, *ends, exact=False, layer=layer, error=error)
         for sign, where, causal in monomials:
             for group in range(2**groups):
-                low_bits = [
-                    ["flag", "j", group_columns[b], 1 if not (group >> b) & 1 else -1] for b in range(groups)
-                ]
+                low_bits = [["flag", "j", group_columns[b], 1 if not (group >> b) & 1 else -1] for b in range(groups)]
                 board.heads.append(
                     Head(
                         "sum",
@@ -283,9 +275,7 @@ class Heads:
         total = board.arithmetic.mean(size, error) + 2 * delta * (ends[1] - ends[0] + 2 * error)
         column = board.column(name, holds, *ends, exact=False, layer=layer, error=total)
         board.heads.append(
-            Head(
-                "smooth", layer, [(column.number, Fraction(1))], [value], [], True, query, {"rate": rate}, name
-            )
+            Head("smooth", layer, [(column.number, Fraction(1))], [value], [], True, query, {"rate": rate}, name)
         )
         return column
 
@@ -302,7 +292,9 @@ class Heads:
         leaks = (board.longest - 1) * above((-ball(sharpness * margin) + 2 * ball(delta)).exp())
         total = board.arithmetic.mean(max(abs(ends[0]), abs(ends[1])), error) + leaks * (spread + 2 * error)
         if board.longest > 1 and leaks > Fraction(1, 4):
-            raise NotPossible(f"scores are known to {float(delta / sharpness):.2g} only; use float64 or a larger margin")
+            raise NotPossible(
+                f"scores are known to {float(delta / sharpness):.2g} only; use float64 or a larger margin"
+            )
         column = board.column(name, holds, *ends, exact=False, layer=layer, error=total)
         numbers = {"sharpness": sharpness, "margin": margin}
         board.heads.append(

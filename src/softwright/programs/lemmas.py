@@ -20,19 +20,20 @@ Between its own level 0 and m the running maximum changes at most once, so two e
     |w sum p v - sum v| <= S rho + n err(v) (1 + rho) + w N (V + err) leak',
     1 + rho = (w e^-m) (1 + eps)^2 (1 + gamma_{c+10}) (1 + 2 N e^-m),     S the sum of |v| over matching tokens.
 
-Heads that share the tokens between them, the bits of a comparison and groups of places, have n matching tokens together.
+Heads that share the tokens between them, the bits of a comparison or groups of places, match n tokens together.
 
 **Tables.** Token k scores B (2 k r - k^2). With |r - k0| <= eta, token k0 + d or k0 - d is lower by at least
-B (d^2 - 2 d eta) - delta_0 - delta_d, delta the rounding of a score. **Digits** score B (a r' - D a (a+1) / 2), r' = r + 1/2:
-the right digit leads its neighbours by B (1/2 - eta). In both, exact values come out exactly once the other weights sum
-to less than u/8 of the smallest value over the largest.
+B (d^2 - 2 d eta) - delta_0 - delta_d, delta the rounding of a score. **Digits** score B (a r' - D a (a+1) / 2) with
+r' = r + 1/2: the right digit leads its neighbours by B (1/2 - eta). In both, exact values come out exactly once the
+other weights sum to less than u/8 of the smallest value over the largest.
 
 **Largest.** With scores beta x to within delta, the softmax mean of x is below the largest x by at most
-(W0((n-1)/e) + 4 delta) / beta. If the largest leads by `margin`, all others weigh at most (n-1) e^(-beta margin + 2 delta).
+(W0((n-1)/e) + 4 delta) / beta. If the largest leads by g, the others weigh at most (n-1) e^(-beta g + 2 delta).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -134,7 +135,7 @@ class Arithmetic:
             return self.gamma(4) * b * (2 * (half + eta) * far + far * far)
 
         gaps = [b * (d * d - 2 * d * eta) - rounding(0) - rounding(d) for d in range(1, 10)]
-        if gaps[0] <= 1 or any(later <= gap for gap, later in zip(gaps, gaps[1:], strict=False)):
+        if gaps[0] <= 1 or any(later <= gap for gap, later in itertools.pairwise(gaps)):
             return None
         if self.gamma(4) * 8 * (half + self.bank) >= Fraction(1, 2):  # then gaps go on growing
             return None
@@ -155,7 +156,7 @@ class Arithmetic:
             b * (d * (Fraction(1, 2) - eta) + Fraction(base * d * (d - 1), 2)) - rounding(0) - rounding(d)
             for d in range(1, 10)
         ]
-        if gaps[0] <= 1 or any(later <= gap for gap, later in zip(gaps, gaps[1:], strict=False)):
+        if gaps[0] <= 1 or any(later <= gap for gap, later in itertools.pairwise(gaps)):
             return None
         if self.gamma(5) * 8 * (half + self.bank) >= Fraction(1, 4):
             return None

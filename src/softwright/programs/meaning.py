@@ -23,9 +23,28 @@ from softwright.targets.formula.suggestions import variable_meant
 from softwright.targets.formula.tokens import FormulaFaults
 
 AGGREGATE_NAMES = {"sum": "sum", "mean": "mean", "max": "max_of", "min": "min_of", "count": "sum"}
-FUNCTIONS = (
-    "sum mean max min count any all prev at first last sorted median conv smooth value abs where largest smallest"
-).split()
+FUNCTIONS = [
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "count",
+    "any",
+    "all",
+    "prev",
+    "at",
+    "first",
+    "last",
+    "sorted",
+    "median",
+    "conv",
+    "smooth",
+    "value",
+    "abs",
+    "where",
+    "largest",
+    "smallest",
+]
 _OPERATIONS = ("add", "sub", "mul", "div", "floordiv", "mod", "neg", "pow", "and", "or", "not", "where")
 Sided = tuple[str, Term]  # "" (the same for all tokens), "i", "j" or "both"
 

@@ -1,4 +1,4 @@
-"""What a program means, computed directly: terms over sequences in extended precision. Nothing of the network is used."""
+"""What a program means, computed directly: terms over sequences in extended precision, without the network."""
 
 from __future__ import annotations
 

@@ -246,9 +246,8 @@ class _Reader:
         options: dict[str, Syntax] = {}
         condition = None
         while not self.take(")"):
-            if args or options:
-                if not self.take(","):
-                    raise self.stop("',' or ')' must stand here")
+            if (args or options) and not self.take(","):
+                raise self.stop("',' or ')' must stand here")
             after = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
             if self.now.kind == "name" and after.kind == "symbol" and after.text == "=":
                 key = self.now.text

@@ -75,6 +75,8 @@ def shown(term: Term, side: str = "") -> str:
     if op == "number":
         value = term.value
         return str(value) if value.denominator == 1 else f"{float(value):.6g}"
+    if op == "symbol":
+        return repr(term.value)
     if op == "field":
         return f"{term.value}{at}"
     if op == "position":

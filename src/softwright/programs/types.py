@@ -102,7 +102,9 @@ class Types:
             return _hull(term, types[0], types[2]) if len(types) > 2 else types[0]
         if op == "sort":
             if not types[1].whole:
-                raise Refused(term, "real numbers are not sorted yet; round them to whole numbers of a field, or symbols")
+                raise Refused(
+                    term, "real numbers are not sorted yet; round them to whole numbers of a field, or symbols"
+                )
             return types[0]
         if op == "smooth":
             self._numeric(term, types[:1])

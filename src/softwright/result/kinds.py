@@ -71,6 +71,11 @@ KINDS: dict[str, Kind] = {
             page="softwright.page.in_context:content",
         ),
         Kind(
+            "program",
+            network="softwright.attention.program:ProgramNetwork",
+            figure="softwright.programs.figure:plot_program",
+        ),
+        Kind(
             "theorem",
             network="softwright.theorems.tools.network:TheoremNetwork",
             figure="softwright.theorems.figure:plot_theorem",

@@ -34,6 +34,7 @@ CLOSED_STEPS = {
     "in_context": "solver",
     "theorem": "theorem",
     "expression": "compose",
+    "program": "columns",
 }
 PROMPTS = {  # solver in context -> settings that bound the prompts it was proved for
     "gradient": ("max_rows", "x_bound", "y_bound", "w_bound"),
@@ -55,7 +56,7 @@ def hypotheses_of(
     row = PRECISIONS.get(dtype)
     run = () if row is None or EXACT_ARITHMETIC in assumptions else ("ieee754", f"exp-ulp<={row.exp_ulps}")
     if not boxes:
-        return run
+        return (*run, "exp(0)=1") if run and target.get("kind") == "program" else run
     kind, digest, stated = target["kind"], target.get("sha256"), "stated-exact-part" if tree else "stated-bound"
     if kind == "function":
         promise = "user-lipschitz" if target.get("second_derivative") is None else "user-second-derivative"
@@ -67,6 +68,7 @@ def hypotheses_of(
 NOT_SHOWN = "as stated: the file does not hold what the network is compared with"
 _TEXTS: dict[str, Callable[[str], str]] = {  # beginning of an id -> what it says, given its rest
     "ieee754": lambda _: "arithmetic as IEEE 754 has it, rounded to nearest",
+    "exp(0)=1": lambda _: "exp(0) of the run-time library is exactly 1",
     "exp-ulp<=": lambda ulps: f"exp of the run-time library is accurate to {ulps} ulp",
     "callable-values": lambda _: "the callable's values are those of the function that is meant",
     "user-lipschitz": lambda _: "the Lipschitz constant given for the callable holds",
@@ -148,6 +150,8 @@ def set_of(flat: Mapping[str, Any]) -> Entries:
         }
     if kind == "sequences":
         return {"kind": "stored items", "items": target["items"]}
+    if kind == "program":
+        return {"kind": "every sequence", "tokens": target["tokens"]}
     if kind == "network" and "box" in target:
         box = target["box"]
         return {"kind": "every input"} if box is None else {"kind": "box", "low": box[0], "high": box[1]}

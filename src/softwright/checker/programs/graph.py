@@ -1,0 +1,287 @@
+"""`Graph`: what a program means, equal values once; and `Meaning`, which reads it from the text a second time.
+
+A value is a number, its place in the graph: its operation, its arguments, a constant. It is at token i, unless it is
+the value or condition of a sum, mean, max_of or min_of, where i(t) and j(t) are t at either token.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from softwright.checker.programs.language import Reader, Tree
+from softwright.checker.refusal import require
+
+MOST = 20_000  # values
+PLAIN = frozenset(("add", "sub", "neg", "mul", "div", "floordiv", "mod", "pow", "abs", "min", "max", "where")) | {
+    "eq",
+    "lt",
+    "le",
+    "not",
+    "and",
+    "or",
+}
+Sided = tuple[str, int]
+
+
+class Graph:
+    """Values by number; arguments have smaller numbers."""
+
+    def __init__(self) -> None:
+        self.op: list[str] = []
+        self.args: list[tuple[int, ...]] = []
+        self.constant: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+
+    def make(self, op: str, *args: int, constant: Any = None) -> int:
+        key = (op, args, constant)
+        number = self._numbers.get(key)
+        if number is None:
+            require(len(self.op) < MOST, "the program is too large")
+            number = len(self.op)
+            self._numbers[key] = number
+            self.op.append(op)
+            self.args.append(args)
+            self.constant.append(constant)
+        return number
+
+    def number(self, value: Fraction | int) -> int:
+        return self.make("number", constant=Fraction(value))
+
+    def is_number(self, value: int) -> bool:
+        return self.op[value] == "number"
+
+    def folded(self, value: int) -> Fraction | None:
+        """The number that a value is, signs included; None if it is none."""
+        if self.is_number(value):
+            return self.constant[value]
+        if self.op[value] == "neg":
+            inner = self.folded(self.args[value][0])
+            return None if inner is None else -inner
+        return None
+
+
+class Meaning:
+    """The values of a program's outputs in a graph of their own."""
+
+    def __init__(self, text: str, fields: set[str], symbols: list[str], lengths: tuple[int, int]) -> None:
+        self.graph, self.fields, self.symbols, self.lengths = Graph(), fields, symbols, lengths
+        self.names: dict[str, int] = {}
+        reader = Reader(text)
+        for name, tree in reader.names:
+            taken = name in fields or name in self.names or name in ("i", "j", "n", "true", "false")
+            require(not taken, f"the name {name!r} has two meanings")
+            self.names[name] = self.token(tree)
+        self.outputs = [self.token(tree) for tree in reader.outputs]
+
+    # at one token ------------------------------------------------------------------------------------------------
+
+    def token(self, tree: Tree) -> int:
+        graph = self.graph
+        if tree.op == "number":
+            return graph.number(Fraction(tree.word))
+        if tree.op == "text":
+            require(tree.word in self.symbols, f"{tree.word!r} is no symbol of the fields")
+            return graph.make("symbol", constant=tree.word)
+        if tree.op == "name":
+            return self._name(tree.word)
+        if tree.op == "item":
+            return self.at(self.token(tree.parts[0]), self.token(tree.parts[1]))
+        if tree.op == "call":
+            return self._call(tree)
+        require(tree.op != "list", "a list stands where no list belongs")
+        return self.operation(tree.op, [self.token(part) for part in tree.parts])
+
+    def _name(self, name: str) -> int:
+        graph = self.graph
+        if name in self.names:
+            return self.names[name]
+        if name in self.fields:
+            return graph.make("field", constant=name)
+        if name in ("true", "false"):
+            return graph.make("eq", graph.number(0), graph.number(0 if name == "true" else 1))
+        require(name in ("i", "n"), f"the name {name!r} has no meaning")
+        return graph.make("position" if name == "i" else "length")
+
+    def operation(self, op: str, args: list[int]) -> int:
+        graph = self.graph
+        if op in ("gt", "ge"):
+            return graph.make({"gt": "lt", "ge": "le"}[op], args[1], args[0])
+        if op == "ne":
+            return graph.make("not", graph.make("eq", *args))
+        if op == "pow" and graph.is_number(args[1]) and graph.constant[args[1]] == 2:
+            return graph.make("mul", args[0], args[0])
+        require(op in PLAIN, f"unknown operation {op!r}")
+        return graph.make(op, *args)
+
+    def at(self, value: int, place: int, default: int | None = None) -> int:
+        if self.graph.op[place] == "position":
+            return value
+        if default is None:
+            require(self.inside(place), "a place may lie outside the sequence")
+            return self.graph.make("at", value, place)
+        return self.graph.make("at", value, place, default)
+
+    def inside(self, place: int) -> bool:
+        """A place linear in i and n is one of 0, .., n - 1 for all i < n, if it is so at the corners."""
+        found = self._by_length_and_place(place)
+        if found is None:
+            return False
+        a, b, c = found
+        corners = [(n, i) for n in self.lengths for i in (0, n - 1)]
+        return all(0 <= a * n + b * i + c <= n - 1 for n, i in corners)
+
+    def _by_length_and_place(self, value: int) -> tuple[Fraction, Fraction, Fraction] | None:
+        op, args = self.graph.op[value], self.graph.args[value]
+        simple = {"length": (1, 0), "position": (0, 1)}
+        if op in simple:
+            return Fraction(simple[op][0]), Fraction(simple[op][1]), Fraction(0)
+        if op == "number":
+            return Fraction(0), Fraction(0), self.graph.constant[value]
+        if op not in ("add", "sub", "neg"):
+            return None
+        parts = [self._by_length_and_place(arg) for arg in args]
+        total = [Fraction(0)] * 3
+        for sign, part in zip((1, -1 if op == "sub" else 1) if op != "neg" else (-1,), parts, strict=True):
+            if part is None:
+                return None
+            total = [x + sign * y for x, y in zip(total, part, strict=True)]
+        return total[0], total[1], total[2]
+
+    # calls --------------------------------------------------------------------------------------------------------
+
+    def _call(self, tree: Tree) -> int:
+        name, graph = tree.word, self.graph
+        if name in ("max", "min") and len(tree.parts) > 1 and tree.condition is None:
+            found = self.token(tree.parts[0])
+            for part in tree.parts[1:]:
+                found = graph.make(name, found, self.token(part))
+            return found
+        if name in ("sum", "mean", "max", "min", "count", "any", "all"):
+            return self._aggregate(tree)
+        require(tree.condition is None, f"{name} takes no condition")
+        options = {"prev": {"default"}, "at": {"default"}, "sorted": {"by"}, "value": {"where", "margin"}}
+        require(tree.options.keys() <= options.get(name, set()), f"{name} has an unknown option")
+        if name == "value":
+            return self._value(tree)
+        if name == "conv":
+            return self._conv(tree)
+        parts = [self.token(part) for part in tree.parts]
+        sizes = {"prev": (1, 2), "at": (2,), "first": (1,), "last": (1,), "sorted": (1,), "median": (1,)}
+        sizes |= {"smooth": (2,), "abs": (1,), "where": (3,)}
+        require(name in sizes, f"{name!r} is no function")
+        require(len(parts) in sizes[name], f"{name} has a wrong number of values")
+        last = graph.make("sub", graph.make("length"), graph.number(1))
+        if name == "prev":
+            back = parts[1] if len(parts) > 1 else graph.number(1)
+            return self.at(parts[0], graph.make("sub", graph.make("position"), back), self._default(tree))
+        if name == "at":
+            return self.at(parts[0], parts[1], self._default(tree))
+        if name == "first":
+            return self.at(parts[0], graph.number(0))
+        if name == "last":
+            return self.at(parts[0], last)
+        if name == "sorted":
+            return graph.make("sort", parts[0], self.token(tree.options["by"]) if tree.options else parts[0])
+        if name == "median":
+            middle = graph.make("floordiv", last, graph.number(2))  # 0 <= (n - 1) // 2 <= n - 1
+            return graph.make("at", graph.make("sort", parts[0], parts[0]), middle)
+        if name == "smooth":
+            require(graph.is_number(parts[1]) and 0 < graph.constant[parts[1]] < 1, "smooth needs a rate in (0, 1)")
+            return graph.make("smooth", *parts)
+        return self.operation(name, parts)
+
+    def _default(self, tree: Tree) -> int:
+        given = tree.options.get("default")
+        found = self.graph.number(0) if given is None else self.token(given)
+        number = self.graph.folded(found)
+        if number is not None:
+            return self.graph.number(number)
+        require(self.graph.op[found] == "symbol", "a default is no constant")
+        return found
+
+    def _conv(self, tree: Tree) -> int:
+        good = len(tree.parts) == 2 and tree.parts[1].op == "list" and len(tree.parts[1].parts) % 2 == 1
+        require(good and not tree.options, "conv cannot be read")
+        graph, value, found = self.graph, self.token(tree.parts[0]), None
+        weights = tree.parts[1].parts
+        for k, part in enumerate(weights):
+            weight, shift = graph.folded(self.token(part)), len(weights) // 2 - k
+            require(weight is not None, "a weight of conv is no number")
+            if not weight:
+                continue
+            place = graph.make("position")
+            place = graph.make("add", place, graph.number(shift)) if shift else place
+            term = graph.make("mul", graph.number(weight), self.at(value, place, graph.number(0)))
+            found = term if found is None else graph.make("add", found, term)
+        return graph.number(0) if found is None else found
+
+    def _value(self, tree: Tree) -> int:
+        chosen = tree.options.get("where")
+        good = chosen is not None and chosen.op == "call" and chosen.word in ("largest", "smallest")
+        require(good and len(tree.parts) == 1, "value(..., where=largest(...)) cannot be read")
+        if chosen is None:
+            return 0
+        require(len(chosen.parts) == 1 and not chosen.options and chosen.condition is None, "largest cannot be read")
+        (side, value), (other, score) = self.pair(tree.parts[0]), self.pair(chosen.parts[0])
+        require({side, other} <= {"", "j"}, "value and score are not those of token j")
+        margin = self.graph.number(1)
+        if "margin" in tree.options:
+            margin = self.token(tree.options["margin"])
+            require(self.graph.is_number(margin) and self.graph.constant[margin] > 0, "a margin is no positive number")
+        score = score if chosen.word == "largest" else self.graph.make("neg", score)
+        return self.graph.make("choose", value, score, margin)
+
+    # at two tokens ------------------------------------------------------------------------------------------------
+
+    def _aggregate(self, tree: Tree) -> int:
+        name, graph = tree.word, self.graph
+        require(len(tree.parts) == 1 and not tree.options, f"{name} cannot be read")
+        side, value = self.pair(tree.parts[0])
+        if name in ("count", "any", "all"):
+            require(tree.condition is None, f"{name} takes its condition as a value")
+            truth = self.sided(side, value)
+            truth = graph.make("not", truth) if name == "all" else truth
+            count = graph.make("sum", graph.number(1), truth)
+            if name == "count":
+                return count
+            zero = graph.number(0)
+            return graph.make("lt", zero, count) if name == "any" else graph.make("eq", count, zero)
+        require(side in ("", "j"), f"the value of {name} is not that of token j")
+        truth = graph.number(1) if tree.condition is None else self.sided(*self.pair(tree.condition))
+        inner = value if graph.is_number(value) else graph.make("j", value)
+        return graph.make({"max": "max_of", "min": "min_of"}.get(name, name), inner, truth)
+
+    def sided(self, side: str, value: int) -> int:
+        if side == "both" or self.graph.is_number(value):
+            return value
+        return self.graph.make(side or "j", value)
+
+    def pair(self, tree: Tree) -> Sided:
+        """Of which token a tree speaks ("" if of none, "both"), and its value there."""
+        if tree.op in ("number", "text"):
+            return "", self.token(tree)
+        if tree.op == "name":
+            if tree.word in ("i", "j"):
+                return tree.word, self.graph.make("position")
+            return "" if tree.word == "n" else "j", self.token(tree)
+        if tree.op == "item":
+            index = tree.parts[1]
+            if index.op == "name" and index.word in ("i", "j"):
+                return index.word, self.token(tree.parts[0])
+            side, place = self.pair(index)
+            require(side != "both", "a place of two tokens")
+            return side or "j", self.at(self.token(tree.parts[0]), place)
+        if tree.op == "call":
+            several = tree.word in ("max", "min") and len(tree.parts) > 1
+            if tree.condition is not None or not (several or tree.word in ("abs", "where")):
+                return "j", self.token(tree)
+        found = [self.pair(part) for part in tree.parts]
+        sides = {side for side, _ in found} - {""}
+        together = len(sides) == 2 or "both" in sides
+        values = [self.sided(*one) if together else one[1] for one in found]
+        op = tree.word if tree.op == "call" else tree.op
+        value = self.operation(op, values[:2] if op in ("max", "min") else values)
+        for other in values[2:] if op in ("max", "min") else ():
+            value = self.operation(op, [value, other])
+        return "both" if together else (sides.pop() if sides else ""), value

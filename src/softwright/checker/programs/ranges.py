@@ -1,0 +1,222 @@
+"""Kinds and ranges of all values of a graph, in exact fractions; and values of plain operations at whole numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from softwright.checker.programs.graph import PLAIN, Graph, Meaning
+from softwright.checker.refusal import require
+
+
+@dataclass(frozen=True)
+class Range:
+    """real, integer, symbol or truth, from low to high."""
+
+    kind: str
+    low: Fraction
+    high: Fraction
+
+    @property
+    def whole(self) -> bool:
+        return self.kind != "real"
+
+    @property
+    def size(self) -> int:
+        return int(self.high - self.low) + 1
+
+    @property
+    def largest(self) -> Fraction:
+        return max(abs(self.low), abs(self.high))
+
+
+TRUTH = Range("truth", Fraction(0), Fraction(1))
+
+
+def fields_of(tokens: dict[str, Any]) -> tuple[dict[str, Range], list[str]]:
+    """The ranges of fields, and all symbols in the order of their numbers."""
+    symbols: list[str] = []
+    for field in tokens["fields"]:
+        symbols += [symbol for symbol in field.get("symbols", ()) if symbol not in symbols]
+    found: dict[str, Range] = {}
+    for field in tokens["fields"]:
+        kind = field["kind"]
+        if kind == "symbol":
+            found[field["name"]] = Range(kind, Fraction(0), Fraction(len(symbols) - 1))
+        elif kind == "truth":
+            found[field["name"]] = TRUTH
+        else:
+            found[field["name"]] = Range(kind, Fraction(field["low"]), Fraction(field["high"]))
+    return found, symbols
+
+
+class Ranges:
+    """The range of every value, worked out once, arguments first."""
+
+    def __init__(self, meaning: Meaning, fields: dict[str, Range]) -> None:
+        self.meaning, self.graph, self.fields = meaning, meaning.graph, fields
+        self._known: dict[int, Range] = {}
+
+    def of(self, value: int) -> Range:
+        pending = [value]
+        while pending:
+            last = pending[-1]
+            missing = [arg for arg in self.graph.args[last] if arg not in self._known]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            if last not in self._known:
+                self._known[last] = self._range(last)
+        return self._known[value]
+
+    def _range(self, value: int) -> Range:
+        graph, (shortest, longest) = self.graph, self.meaning.lengths
+        op, constant = graph.op[value], graph.constant[value]
+        given = [self._known[arg] for arg in graph.args[value]]
+        if op == "number":
+            return Range("integer" if constant.denominator == 1 else "real", constant, constant)
+        if op == "symbol":
+            place = Fraction(self.meaning.symbols.index(constant))
+            return Range("symbol", place, place)
+        if op == "field":
+            return self.fields[constant]
+        if op in ("position", "rank"):
+            return Range("integer", Fraction(0), Fraction(longest - 1))
+        if op == "place":
+            require(self.meaning.inside(graph.args[value][0]), "a place may lie outside the sequence")
+            return Range("integer", Fraction(0), Fraction(longest - 1))
+        if op == "length":
+            return Range("integer", Fraction(shortest), Fraction(longest))
+        if op in ("i", "j"):
+            return given[0]
+        if op in ("eq", "lt", "le"):
+            alike = (given[0].kind == "symbol") == (given[1].kind == "symbol")
+            require(alike and given[0].whole and given[1].whole, "a comparison of what cannot be compared")
+            return TRUTH
+        if op in ("and", "or", "not"):
+            require(all(one.kind == "truth" for one in given), "a condition is no truth value")
+            return TRUTH
+        if op in ("sum", "mean", "max_of", "min_of"):
+            return self._aggregate(op, given, graph.args[value][1])
+        if op == "at":
+            return _joined(given[0], given[2]) if len(given) == 3 else given[0]
+        if op == "sort":
+            require(given[1].whole, "a key is no whole number")
+            return given[0]
+        if op == "smooth":
+            _numbers(given[:1])
+            return Range("real", given[0].low, given[0].high)
+        if op == "choose":
+            _numbers(given[1:2])
+            margin = graph.args[value][2]
+            require(graph.is_number(margin) and graph.constant[margin] > 0, "a margin is missing")
+            return given[0]
+        if op == "where":
+            require(given[0].kind == "truth", "a condition is no truth value")
+            return _joined(given[1], given[2])
+        require(op in PLAIN, f"unknown operation {op!r}")
+        return self._arithmetic(op, given, graph.args[value])
+
+    def _aggregate(self, op: str, given: list[Range], condition: int) -> Range:
+        value, always = given[0], self.graph.is_number(condition)
+        require(always or given[1].kind == "truth", "a condition is no truth value")
+        require(not always or self.graph.constant[condition] == 1, "a condition is a number")
+        if op in ("max_of", "min_of"):
+            nothing = Range("symbol" if value.kind == "symbol" else "integer", Fraction(0), Fraction(0))
+            return value if always else _joined(value, nothing)
+        _numbers([value])
+        if op == "mean":
+            ends = (value.low, value.high) if always else (min(value.low, 0), max(value.high, 0))
+            return Range("real", Fraction(ends[0]), Fraction(ends[1]))
+        counts = (self.meaning.lengths[0] if always else 0, self.meaning.lengths[1])
+        ends = [end * count for end in (value.low, value.high) for count in counts]
+        return Range("integer" if value.whole else "real", Fraction(min(ends)), Fraction(max(ends)))
+
+    def _arithmetic(self, op: str, given: list[Range], args: tuple[int, ...]) -> Range:
+        if not (op in ("min", "max", "abs") and all(one.kind == "symbol" for one in given)):
+            _numbers(given)
+        whole, a = all(one.whole for one in given), given[0]
+        b = given[1] if len(given) > 1 else given[0]
+        if op == "add":
+            ends = [a.low + b.low, a.high + b.high]
+        elif op == "sub":
+            ends = [a.low - b.high, a.high - b.low]
+        elif op == "neg":
+            ends = [-a.low, -a.high]
+        elif op == "mul":
+            ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+            if args[0] == args[1]:
+                ends = [a.low**2, a.high**2] + [Fraction(0)] * (a.low <= 0 <= a.high)
+        elif op == "abs":
+            ends = [abs(a.low), abs(a.high)] + [Fraction(0)] * (a.low <= 0 <= a.high)
+        elif op == "min":
+            ends = [min(a.low, b.low), min(a.high, b.high)]
+        elif op == "max":
+            ends = [max(a.low, b.low), max(a.high, b.high)]
+        elif op == "pow":
+            power = b.low
+            require(b.low == b.high and power.denominator == 1 and 0 <= power <= 64, "a power is none that is known")
+            ends = [a.low ** int(power), a.high ** int(power)] + [Fraction(0)] * (power > 0 and a.low <= 0 <= a.high)
+            whole = a.whole
+        else:
+            require(not b.low <= 0 <= b.high, "a quotient by what may be 0")
+            require(op == "div" or whole, "a remainder of real numbers")
+            ends = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
+            if op == "floordiv":
+                ends = [Fraction(end // 1) for end in ends]
+            elif op == "mod":
+                ends = [Fraction(0), b.high - 1] if b.low > 0 else [b.low + 1, Fraction(0)]
+            whole = whole and op != "div"
+        return Range("integer" if whole else "real", Fraction(min(ends)), Fraction(max(ends)))
+
+
+def _numbers(given: list[Range]) -> None:
+    require(all(one.kind != "symbol" for one in given), "a symbol stands where a number belongs")
+
+
+def _joined(one: Range, other: Range) -> Range:
+    ends = min(one.low, other.low), max(one.high, other.high)
+    if one.kind == other.kind:
+        return Range(one.kind, *ends)
+    require("symbol" not in (one.kind, other.kind), "a symbol in one case, a number in another")
+    return Range("integer" if one.whole and other.whole else "real", *ends)
+
+
+def plain_value(graph: Graph, value: int, given: dict[int, Fraction], symbols: list[str]) -> Fraction:
+    """A plain value where some values are given; refused if it depends on anything else."""
+    if value in given:
+        return given[value]
+    op, args = graph.op[value], graph.args[value]
+    if op == "number":
+        return graph.constant[value]
+    if op == "symbol":
+        return Fraction(symbols.index(graph.constant[value]))
+    if op in ("eq", "lt", "le"):
+        difference = next((d for d in given if graph.op[d] == "sub" and graph.args[d] == args), None)
+        if difference is not None:  # a < b is a - b < 0
+            return _compare(op, given[difference], Fraction(0))
+    require(op in PLAIN, "a table's value depends on what it does not look up")
+    a = [plain_value(graph, arg, given, symbols) for arg in args]
+    if op in ("eq", "lt", "le"):
+        return _compare(op, a[0], a[1])
+    if op == "where":
+        return a[1] if a[0] != 0 else a[2]
+    if op in ("add", "sub", "mul", "div"):
+        return {"add": a[0] + a[-1], "sub": a[0] - a[-1], "mul": a[0] * a[-1]}[op] if op != "div" else a[0] / a[1]
+    if op in ("floordiv", "mod"):
+        quotient = Fraction(a[0] // a[1])
+        return quotient if op == "floordiv" else a[0] - a[1] * quotient
+    if op == "pow":
+        return a[0] ** int(a[1])
+    if op in ("neg", "abs"):
+        return -a[0] if op == "neg" else abs(a[0])
+    if op in ("min", "max"):
+        return min(a) if op == "min" else max(a)
+    truth = {"not": a[0] == 0, "and": all(a), "or": any(a)}[op]
+    return Fraction(int(truth))
+
+
+def _compare(op: str, a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(int({"eq": a == b, "lt": a < b, "le": a <= b}[op]))

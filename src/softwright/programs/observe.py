@@ -1,0 +1,121 @@
+"""Errors seen: the network against the program's direct meaning, on random and on adversarial sequences.
+
+All lengths that matter (the shortest, the longest, those between), equal elements, ties, near ties at the scale of the
+tolerance, extremes. A sample, never a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from softwright.attention.program import ProgramNetwork
+from softwright.programs.fields import Field, Sequence
+from softwright.programs.meaning import Meaning
+from softwright.programs.reference import Reference
+from softwright.programs.terms import Term
+from softwright.result.observed import Observed
+
+_MOST_PAIRS = 40_000_000  # of tokens, in the reference, over one batch
+
+
+def observe(network: ProgramNetwork, meaning: Meaning, tol: float, seed: int = 0, rounds: int = 1) -> Observed:
+    """The largest deviation of any output over sequences of several lengths."""
+    generator, tokens = np.random.default_rng(seed), meaning.tokens
+    worst, count = 0.0, 0
+    for n in lengths_of(tokens, generator, rounds):
+        batch = max(1, min(8, 4_000 // n, _MOST_PAIRS // (n * n)))
+        if n > 1024:
+            batch = 1
+        for fields in draws(tokens, n, batch, tol, generator):
+            x = torch.tensor(np.stack([fields[name] for name in tokens.names], axis=-1)).to(network.dtype)
+            stored = {name: x[..., k].double().numpy() for k, name in enumerate(tokens.names)}
+            reference = Reference(tokens, stored)
+            good = _met(meaning, reference)
+            with torch.no_grad():
+                values = network(x).double().numpy()
+            for k, output in enumerate(meaning.outputs):
+                off = np.abs(values[..., k] - reference.of(output)).astype(float)
+                off = np.where(np.isfinite(off), off, np.inf)
+                worst = max(worst, float(np.where(good[:, None], off, 0.0).max()))
+            count += int(good.sum()) * n
+            if n > 1024:
+                break
+    return Observed(worst, (), count)
+
+
+def lengths_of(tokens: Sequence, generator: np.random.Generator, rounds: int) -> list[int]:
+    low, high = tokens.shortest, tokens.longest
+    if high > 1024:
+        return [low, high]
+    more = generator.integers(low, high + 1, 2 * rounds).tolist()
+    return sorted({low, min(low + 1, high), min(low + 2, high), high, max(high - 1, low), *more})
+
+
+def draws(
+    tokens: Sequence, n: int, batch: int, tol: float, generator: np.random.Generator
+) -> Iterator[dict[str, np.ndarray]]:
+    """Batches of fields (batch, n)."""
+    for kind in range(6):
+        yield {name: _field(tokens, field, n, batch, kind, tol, generator) for name, field in tokens.fields.items()}
+
+
+def _field(
+    tokens: Sequence, field: Field, n: int, batch: int, kind: int, tol: float, generator: np.random.Generator
+) -> np.ndarray:
+    if field.kind != "real":
+        codes = np.array(tokens.codes(field.name), dtype=float)
+        few = generator.choice(codes, min(2, len(codes)), replace=False)
+        if kind == 0:
+            return generator.choice(codes, (batch, n))
+        if kind == 1:
+            return generator.choice(few, (batch, n))
+        if kind == 2:
+            return np.sort(generator.choice(codes, (batch, n)), axis=1)
+        if kind == 3:
+            return np.tile(generator.choice(codes, (batch, 1)), (1, n))
+        if kind == 4:  # first half and its mirror: balanced, palindromic
+            half = generator.choice(codes, (batch, (n + 1) // 2))
+            return np.concatenate([half, half[:, : n // 2][:, ::-1]], axis=1)
+        return np.resize(codes, (batch, n))
+    low, high = field.low, field.high
+    values = generator.uniform(low, high, (batch, n))
+    if kind == 1:
+        values = generator.choice([low, high, 0.5 * (low + high)], (batch, n))
+    elif kind == 2:
+        values = np.sort(values, axis=1)
+    elif kind == 3:
+        values = np.tile(values[:, :1], (1, n))
+    elif kind == 4:  # near ties
+        scale = tol * generator.choice([0.1, 0.5, 1.0, 3.0, 10.0, 100.0], (batch, 1))
+        values = values[:, :1] - scale * generator.integers(0, 4, (batch, n))
+    elif kind == 5:  # one largest, all others just below: the worst for a softmax maximum
+        scale = tol * generator.choice([0.2, 0.5, 1.0, 1.5, 3.0], (batch, 1))
+        values = np.where(np.arange(n) == generator.integers(0, n, (batch, 1)), high, high - scale)
+    return np.clip(values, low, high)
+
+
+def _met(meaning: Meaning, reference: Reference) -> np.ndarray:
+    """(B,): which sequences keep the margins that the program names."""
+    good = np.ones(reference.shape[0], dtype=bool)
+    for term in choices_of(meaning.outputs):
+        score = np.sort(np.asarray(reference.of(term.args[1])), axis=1)
+        if score.shape[1] > 1:
+            good &= np.asarray(score[:, -1] - score[:, -2], dtype=float) >= float(term.args[2].value)
+    return good
+
+
+def choices_of(outputs: list[Term]) -> list[Term]:
+    """The terms that take the value at a largest score, in order."""
+    found: dict[int, Term] = {}
+    pending, seen = list(outputs), set()
+    while pending:
+        term = pending.pop()
+        if term.number not in seen:
+            seen.add(term.number)
+            pending += term.args
+            if term.op == "choose":
+                found[term.number] = term
+    return [found[number] for number in sorted(found)]
