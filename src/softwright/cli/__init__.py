@@ -19,12 +19,14 @@ from softwright.version import __version__
 
 COMMANDS = (
     "approximate",
+    "compile",
     "evaluate",
     "export",
     "in_context",
     "info",
     "memorize",
     "page",
+    "program",
     "recall",
     "studio",
     "theorem",

@@ -1,0 +1,40 @@
+"""`softwright compile` and `softwright program`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from softwright.cli import app
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return done.exit_code, done.output
+
+
+def test_compile_writes_a_file_that_is_verified(tmp_path: Path) -> None:
+    path = tmp_path / "p.safetensors"
+    tokens = "length=1:5 s=abc x=-1:1 k=0..3 t=truth"
+    code, shown = run("compile", "count(s[j] == s[i]), x*t", "--tokens", tokens, "-o", path)
+    assert (code, "observed error" in shown) == (0, True)
+    assert run("verify", path)[0] == 0
+    assert "1 to 5 tokens" in run("info", path)[1]
+
+
+def test_faults_have_their_exit_code() -> None:
+    code, shown = run("compile", "count(q[j] == q[i])", "--tokens", "length=1:5 s=abc")
+    assert code == 2
+    assert "unknown" in shown
+    assert run("compile", "n", "--tokens", "length")[0] == 2
+    assert run("program", "nothing")[0] == 2
+
+
+def test_the_library_is_listed_and_compiled() -> None:
+    code, shown = run("program", "list", "--json")
+    names = [row["name"] for row in json.loads(shown)["programs"]]
+    assert code == 0
+    assert {"sort", "shuffle_dyck_2", "running_maximum"} <= set(names)
+    assert run("program", "parity", "--length", "5")[0] == 0
