@@ -77,6 +77,13 @@ VARIANTS: dict[str, dict[str, tuple[Callable[[], sw.Built[Any]], dict[str, Any]]
     },
     "transpiled_module": {"encoder": (MADE["transpiled_module"], {})},
     "in_context": {"ridge": (lambda: sw.in_context("ridge", features=1, penalty=0.1, solver="gradient", steps=2), {})},
+    "program": {
+        "sums": (MADE["program"], {}),
+        "reals": (
+            lambda: sw.compile("x - mean(x), max(x[j] for j <= i)", sw.Sequence(length=4, x=(-1, 1)), tol=1e-2),
+            {},
+        ),
+    },
     "theorem": {"A1": (MADE["theorem"], {})},
 }
 

@@ -45,6 +45,12 @@ def inputs_of(built: sw.Built[Any], batch: int, seed: int = 0) -> tuple[Tensor, 
         d = network.features
         x, y = rng.normal(size=(batch, 12, d)), rng.integers(0, 2, size=(batch, 12)).astype(float)
         return tuple(torch.tensor(a).to(network.dtype) for a in (x, y, rng.normal(size=(batch, 3, d))))
+    if built.kind == "program":
+        x = rng.uniform(-1, 1, size=(batch, 4, len(network.fields)))
+        for k, field in enumerate(network.fields):
+            if field["kind"] != "real":
+                x[..., k] = rng.integers(0, 2, size=(batch, 4))
+        return (torch.tensor(x).to(network.dtype),)
     if built.kind == "theorem":
         return (torch.tensor(rng.uniform(0, 1, size=(batch, *network.inputs))).to(network.dtype),)
     if built.kind == "transpiled_module":

