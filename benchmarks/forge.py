@@ -8,9 +8,9 @@
     python benchmarks/forge.py --add FOLDER             one table of all pieces in a folder
 
 Each trial takes a file of a kind in turn, changes it by one mutation (`forgery/tensors.py`, `leaves.py`,
-`statements.py`), in one of four trials by a second one too, signs it and asks `verify`. What is VERIFIED, on the whole
-box or a part, or given a hypothesis that is true here, is judged by `judging/`. Besides, some forgeries that were once
-accepted are tried by name. Two runs with one seed are equal.
+`statements.py`, `composed.py`), in one of four trials by a second one too, signs it and asks `verify`. What is
+VERIFIED, on the whole box or a part, or given a hypothesis that is true here, is judged by `judging/`. Besides, some
+forgeries that were once accepted are tried by name. Two runs with one seed are equal.
 
 A false VERIFIED is a file that errs by more than it claims somewhere in its set, or that `load` does not take, or takes
 for something else. "FALSE GIVEN": false, though what VERIFIED was given is true. A memory's file holds ids, no
@@ -39,6 +39,7 @@ from typing import Any
 
 import numpy as np
 from forgery.bases import PROVED, Base, known, new_files, old_files
+from forgery.composed import COMPOSED
 from forgery.file import Forgery, Mutation
 from forgery.leaves import LEAVES
 from forgery.statements import STATEMENTS, set_text
@@ -49,7 +50,9 @@ import softwright as sw
 from softwright.fileformat import read_model
 
 SECONDS = 10  # that a verdict may take
-MUTATIONS: dict[str, Mutation] = {function.__name__: function for function in (*TENSORS, *LEAVES, *STATEMENTS)}
+MUTATIONS: dict[str, Mutation] = {
+    function.__name__: function for function in (*TENSORS, *LEAVES, *STATEMENTS, *COMPOSED)
+}
 VERDICTS = ("NOT VERIFIED", *PROVED, "FALSE", "FALSE GIVEN", "odd", "word", "unjudged", "raised", "slow")
 
 

@@ -113,11 +113,24 @@ def makers() -> dict[str, Callable[[], sw.Built]]:
             found[f"in_context-{name}-{dtype}"] = lambda m=method, s=solver, o=options, dtype=dtype: sw.in_context(
                 m, 2, solver=s, dtype=dtype, steps=2, sample=False, **o
             )
+        for name, (text, box, tol) in STACKS.items():
+            found[f"composition-{name}-{dtype}"] = lambda text=text, box=box, tol=tol, dtype=dtype: sw.approximate(
+                text, sw.Box(box), tol=tol if dtype == "float64" else 1e-2, strategy="compose", dtype=dtype
+            )
     for name, sizes in THEOREMS.items():
         found[f"theorem-{name}"] = lambda name=name, sizes=sizes: sw.theorem(name[:2]).build(progress=False, **sizes)
     return found
 
 
+STACKS: dict[str, tuple[str, dict[str, tuple[float, float]], float]] = {
+    "kink": ("max(x, x**2)", {"x": (-1.0, 1.0)}, 1e-4),
+    "circle": ("abs(x**2 + y**2 - 0.5)", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, 1e-6),
+    "monomial": ("x*y/(z + 1)**2", {"x": (1.0, 2.0), "y": (-1.0, 1.0), "z": (1.0, 3.0)}, 1e-5),
+    "tables": ("sin(x) + cos(x)*y", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, 1e-3),
+    "fold": ("exp(abs(x - y))*cos(z)", dict.fromkeys("xyz", (-1.0, 1.0)), 1e-3),
+    "deep": ("exp(-sqrt(x**2 + y**2 + 1))*x", {"x": (-1.0, 1.0), "y": (0.0, 2.0)}, 1e-6),
+    "outputs": ("x*y, max(x, y**2)", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, 1e-3),
+}
 STEPS: list[tuple[str, str, dict[str, Any]]] = [
     ("least_squares", "newton_schulz", {}),
     ("ridge", "newton_schulz", {"scaling": False, "penalty": 0.5}),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import softwright as sw
-from judging import approximation, in_context, memory, theorems, transpiled
+from judging import approximation, composition, in_context, memory, theorems, transpiled
 from judging.claim import Claim, Seen
 from judging.search import Effort
 
 JUDGES: dict[str, Callable[[Claim, sw.Built, Effort], Seen]] = {
     "approximation": approximation.judge,
+    "composition": composition.judge,
     "memory": memory.judge,
     "in_context": in_context.judge,
     "theorem": theorems.judge,

@@ -19,7 +19,7 @@ from softwright.checker.composition.bound import Claimed, grid, prove_bound
 from softwright.checker.composition.kinds.gates import Run, sigma
 from softwright.checker.composition.kinds.product import Product, simplest
 from softwright.checker.composition.program import Feature, Program, read_form, read_program
-from softwright.checker.composition.rows import Columns
+from softwright.checker.composition.rows import Columns, Row
 from softwright.checker.composition.statement import bound_network, read_tables
 from softwright.checker.composition.weights import Gate, read_weights
 from softwright.checker.precision import precision_of
@@ -175,3 +175,13 @@ def test_squares_are_enclosed_as_squares() -> None:
     found = flow.range(read_form("u1 - x", ["x", "u1"]))
     assert -0.2500001 < found.lower[0] <= -0.25
     assert 0.0 <= found.upper[0] < 1e-9
+
+
+def test_rows_that_may_overflow_are_not_bounded() -> None:
+    """A gate's score may be too large for its type though its column is not."""
+    precision = precision_of("float32")
+    row = Row.of({1: arb(2) ** 90}, np.array([0.0, 2.0**90]), precision)
+    small, large = np.array([[1.0, 2.0**20]]), np.array([[1.0, 2.0**30]])
+    assert np.isfinite(row.rounded(small)).all()
+    assert np.isinf(row.rounded(large)).all()
+    assert row.lost(large)[0] < 1e-200

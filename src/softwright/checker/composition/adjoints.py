@@ -26,7 +26,7 @@ from flint import arb, ctx
 from softwright.checker.composition.intervals import Interval, above, below
 from softwright.checker.composition.kinds.kind import Array, Kind, Visit, upper_product, upper_sum
 from softwright.checker.composition.program import BITS, Form, Program
-from softwright.checker.composition.rows import Row
+from softwright.checker.composition.rows import ROOM, Row
 from softwright.checker.limits import check_time
 
 Linear = tuple[arb, dict[int, arb]]  # constant, coefficients by variable
@@ -48,7 +48,7 @@ class Network:
 
     def __init__(self, program: Program, kinds: Sequence[Kind], outputs: Sequence[Row], largest: float) -> None:
         self.program, self.kinds, self.outputs = program, kinds, outputs
-        self.limit = largest / 2**10  # of everything that runs
+        self.limit = largest / ROOM  # of columns as they run
         self.limits: dict[object, tuple[float, float]] = {}  # key of a form -> its range over the whole box
         self.squares = {
             feature.place: feature.score.terms[0][0]
@@ -177,7 +177,6 @@ def _backward(network: Network, flow: Forward) -> Sums:
                 for i, c in read.balls.items():
                     adjoints[i] = adjoints[i] + sent * _ball(c)
         lost = row.lost(flow.sizes)
-        trouble |= ~(row.size(flow.sizes) < network.limit)
         sums = [
             upper_sum(start, *(upper_product(adjoints[f.place].size, error) for f, error in parts))
             for start, parts in (

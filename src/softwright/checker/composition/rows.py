@@ -26,6 +26,7 @@ from softwright.checker.precision import Precision
 from softwright.checker.transpiled.outward import gamma, product
 
 Coefficients = dict[int, arb]  # by column
+ROOM = 2.0**10  # that everything which runs leaves to the largest number
 MOST_TRIED = 8  # columns that may tell the scale of a row
 
 
@@ -53,12 +54,10 @@ class Row:
         return product(sizes, self.missed)
 
     def rounded(self, sizes: np.ndarray) -> np.ndarray:
-        tiny = (1 + self.roundings) * self.precision.smallest * 2
-        return product(sizes, self.weights) * (gamma(self.roundings, self.precision.unit) * (1 + 2**-50)) + tiny
-
-    def size(self, sizes: np.ndarray) -> np.ndarray:
-        """What no partial sum exceeds before it is rounded."""
-        return product(sizes, self.weights)
+        """The same; infinite where a sum may come near overflow."""
+        tiny, size = (1 + self.roundings) * self.precision.smallest * 2, product(sizes, self.weights)
+        lost = size * (gamma(self.roundings, self.precision.unit) * (1 + 2**-50)) + tiny
+        return np.where(size < self.precision.largest / ROOM, lost, np.inf)
 
 
 class Columns:
