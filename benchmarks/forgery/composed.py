@@ -113,12 +113,16 @@ def other_number(f: Forgery, rng: np.random.Generator, _: list[Forgery]) -> str 
     if not _is_stack(f):
         return None
     features = _parts(f)["features"]
-    entry = pick(rng, features)
-    field = pick(rng, ["score", "value", "base", "function"])
-    numbers = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", entry[field])
-    if not numbers:
+    spelt = r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])"
+    places = [
+        (entry, field, number)
+        for entry in features
+        for field in ("score", "value", "base", "function")
+        for number in re.findall(spelt, entry[field])
+    ]
+    if not places:
         return None
-    old = pick(rng, numbers)
+    entry, field, old = places[int(rng.integers(len(places)))]
     new = pick(rng, [f"{float(old) * (1 + 10.0 ** rng.uniform(-10, -1)):.17g}", f"({old} + 1e-9)", "0", f"-{old}"])
     pattern = rf"(?<![\w.]){re.escape(old)}(?![\w.])"
     if rng.random() < 0.5:
