@@ -27,8 +27,9 @@ def good() -> dict[str, Any]:
             feature("u2", "maximum", 1, "x - y", base="y"),
             feature("u3", "product", 2, "u1", value="u2"),
             feature("u4", "exponential", 3, "u3/3 - log(2)", value="x"),
+            feature("u5", "step", 3, "x - u1", value="y"),
         ],
-        "outputs": ["pi*u4 - 1"],
+        "outputs": ["pi*u4 - 1 + u5"],
         "tables": [],
     }
 
@@ -54,7 +55,7 @@ def test_what_is_not_linear_is_no_form(text: str) -> None:
 def test_a_program_says_what_its_features_mean() -> None:
     program = read_program(good(), NAMES)
     assert program.depth == 3
-    assert [feature.place for feature in program.features] == [2, 3, 4, 5]
+    assert [feature.place for feature in program.features] == [2, 3, 4, 5, 6]
     wanted = Parser("x*exp(a/3 - log(2))", ["x", "y", "s", "m", "a"]).outputs()[0]
     meaning = program.features[3].meaning
     assert meaning[0] == wanted[0] == "product"
@@ -69,15 +70,15 @@ CHANGES: dict[str, Any] = {
     "a function of two variables": lambda p: p["features"][0].update(function="u + x"),
     "a function of two values": lambda p: p["features"][0].update(function="u, u"),
     "a feature of its own layer": lambda p: p["features"][2].update(layer=1),
-    "layers out of order": lambda p: p["features"][3].update(layer=1),
-    "a layer left out": lambda p: p["features"][3].update(layer=7),
+    "layers out of order": lambda p: p["features"][4].update(layer=2),
+    "a layer left out": lambda p: p["features"][4].update(layer=7),
     "a feature that reads itself": lambda p: p["features"][2].update(value="u3"),
     "a feature that reads a later one": lambda p: p["features"][2].update(value="u4"),
     "a constant score": lambda p: p["features"][2].update(score="3"),
     "a name twice": lambda p: p["features"][1].update(name="u1"),
     "the name of an input": lambda p: p["features"][1].update(name="x"),
     "a name that is none": lambda p: p["features"][1].update(name="2u"),
-    "a feature that nobody reads": lambda p: p.update(outputs=["u3"]),
+    "a feature that nobody reads": lambda p: p.update(outputs=["u4"]),
     "no outputs": lambda p: p.update(outputs=[]),
     "no features": lambda p: p.update(features=[]),
     "too many features": lambda p: p.update(features=p["features"] * 1000),
