@@ -13,7 +13,7 @@ STAMP  := $(VENV)/.installed
 
 run: $(STAMP)
 	@mkdir -p out
-	$(BIN)/softwright approximate "sin(3*x) * exp(-y**2)" x=-1:1 y=-2:2 --tol 1e-6 -o out/model.safetensors --plot out/model.png
+	$(BIN)/softwright approximate "sin(3*x) * exp(-y**2)" x=-1:1 y=-2:2 --tol 1e-6 -o out/model.safetensors --plot out/model.png --page out/model.html
 
 test: check
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from tests.contracts.kinds_made import MADE
 
 BOX1, BOX2 = sw.Box(x=(-1, 2)), sw.Box(x=(-1, 1), y=(-2, 2))
 BOX3 = sw.Box(x=(-1, 1), y=(-2, 2), z=(0, 1))
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[], sw.Built[Any]]] = {
     "one variable": lambda: sw.approximate("sin(3*x)*exp(-x)", BOX1, tol=1e-6),
     "kinks": lambda: sw.approximate("abs(sin(3*x))", BOX1, tol=1e-4),
     "float32": lambda: sw.approximate("sin(3*x)*exp(-y**2)", BOX2, tol=1e-4, dtype="float32"),
@@ -27,6 +28,7 @@ FUNCTIONS = {
     "stack": lambda: sw.approximate("sin(3*x)*exp(-y**2) + max(x*y, 0.1)", BOX2, tol=1e-5, strategy="compose"),
     "stack in float32": lambda: sw.approximate("x*y*exp(x)", BOX2, tol=1e-1, strategy="compose", dtype="float32"),
 }
+FUNCTIONS = {name: cache(make) for name, make in FUNCTIONS.items()}  # every network is made once
 
 
 @pytest.fixture(scope="module")
@@ -307,15 +309,28 @@ def test_pages_fit_the_screen(browser: Any, scheme: str, width: int, tmp_path: P
     watched.close()
 
 
+HOSTILE = "</script><script>window.harmed=1</script><img/src=x/onerror='window.harmed=1'>"
+
+
 def test_hostile_labels_do_not_run(watched: Watched, tmp_path: Path) -> None:
     def target(x: np.ndarray) -> np.ndarray:
         return np.tanh(x)
 
-    target.__name__ = "</script><script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'>"
+    target.__name__ = HOSTILE
     sw.approximate(target, sw.Box(x=(-1, 1)), tol=1e-3).page(tmp_path / "f.html")
     page = watched.open(tmp_path / "f.html")
     assert page.evaluate("window.harmed") is None
-    assert target.__name__ in page.inner_text("h1")
+    assert HOSTILE in page.inner_text("h1")
+
+
+def test_hostile_words_classes_and_files_do_not_run(watched: Watched, tmp_path: Path) -> None:
+    built = sw.memorize([f"{HOSTILE} b", f"b {HOSTILE}"], [HOSTILE, "two"])
+    built.page(tmp_path / "f.html", file=f"{HOSTILE}.safetensors")
+    page = watched.open(tmp_path / "f.html")
+    page.get_by_label("a sequence").fill(f"{HOSTILE} b")
+    assert HOSTILE in page.inner_text("#verdict")
+    assert HOSTILE in page.inner_text("#near")
+    assert page.evaluate("window.harmed") is None
 
 
 def test_a_notebook_gets_a_frame_that_runs(browser: Any, tmp_path: Path) -> None:

@@ -130,6 +130,14 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["f.html"]
 
 
+def test_a_network_in_another_type_has_no_page() -> None:
+    built = sw.approximate("sin(x)", sw.Box(x=(-1, 1)), tol=1e-3)
+    built.network.half()
+    with pytest.raises(sw.InvalidInput, match="float32"):
+        html_of(built)
+    assert built._repr_html_() is None
+
+
 def test_too_large_for_a_notebook_is_left_to_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("softwright.page.write.LARGEST_INLINE", 1000)
     assert MADE["approximation"]()._repr_html_() is None

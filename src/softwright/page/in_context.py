@@ -50,7 +50,6 @@ def content(built: Built[Any]) -> Content:
         "head": network.head,
         "tail": network.tail,
         "read": numbers(network.read.reshape(-1)),
-        "reach": [float(constants.x_bound), float(constants.y_bound)],
     }
     return Content(title, headline, ("in_context.html",), ("in_context.js",), data)
 

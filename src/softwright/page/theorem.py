@@ -62,7 +62,7 @@ def _sweep(stated: Any, sizes: dict[str, Any]) -> dict[str, Any]:
             seen, count = made.observe(n=_INPUTS)
             bound = made.bound + (made.rounding or 0.0)
             facts = {"tokens": made.tokens, "heads": made.heads, "layers": made.layers, "parameters": made.parameters}
-            if np.isfinite(seen):
+            if np.isfinite(seen) and np.isfinite(bound):
                 rows.append({"size": str(value), "bound": bound, "seen": float(seen), "inputs": count, **facts})
     return {"name": str(name), "rows": rows}
 

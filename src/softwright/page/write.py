@@ -18,9 +18,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softwright.errors import InvalidInput
 from softwright.fileformat import write_atomically
 from softwright.page.claim import badge, claim, facts
 from softwright.page.content import Content
+from softwright.precision import PRECISIONS, name_of
 from softwright.result.kinds import kind_of, loaded
 
 if TYPE_CHECKING:
@@ -39,7 +41,11 @@ def asset(name: str) -> str:
 
 def content_of(built: Built[Any]) -> Content:
     """What fills the page; a kind without a page of its own shows its facts and its claim."""
-    row = kind_of(built.kind)
+    row, dtype = kind_of(built.kind), name_of(built.network.dtype)
+    if dtype not in PRECISIONS:
+        raise InvalidInput(
+            "page", [f"the network is {dtype}; pages run {' and '.join(PRECISIONS)}, cast it to one of them"]
+        )
     if row.page:
         return loaded(row.page)(built)
     return Content(str(built.target.get("name") or built.kind), f"a network of kind {built.kind}")
@@ -80,8 +86,12 @@ def write_page(built: Built[Any], path: str | Path, *, file: str | None = None) 
 
 
 def inline(built: Built[Any]) -> str | None:
-    """A compact page in a frame that may run its script and nothing else; None if it would be too large."""
-    page = html_of(built, compact=True)
+    """A compact page in a frame that may run its script and nothing else; None if it would be too large, or there is
+    no page of such a network."""
+    try:
+        page = html_of(built, compact=True)
+    except InvalidInput:
+        return None
     if len(page) > LARGEST_INLINE:
         return None
     frame = f'sandbox="allow-scripts" loading="lazy" title="softwright: {escape(content_of(built).title)}"'
