@@ -69,6 +69,11 @@ STRATEGIES = {
             {10: "strategies.polyhedral:fit_polyhedral"},
         ),
         Strategy(
+            "graded",
+            "keys ever closer towards a root, a power or a pole, for formulas of one variable",
+            "strategies.graded:fit_graded_line",
+        ),
+        Strategy(
             "ridge",
             "functions of one direction, or sums of such functions",
             "strategies.ridge:fit_ridge",

@@ -2,7 +2,7 @@
 
     affine?            one token
     jumps with a gap   a stack of layers (`compose`)
-    one variable       kinks: `pieces`; smooth: `affine` (optimised keys) or uniform grids; singular: graded `pieces`
+    one variable       kinks: `pieces`; smooth: `affine` (optimised keys) or uniform grids; singular: `graded`
     piecewise linear   gates (`pieces`)
     one direction      as for one variable, along w.t (`ridge`)
     terms with kinks   each on its own, the smooth rest together (`sum`)
@@ -18,9 +18,11 @@ from __future__ import annotations
 from softwright.approximation.catalogue import STRATEGIES, attempts
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_fit, best_of, probe_points
+from softwright.approximation.strategies.graded import fit_graded_line
 from softwright.approximation.strategies.line import fit_line
 
 _SHARE = 0.5  # of the work that is left, for each attempt: none starves those after it
+_MANY = 40  # tokens graded towards a singular point: other keys have never met one with more than this
 
 
 def choose(problem: Problem, formula: Formula | None = None, strategy: str = "auto") -> Fit:
@@ -43,7 +45,7 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
     if problem.gap is not None and formula is not None and formula.jumps:
         return choose(problem, formula, "compose")
     if problem.dim == 1:
-        return fit_line(problem)
+        return _one_variable(problem, formula)
     fits: list[Fit] = []
     for attempt in attempts():
         try:
@@ -57,3 +59,16 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
             return fit
         fits.append(fit)
     return best_of(fits, problem.tolerance)
+
+
+def _one_variable(problem: Problem, formula: Formula | None) -> Fit:
+    """Graded keys where the formula is singular; else, or if fewer tokens do, what one variable always has."""
+    graded = fit_graded_line(problem, formula)
+    if graded is None or graded.tokens > problem.budget.max_tokens:
+        return fit_line(problem)
+    if graded.error <= problem.tolerance and graded.tokens > _MANY and graded.origin is not None:
+        return graded
+    try:
+        return best_of([fit_line(problem), graded], problem.tolerance)
+    except OutOfBudget:
+        return graded

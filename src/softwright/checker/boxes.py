@@ -82,6 +82,8 @@ class Proof:
             head.measure(np.array(reach), np.array(scale))
             together = 2 * statement.heads * len(head.bias) * head.largest  # no sum of the run is larger
             require(together < statement.precision.largest / 16, f"values overflow in {statement.precision.name}")
+            in_range = 2 * head.extent < statement.precision.largest / 16
+            require(in_range, f"scores overflow in {statement.precision.name}")
         size = sum(len(head.bias) for head in part.heads) * (1 + sum(head.largest for head in part.heads))
         self.smallest = max(min(float(part.exact), self.allowed) / (2**14 * (size + 1)), 1e-300)
 
@@ -98,7 +100,7 @@ class Proof:
 
     def leaves(self) -> Iterator[Item]:
         """The leaves of the tree in preorder; the domain itself if the file brings no tree."""
-        root = tuple(View(head, np.arange(len(head.bias)), 0.0) for head in self.part.heads)
+        root = tuple(View(head, np.arange(len(head.bias))) for head in self.part.heads)
         pending = [Item(self.part.domain, root)]
         for node in b"\xff" if self.part.tree is None else self.part.tree:
             require(pending, "the proof tree goes on after its last leaf")

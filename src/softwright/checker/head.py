@@ -27,7 +27,10 @@ cancels: hence k_j - kbar.) dv is the rounding of affine values; |v| is |v_j| + 
 are summed apart, normalised one by one and added up with t at the end, which meets each term with the same roundings; n
 counts the kept tokens and the rescalings: rounding
 to nearest errs by no more than the smaller of two addends, so terms of negligible total weight L cost at most
-8 L (max|v| + |g|) and are not counted. The axis-by-axis engine computes the head whose biases are sums over the axes,
+8 L (max|v| + |g|) and are not counted. L is a sum of weights as they run, in which a token's rounding and its distance
+from the largest score stand in one exponent: keys may span many powers of ten, and then the scores of tokens without
+weight are rounded by more than 1. The largest computed score differs from the largest score by at most
+max_j (theta_j + min(0, log(N omega_j))), as w_j >= e^(s_j - s_max)/N. The axis-by-axis engine computes the head whose biases are sums over the axes,
 by d small softmaxes: its own theta and n.
 Numbers below tau, the smallest normal one, may be flushed wherever they are read or computed: t then errs by (3 scale +
 2) tau, a score k.t + b by (|k|.(3 scale + 2) + |t| + 6d + 6) tau, a value v + G t by the same with |G|. A weight loses
@@ -72,6 +75,7 @@ from softwright.checker.taylor import (
 
 KEY_BLOCK = 128  # keys between two rescalings; torch's fused CPU attention takes 512
 BALLS, KEPT = 1_500_000, 5_000_000  # held in one list or matrix at a time, and for a head: 80 bytes each
+WIDE = 16.0  # keys of a head that spread so many times wider than those of a view
 LARGEST_EXPONENT = 600.0  # e^600 is a float64; a box with a larger one is not proved and will be bisected
 
 
@@ -138,22 +142,43 @@ class Head:
     def monomials(self, space: Space, tokens: list[int]) -> list[list[arb]]:
         """(k_j - middle)^alpha/alpha! for these tokens, at the precision of the moment; kept unless too many."""
         if len(self.bias) * (1 + len(space.recipe)) > KEPT:
-            return self._powers(space, tokens)
+            return self.powers(space, tokens, self.middle)
         if self.rows[0] != ctx.prec:
-            self.rows = (ctx.prec, self._powers(space, list(range(len(self.bias)))))
+            self.rows = (ctx.prec, self.powers(space, list(range(len(self.bias))), self.middle))
         return [self.rows[1][j] for j in tokens]
 
-    def _powers(self, space: Space, tokens: list[int]) -> list[list[arb]]:
-        columns = [[keys[j] - m for j in tokens] for keys, m in zip(self.exact_keys, self.middle, strict=True)]
+    def powers(self, space: Space, tokens: list[int], middle: list[arb]) -> list[list[arb]]:
+        columns = [[keys[j] - m for j in tokens] for keys, m in zip(self.exact_keys, middle, strict=True)]
         return [space.powers(kappa, True) for kappa in zip(*columns, strict=True)]
+
+    def exps(self) -> float:
+        """The relative error of all exponentials that a weight meets, and of the rescalings between blocks of keys."""
+        ulps, u = self.precision.exp_error, self.precision.unit
+        count = len(self.sizes) if self.sizes else self.rescalings + 1
+        return count * ulps / (1 - ulps) + self.rescalings * u / (1 - u)
+
+    @property
+    def rescalings(self) -> int:
+        return 0 if self.sizes else (len(self.bias) - 1) // KEY_BLOCK
 
 
 class View:
-    """The tokens of a head that matter on a region; `dropped` bounds the sum of the softmax weights of the others."""
+    """The tokens of a head that matter on a region.
 
-    def __init__(self, head: Head, index: np.ndarray, dropped: float) -> None:
-        self.head, self.index, self.dropped = head, index, dropped
+    `dropped` bounds the sum of the softmax weights of the others, and `run` that of their weights as they are computed.
+    """
+
+    def __init__(self, head: Head, index: np.ndarray, dropped: float = 0.0, run: float = 0.0) -> None:
+        self.head, self.index, self.dropped, self.run = head, index, dropped, run
         self.keys, self.values, self.slopes = head.keys[index], head.values[index], head.slopes[index]
+        # Moments are taken about the middle of the keys: about one of this view if the head's keys spread much wider.
+        span, whole = np.ptp(self.keys, axis=0), np.ptp(head.keys, axis=0)
+        self.own = bool(len(index) < len(head.bias) and (span < whole / WIDE).any())
+        middle = (self.keys.max(axis=0) + self.keys.min(axis=0)) / 2
+        self.middle = [exact(x) for x in middle] if self.own else head.middle
+
+    def monomials(self, space: Space, tokens: list[int]) -> list[list[arb]]:
+        return self.head.powers(space, tokens, self.middle) if self.own else self.head.monomials(space, tokens)
 
     def narrowed(self, c: list[arb], r: list[arb], smallest: float) -> View:
         """Leave out tokens whose weight stays below `smallest` on the box c +- r. Floats propose, balls prove."""
@@ -164,12 +189,39 @@ class View:
         far = away @ at + np.abs(away) @ reach + bias - bias[best] < math.log(smallest)
         if 4 * np.count_nonzero(far) < len(far):  # large batches of boxes with the same tokens are worth more
             return self
-        dropped, top = self.dropped, int(self.index[best])
-        for j in self.index[far].tolist():  # w_j <= e^{s_j - s_top}, whatever the other tokens do
+        dropped, run, top = self.dropped, self.run, int(self.index[best])
+        errors = self._score_errors(c, r, best)
+        kept = ~far
+        for place in np.flatnonzero(far).tolist():  # w_j <= e^{s_j - s_top}, whatever the other tokens do
+            j = int(self.index[place])
             step = [keys[j] - keys[top] for keys in head.exact_keys]
             gap = head.bias[j] - head.bias[top] + dot(step, c) + dot(map(abs, step), r)
+            computed = gap + arb(float(errors[place]))
+            if not computed < -1:  # its rounding might make it the largest
+                kept[place] = True
+                continue
             dropped += ceiling(gap.exp())
-        return View(head, self.index[~far], float(above(dropped)))
+            run += ceiling(computed.exp())
+        return View(head, self.index[kept], float(above(dropped)), float(above(run)))
+
+    def _score_errors(self, c: list[arb], r: list[arb], best: int) -> np.ndarray:
+        """By how much the computed weight of each token may be too large against that of token `best`, as a logarithm.
+
+        A difference of scores is rounded relatively to |k||t| + |b| of both, by d + 1 terms, two roundings of t, and
+        that of each distance from the largest computed score, which is one of this view's.
+        """
+        head, d = self.head, len(c)
+        u = head.precision.unit
+        reach = np.array([ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)])
+        size = np.abs(self.keys) @ reach + head.bias_size[self.index] + np.abs(head.float_bias[self.index])
+        gamma = (d + 8) * u / (1 - (d + 8) * u)
+        both = size + size[best]
+        at, radius = np.array(list(map(float, c))), np.array([ceiling(y) for y in r])
+        away = self.keys - self.keys[best]
+        bias = head.float_bias[self.index]
+        # An upper bound of s_j - s_best as computed; what these float sums round is far below gamma * both.
+        most = max(float(np.max(away @ at + np.abs(away) @ radius + bias - bias[best] + 2 * gamma * both)), 0.0)
+        return above(2 * gamma * (both + most) + 2 * head.exps() + 2 * head.lost)
 
     def on_boxes(
         self, space: Space, boxes: list[tuple[list[arb], list[arb]]], allowed: float
@@ -199,15 +251,15 @@ class View:
         count, step, product = 1 + len(factors), max(1, BALLS // (1 + len(space.recipe))), None
         for first in range(0, len(tokens), step):  # the sum over the tokens in parts
             check_time()
-            rows = arb_mat(head.monomials(space, tokens[first : first + step]))
+            rows = arb_mat(self.monomials(space, tokens[first : first + step]))
             part = arb_mat([row[first : first + step] for row in stack]) * rows
             product = part if product is None else product + part
         moments = [] if product is None else product.tolist()
         for b, (c, r) in enumerate(boxes):
             scale, own = space.powers(r), moments[b * count : (b + 1) * count]
             drift = [float(own[0][n] / own[0][0]) for n in space.first]  # near the softmax mean of k - middle
-            kbar = np.array([float(m) + x for m, x in zip(head.middle, drift, strict=True)])
-            tilt, step = [arb_poly([1])], [(m - exact(k)) * x for m, k, x in zip(head.middle, kbar, r, strict=True)]
+            kbar = np.array([float(m) + x for m, x in zip(self.middle, drift, strict=True)])
+            tilt, step = [arb_poly([1])], [(m - exact(k)) * x for m, k, x in zip(self.middle, kbar, r, strict=True)]
             slant = space.linear(ZERO, step)[1]
             for k in range(1, space.degree + 1):
                 tilt.append(tilt[-1] * slant * (ONE / k))
@@ -273,46 +325,48 @@ class View:
             far = arb(self.dropped) * (arb(head.largest) + size)
             models.append(Model(space, plus(Q, vbar), error + far))
             run.append((deviation, ceiling(offset + far), ceiling(size + far)))
-        omega = raised * ceiling(ONE / D_min)
+        norm = math.nextafter(float(-D_min.log().lower()), math.inf) if D_min > 0 else math.inf
+        log_omega = np.nextafter(exponent + norm, np.inf)  # of W e^rho/D_min
         gaps = max(float(exponent.max()), 0.0) + rho - (z - slack)
-        errors = self._rounding(reach=reach, omega=omega, gaps=gaps, kappa=kappa, kbar=kbar, run=run, allowed=allowed)
+        errors = self._rounding(reach=reach, log_omega=log_omega, gaps=gaps, kappa=kappa, run=run, allowed=allowed)
         return models, errors, [size for _, _, size in run]
 
     def _rounding(
         self,
         *,
         reach: np.ndarray,
-        omega: np.ndarray,
+        log_omega: np.ndarray,
         gaps: np.ndarray,
         kappa: np.ndarray,
-        kbar: np.ndarray,
         run: list[tuple[np.ndarray, float, float]],
         allowed: float,
     ) -> list[float]:
-        """|fl(g) - g| of each output: w <= omega, s_max - s <= gaps, |t| <= reach; run: |v - vbar|, |g - vbar|, |g|."""
+        """|fl(g) - g| of each output: log w <= log_omega, s_max - s <= gaps, |t| <= reach; run: |v - vbar|, |g - vbar|,
+        |g|."""
         head, d, N = self.head, len(reach), len(self.head.bias)
         u, tiny, sizes = head.precision.unit, head.precision.smallest, head.sizes
-        twice, ulps = 2 * u + u * u, head.precision.exp_error
+        twice, rescalings, exps = 2 * u + u * u, head.rescalings, head.exps()
 
         def gamma(n: int) -> float:
             return n * u / (1 - n * u)
 
-        rescalings = 0 if sizes else (N - 1) // KEY_BLOCK
-        exps = (len(sizes) if sizes else rescalings + 1) * ulps / (1 - ulps) + rescalings * gamma(1)
         per_score = gamma(2 if sizes else d + 1) * (1 + twice)
-        worst = per_score * head.extent + twice * (head.extent + np.abs(kbar) @ reach) + head.lost
+        size = np.abs(self.keys) @ reach + head.bias_size[self.index]
+        moved = above(per_score * size + twice * (kappa @ reach) + head.lost)
+        below = np.minimum(log_omega + math.log(N) * (1 + 2.0**-40), 0.0)  # s_j - s_max at most
+        worst = float(above(max(np.max(below + moved), 0.0)))  # by which the largest computed score is off
+        theta = above(moved + u * (gaps + 2 * worst) + exps)
         # Tokens of negligible weight: `lost` bounds what the run network may give to them all.
-        order = np.argsort(omega)
-        inflated = np.exp(min(3 * worst + exps + 4 * u * head.extent, LARGEST_EXPONENT))
-        running = above((self.dropped + np.concatenate([[0.0], np.cumsum(omega[order])])) * inflated)
+        computed = np.exp(np.minimum(below + theta + worst, LARGEST_EXPONENT))
+        order = np.argsort(computed)
+        running = above(self.run + np.concatenate([[0.0], np.cumsum(computed[order])]))
         first = max(int(np.searchsorted(running[:-1], allowed / (8192 * (1 + head.largest)), side="right")) - 1, 0)
         lost, kept = float(running[first]), order[first:]
-        w, size = omega[kept], np.abs(self.keys[kept]) @ reach + head.bias_size[self.index[kept]]
-        theta = per_score * size + twice * (kappa[kept] @ reach) + u * (gaps[kept] + 2 * worst) + exps
-        eps = np.expm1(above(theta + head.lost))
+        w = np.exp(np.minimum(log_omega[kept], LARGEST_EXPONENT)) * (1 + 2.0**-30)
+        eps = np.expm1(np.minimum(theta[kept], LARGEST_EXPONENT)) * (1 + 2.0**-30)
         tau = float(above(lost + w @ eps))
-        # Where rounding moves scores by so little, they are far from overflow.
-        if not (tau < 0.5 and lost < 0.004 and N * u < 0.1 and worst < LARGEST_EXPONENT / 8):
+        usable = tau < 0.5 and lost < 0.004 and N * u < 0.1 and float(np.max(theta[kept])) < LARGEST_EXPONENT / 8
+        if not (usable and float(np.max(log_omega[kept])) < LARGEST_EXPONENT):
             return [math.inf] * len(run)
         grown = w * (1 + eps) / (1 - tau)
         results = []

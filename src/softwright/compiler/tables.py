@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import comb
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from softwright.compiler.nodes import (
     is_constant,
     mul,
     number,
+    of,
+    power,
     rational,
     substitute,
     value,
@@ -106,6 +109,8 @@ def singular_points(function: Node, low: float, high: float) -> list[float]:
         inner, ends = None, (0.0,)
         if node.name in ("log", "sqrt"):
             inner = node.arguments[0]
+        elif node.name == "xlogy":
+            inner = node.arguments[1]
         elif node.name == "div":
             inner = node.arguments[1]
         elif node.name == "pow" and is_constant(node.arguments[1]):
@@ -118,6 +123,8 @@ def singular_points(function: Node, low: float, high: float) -> list[float]:
             inner, ends = node.arguments[0], (-1.0,)
         if inner is None or is_constant(inner):
             continue
+        if isinstance(inner, Operation) and inner.name == "abs":
+            inner = inner.arguments[0]
         coefficients = polynomial(inner)
         if coefficients is not None and len(coefficients) == 2:
             offset, slope = map(value, coefficients)
@@ -125,6 +132,30 @@ def singular_points(function: Node, low: float, high: float) -> list[float]:
         else:
             found += [zero for end in ends for zero in _crossings(inner, end, low, high)]
     return sorted(set(found))
+
+
+def shifted(node: Node, point: Fraction, side: int) -> Node:
+    """The tree with point + side * u in place of u, polynomials in u expanded about the point exactly.
+
+    So sqrt(1 - u) becomes sqrt(u) for the point 1 and the side -1, which a float next to 0 does not spoil.
+    """
+    coefficients = polynomial(node)
+    if coefficients is not None and not is_constant(node):
+        exact = [rational(c) for c in coefficients]
+        if all(c is not None for c in exact):
+            moved = [Fraction(0)] * len(exact)
+            for n, c in enumerate(exact):
+                for k in range(n + 1):
+                    moved[k] += (c or Fraction(0)) * comb(n, k) * point ** (n - k) * side**k
+            total: Node = number(moved[0])
+            for k, c in enumerate(moved[1:], 1):
+                total = add(total, mul(number(c), power(Variable("u"), number(k)))) if c else total
+            return total
+    if isinstance(node, Variable):
+        return add(number(point), mul(number(side), node))
+    if not isinstance(node, Operation) or is_constant(node):
+        return node
+    return of(node.name, *(shifted(argument, point, side) for argument in node.arguments))
 
 
 def _crossings(inner: Node, level: float, low: float, high: float) -> list[float]:

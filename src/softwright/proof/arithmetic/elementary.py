@@ -96,12 +96,27 @@ def cosh(model: TaylorModel) -> TaylorModel:
     return _hyperbolic(model, 1)
 
 
+def _near_one(model: TaylorModel, a: np.ndarray) -> tuple[TaylorModel, np.ndarray]:
+    """The model and its centres `a` over a power of two that brings each centre next to 1, exactly.
+
+    Powers and logarithms have series in (phi - a)/a: with a = 1e-30 the coefficients of (phi - a)^k alone overflow.
+    """
+    with np.errstate(all="ignore"):
+        mantissa, exponent = np.frexp(a)
+        factor = np.ldexp(1.0, -exponent)
+    normal = (np.abs(exponent) < 1000) & (a != 0.0)
+    factor = np.where(normal, factor, 1.0)
+    scaled = TaylorModel(model.shape, model.coefficients * factor, up(model.remainder * factor), model.live)
+    return scaled, np.where(normal, mantissa, a)
+
+
 def log(model: TaylorModel) -> TaylorModel:
     a0, order = model.coefficients[0], model.shape.order
     ratio = up(model.deviation() / np.abs(a0))
     usable = (a0 > 0) & (ratio < _SERIES_LIMIT)
     a, z = np.where(usable, a0, 1.0), np.where(usable, ratio, 0.0)
     value, value_error = map_balls(lambda x: x.log(), a)
+    inner, a = _near_one(model, a)
     series = np.empty((order + 1, len(a)))
     series[0] = value
     power = np.ones_like(a)
@@ -111,7 +126,7 @@ def log(model: TaylorModel) -> TaylorModel:
     error = np.abs(series) * gamma(order + 3)
     error[0] = value_error
     tail = up(_power_up(z, order + 1) / (order + 1) / (1.0 - z))
-    result = model.compose(series, up(error), tail)
+    result = inner.compose(series, up(error), tail)
     result.remainder = np.where(usable, result.remainder, np.inf)
     return _with_range(model, result, ~usable, _log_range)
 
@@ -137,6 +152,7 @@ def real_power(model: TaylorModel, exponent: float) -> TaylorModel:
         value_error = U * value
     else:
         value, value_error = map_balls(lambda x: x ** arb(exponent), a)
+    inner, a = _near_one(model, a)
     series = np.empty((order + 1, len(a)))
     series[0] = value
     binomial = 1.0
@@ -151,7 +167,7 @@ def real_power(model: TaylorModel, exponent: float) -> TaylorModel:
     usable &= geometric > 1e-6
     leading = np.abs(value) + value_error
     tail = up(binomial * leading * _power_up(z, order + 1) / np.where(usable, geometric - 4 * U, 1.0))
-    result = model.compose(series, up(np.abs(series) * relative), tail)
+    result = inner.compose(series, up(np.abs(series) * relative), tail)
     result.remainder = np.where(usable, result.remainder, np.inf)
 
     def power_range(lower: float, upper: float) -> tuple[float, float]:

@@ -34,6 +34,7 @@ from softwright.proof.arithmetic.rounding import RunEngine
 from softwright.proof.arithmetic.series import Basis
 
 _DROP = 1e-3  # share of the wanted accuracy that may go into dropped tokens
+_FAR = 60.0  # tokens whose score stays so far below the largest one hold no share of the sum worth counting
 GROUP_REACH = 150.0  # how far scores may move within a group that shares a reference point
 
 
@@ -104,6 +105,21 @@ def _weight_error(argument_error: np.ndarray, lowest: np.ndarray, highest: np.nd
     return np.where(highest > EXP_CEILING - 1.0, np.inf, eta)
 
 
+def _heavy_error(log_error: np.ndarray, S: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    """By how much the sum of all weights may be too small in the run network, as a logarithm (B,).
+
+    Of the sum at least half belongs to tokens whose weight comes near that of the largest, and these alone count: the
+    score of a token of no weight may have any rounding (keys that span many powers of ten), which is charged on its own
+    weight, jointly. The largest weight is 1 at the reference and at least e^-moves elsewhere; all tokens that stay
+    below e^-60 there together are less than half of that.
+    """
+    top = np.take_along_axis(moves, S.argmax(axis=1)[:, None], axis=1)  # (B, 1)
+    near = S + moves > -_FAR
+    heavy = np.where(near, log_error, 0.0).max(axis=1) + np.log(2.0) * (1.0 + 8.0 * U)
+    usable = top[:, 0] + np.log(4.0 * S.shape[1]) < _FAR
+    return np.where(near.all(axis=1) | ~usable, log_error.max(axis=1), heavy)
+
+
 def _remainder(rho: np.ndarray, E: np.ndarray, order: int) -> np.ndarray:
     """rho^(p+1)/(p+1)! e^rho, rounded up."""
     rest = np.ones_like(rho)
@@ -140,7 +156,7 @@ def shared_moments(
     # Scores at the reference as pairs: only the distance to the maximum carries a relative error.
     factors = [(head.keys[:, i], np.broadcast_to(t[i], N), np.broadcast_to(t_low[i], N)) for i in range(d)]
     high, low = two_product_sum(head.bias, head.bias_low, factors)
-    S = (high - high.max()) + low
+    S = (high - high.max()) + (low - low[high.argmax()])  # large scores: what one float of them misses may exceed 1
     score_size = np.abs(head.keys) @ largest
     S_error = 3 * U * np.abs(S) + 4 * pair_error(d) * (score_size + head.bias_size + np.abs(head.bias))
     weight = exp_near(S)
@@ -178,7 +194,8 @@ def shared_moments(
     lost = head.lost_in_scores(largest)
     log_error = head.engine.log_error(score_size, head.bias_size, size @ largest, below, lost=lost, tokens=N, dim=d)
     value_all = base_size.max(axis=0)
-    ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + log_error.max())
+    most = _heavy_error(log_error[None], S[None], moves[None])[0]
+    ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + most)
     impact = ceiling * (np.max(far_size * stretch, axis=1) + np.max(np.abs(reference) * stretch) + 1.0)
     order = np.argsort(impact)
     cut = min(int(np.searchsorted(np.cumsum(impact[order]), _DROP * min(accuracy, 1.0))), N - 1)
@@ -256,7 +273,8 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
     ]
     start = np.broadcast_to(head.bias, (B, N))
     high, low = two_product_sum(start, np.broadcast_to(head.bias_low, (B, N)), factors)
-    S = (high - high.max(axis=1, keepdims=True)) + low  # (B, N)
+    largest_low = np.take_along_axis(low, high.argmax(axis=1)[:, None], axis=1)
+    S = (high - high.max(axis=1, keepdims=True)) + (low - largest_low)  # (B, N); see `shared_moments`
     score_size = largest @ np.abs(head.keys).T
     S_error = 3 * U * np.abs(S) + 4 * pair_error(d) * (score_size + head.bias_size + np.abs(head.bias))
     weight = exp_near(S)
@@ -272,7 +290,7 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
     log_error = head.engine.log_error(
         score_size, head.bias_size, up(off_center, d + 4), below, lost=head.lost_in_scores(largest), tokens=N, dim=d
     )
-    most = log_error.max(axis=1, keepdims=True)  # the others' weights may be too small by this, in the run network
+    most = _heavy_error(log_error, S, moves)[:, None]
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + most)
 
     # The largest size of every column bounds what the dropped tokens can add.
@@ -304,7 +322,7 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
 
     S, S_error, theta = pick(S), pick(S_error), head.engine.theta(pick(log_error))
     W = np.where(here, exp_near(S), 0.0)
-    eta = _weight_error(up(S_error), S, S)
+    eta = np.where(here, _weight_error(up(S_error), S, S), 0.0)
     base = head.values[chosen]  # (B, A, m)
     base_size, slope_size = np.abs(base), np.zeros_like(base)
     columns = []
@@ -354,7 +372,7 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
         deviation_max=np.where(masked, deviation, 0.0).max(axis=1).T,
         value_max=np.where(masked, base_size, 0.0).max(axis=1).T,
         error_max=np.where(masked, run_error, 0.0).max(axis=1).T,
-        theta_all=head.engine.theta(most[:, 0]),
+        theta_all=head.engine.theta(log_error.max(axis=1)),
         value_all=column_size[:, :m].T,
         lost=head.lost_in_values(largest).T,
         shift=np.zeros((d, B)),

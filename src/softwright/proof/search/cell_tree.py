@@ -19,6 +19,7 @@ from softwright.proof.models.cells import cell_axes
 from softwright.proof.search.search import BoxTree, Open, cover
 from softwright.targets import Interpolant, Target
 
+_BITS = 58
 _SAME_WIDTH = 0.02  # cells whose widths differ by less may share their moments
 
 
@@ -41,7 +42,7 @@ class CellTree(BoxTree):
         self._axes = cell_axes(target, domain)
         self.roots = int(np.prod([len(axis) for axis in self._axes]))
         # The number of a cell stands above the bits of the place in it, in one int64.
-        self.deepest -= max(map(len, self._axes)).bit_length()
+        self.deepest = _BITS - max(map(len, self._axes)).bit_length()
         self.split, self.first_child = [-1] * self.roots, [-1] * self.roots
         ends = [two_sum(axis.edges[1:], -axis.edges[:-1]) for axis in self._axes]
         self._widths, self._rests = [width for width, _ in ends], [rest for _, rest in ends]

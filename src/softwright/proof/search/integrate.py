@@ -100,7 +100,7 @@ def integrate(
             enough = int(np.searchsorted(gathered, 0.6 * gathered[-1])) + 1
             count = max(1, enough, int(np.count_nonzero(~np.isfinite(whole.upper))))
             chosen, rest = order[:count], order[count:]
-            if whole.boxes.level[chosen].max() >= tree.deepest:  # integers could not tell smaller boxes apart
+            if tree.is_exhausted(whole.boxes.take(chosen)):
                 leaves = [whole]
                 break
             leaves = [whole.take(rest)]

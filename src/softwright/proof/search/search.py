@@ -30,7 +30,8 @@ from softwright.work import Allowance, count
 LEAF = 255
 _GROUP_BITS = {1: 3, 2: 3, 3: 2}  # neighbours that share moments: 8, 64, 64 boxes; 2^d above three variables
 _BATCH = 1024
-_DEEPEST = 58
+_DEEPEST = 900  # halvings towards the lower end of a side, where indices stay small: 2^-900 of it is still a number
+_LARGEST_INDEX = 2**58
 
 
 @dataclass
@@ -190,6 +191,10 @@ class BoxTree:
         """Float centres and radii (n, d) that cover the exact boxes."""
         return cover(self.low, self.width, self.width_rest, index, level)
 
+    def is_exhausted(self, boxes: Open) -> bool:
+        """Whether integers could not tell the halves of some box apart."""
+        return len(boxes) > 0 and bool(boxes.level.max() >= self.deepest or boxes.index.max() >= _LARGEST_INDEX)
+
     def alike(self, index: np.ndarray, level: np.ndarray) -> np.ndarray:
         """Columns (n, k) that are equal for boxes of equal size in a common ancestor: these may share their moments."""
         return np.concatenate([level, index >> _GROUP_BITS.get(self.dim, 1)], axis=1)
@@ -329,7 +334,7 @@ def search(
                 upper = max(exact, float(np.max(found.upper, initial=0.0)))
                 run.say(str(SearchState(done_volume, lower, upper, leaves, len(rest), limits.elapsed)))
             give_up = out_of_budget or refuted or limits.spent or evaluations + 2 * len(rest) > limits.boxes
-            if give_up or boxes.level.max(initial=0) >= tree.deepest:
+            if give_up or tree.is_exhausted(boxes):
                 break
             if len(boxes):
                 boxes = _split(tree, boxes, found, target)
