@@ -73,6 +73,9 @@ TABLE = """
     pieces     abs(x - 0.2)                line   1e-7  float64
     pieces     max(abs(x - y), 0.2)        plane  1e-6  float64
     pieces     max(x, 0.5) - 0.3*x         line   1e-4  float32
+    graded     sqrt(x + 1)                 line   1e-6  float64
+    graded     abs(x)**0.5                 line   1e-4  float32
+    graded     1/(1.1 + x)                 line   1e-5  float64
     ridge      cos(6*x + 4*y)              plane  1e-6  float64
     ridge      exp(-(x - y + 0.5*z)**2)    space  1e-6  float64
     sum        sin(x) + y**2*x + exp(z)    space  1e-5  float64

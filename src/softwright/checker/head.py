@@ -25,12 +25,12 @@ rescaling:
 and smaller terms, with tau = sum w eps and w <= omega = W e^rho/D_min. (What t's rounding does to all scores alike
 cancels: hence k_j - kbar.) dv is the rounding of affine values; |v| is |v_j| + |G_j||t|, because v and the columns of G
 are summed apart, normalised one by one and added up with t at the end, which meets each term with the same roundings; n
-counts the kept tokens and the rescalings: rounding
-to nearest errs by no more than the smaller of two addends, so terms of negligible total weight L cost at most
-8 L (max|v| + |g|) and are not counted. L is a sum of weights as they run, in which a token's rounding and its distance
-from the largest score stand in one exponent: keys may span many powers of ten, and then the scores of tokens without
-weight are rounded by more than 1. The largest computed score differs from the largest score by at most
-max_j (theta_j + min(0, log(N omega_j))), as w_j >= e^(s_j - s_max)/N. The axis-by-axis engine computes the head whose biases are sums over the axes,
+counts the kept tokens and the rescalings: rounding to nearest errs by no more than the smaller of two addends, so terms
+of negligible total weight L cost at most 8 L (max|v| + |g|) and are not counted. L is a sum of weights as they run, in
+which a token's rounding and its distance from the largest score stand in one exponent: keys may span many powers of
+ten, and then the scores of tokens without weight are rounded by more than 1. The largest computed score differs from
+the largest score by at most max_j (theta_j + min(0, log(N omega_j))), as w_j >= e^(s_j - s_max)/N. The axis-by-axis
+engine computes the head whose biases are sums over the axes,
 by d small softmaxes: its own theta and n.
 Numbers below tau, the smallest normal one, may be flushed wherever they are read or computed: t then errs by (3 scale +
 2) tau, a score k.t + b by (|k|.(3 scale + 2) + |t| + 6d + 6) tau, a value v + G t by the same with |G|. A weight loses

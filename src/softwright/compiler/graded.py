@@ -9,7 +9,7 @@ their difference is
 the tangents of a convex potential with second derivative (1/(r h s))^2: cells of width r that look the same at every
 scale. Keys and biases are sums of the kappa_j *from the coarse end*, k_j = -(kappa_j + kappa_{j+1} + ..): the other way
 round they cancel. Spacings grow downwards as h (1 + g depth), because f varies less there; the finest centre lies where
-|f(s) - f(0)| is a third of the tolerance. Below s = 0 the finest token takes all: the head goes on as the constant f(0).
+|f(s) - f(0)| is a third of the tolerance. Below 0 the finest token takes all: the head is the constant f(0) there.
 
 The number of tokens grows like the square of the digits: 32 for sqrt to six digits, 68 to nine.
 """
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import solve_triangular
 
 _SETTINGS = [(growth, beyond, width) for width in (2.4, 1.9, 1.4) for growth in (0.1, 0.05, 0.2) for beyond in (1, 2)]
 _MOST_TOKENS = 240
@@ -32,7 +32,7 @@ Distances = Callable[[np.ndarray], np.ndarray]  # (n,) distances -> (n, m) value
 
 @dataclass(frozen=True)
 class GradedAxis:
-    """Keys and biases (N,) of scores k s + b in the distance s, values (N, m), and the errors (m,) that a sample saw."""
+    """Keys and biases (N,) of scores k s + b in the distance s, values (N, m), and errors (m,) that a sample saw."""
 
     keys: np.ndarray
     biases: np.ndarray
@@ -148,7 +148,7 @@ def _fitted(
     for o in range(values.shape[1]):
         strength = 0.3 * tolerances[o] / (cap * size[o])
         rows = np.vstack([columns, strength * np.sqrt(len(s)) * np.eye(len(points))])
-        q, r = qr(rows, mode="economic", check_finite=False)
+        q, r = np.linalg.qr(rows)
         top = q[: len(s)]
         first = solve_triangular(r, top.T @ values[:, o], check_finite=False)
         again = solve_triangular(r, top.T @ (values[:, o] - columns @ first), check_finite=False)

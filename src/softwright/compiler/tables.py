@@ -109,9 +109,7 @@ def singular_points(function: Node, low: float, high: float) -> list[float]:
         inner, ends = None, (0.0,)
         if node.name in ("log", "sqrt"):
             inner = node.arguments[0]
-        elif node.name == "xlogy":
-            inner = node.arguments[1]
-        elif node.name == "div":
+        elif node.name in ("div", "xlogy"):
             inner = node.arguments[1]
         elif node.name == "pow" and is_constant(node.arguments[1]):
             exponent = rational(node.arguments[1])
