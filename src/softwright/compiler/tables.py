@@ -20,6 +20,7 @@ from math import comb
 import numpy as np
 
 from softwright.compiler.forms import polynomial
+from softwright.compiler.graded import GradedAxis, fit_graded
 from softwright.compiler.nodes import (
     Expression,
     Node,
@@ -154,6 +155,28 @@ def shifted(node: Node, point: Fraction, side: int) -> Node:
     if not isinstance(node, Operation) or is_constant(node):
         return node
     return of(node.name, *(shifted(argument, point, side) for argument in node.arguments))
+
+
+def fit_towards(
+    functions: Sequence[Node],
+    end: tuple[Fraction, int],
+    reach: float,
+    tolerances: np.ndarray,
+    dtype: str,
+    less: np.ndarray | float = 0.0,
+    check: Callable[[], None] = lambda: None,
+) -> GradedAxis | None:
+    """Keys graded towards a singular point, for functions of `u` on one side of it, less a constant (m,) each."""
+    expression = Expression.from_nodes([shifted(function, *end) for function in functions], ("u",))
+    with np.errstate(all="ignore"):
+        return fit_graded(
+            lambda s: expression(s[:, None]) - less, reach, tolerances, _CAPS[dtype][0], np.dtype(dtype), check
+        )
+
+
+def in_one_variable(nodes: Sequence[Node], name: str) -> list[Node]:
+    """Trees in a variable as trees in `u`."""
+    return [substitute(node, {name: Variable("u")}) for node in nodes]
 
 
 def _crossings(inner: Node, level: float, low: float, high: float) -> list[float]:

@@ -19,9 +19,7 @@ import numpy as np
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem
 from softwright.attention.head import Head
-from softwright.compiler.graded import GradedAxis, fit_graded
-from softwright.compiler.nodes import Expression, Variable, substitute
-from softwright.compiler.tables import TableSearch, shifted, singular_points
+from softwright.compiler.tables import TableSearch, fit_towards, in_one_variable, singular_points
 
 _SAFETY = 0.85
 _NEAR = 0.5  # singular points farther outside than this share of the width do not matter
@@ -31,7 +29,7 @@ def singular_places(formula: Formula) -> list[float]:
     """Singular points of the formula inside its interval or next to it."""
     (low,), (high,) = formula.box.lower, formula.box.upper
     (name,) = formula.expression.names
-    nodes = [substitute(node, {name: Variable("u")}) for node in formula.expression.nodes]
+    nodes = in_one_variable(formula.expression.nodes, name)
     found = {p for node in nodes for p in singular_points(node, float(low), float(high))}
     return sorted(p for p in found if low - _NEAR * (high - low) <= p <= high + _NEAR * (high - low))
 
@@ -54,13 +52,22 @@ def _towards(problem: Problem, formula: Formula, point: float) -> Fit | None:
     origin = formula.box.to_unit(np.array([[point]]))[0]
     if float(formula.box.from_unit(origin)[0]) != point:
         return None  # coordinates could not be measured from the point itself
-    sides = [(side, reach) for side, reach in ((1.0, high - point), (-1.0, point - low)) if reach > 0]
+    sides = [(side, reach) for side, reach in ((1, high - point), (-1, point - low)) if reach > 0]
     allowed = np.full(problem.outputs, _SAFETY * problem.tolerance / len(sides))
     base = problem.function(origin[None])[0]  # (m,)
+    nodes = in_one_variable(formula.expression.nodes, *formula.expression.names)
     heads: list[Head] = []
     errors = 0.0
     for side, reach in sides:
-        axis = _side(problem, formula, point, side, reach, allowed, base * (1 - 1 / len(sides)))
+        axis = fit_towards(
+            nodes,
+            (Fraction(point), side),
+            float(reach),
+            allowed,
+            problem.dtype,
+            base * (1 - 1 / len(sides)),
+            problem.budget.check,
+        )
         if axis is None:
             return None
         heads.append(Head((side * axis.keys * half)[:, None], axis.biases, axis.values))
@@ -69,25 +76,6 @@ def _towards(problem: Problem, formula: Formula, point: float) -> Fit | None:
     size = " + ".join(str(head.tokens) for head in heads)
     reason = f"a target that is singular at {where}, {point:g}: {size} tokens graded towards it"
     return Fit(heads, errors, "graded", (reason,), tuple(origin.tolist()))
-
-
-def _side(
-    problem: Problem, formula: Formula, point: float, side: float, reach: float, allowed: np.ndarray, less: np.ndarray
-) -> GradedAxis | None:
-    """The head of one side, for the target less a constant (m,)."""
-    (name,) = formula.expression.names
-    nodes = [
-        shifted(substitute(node, {name: Variable("u")}), Fraction(point), int(side))
-        for node in formula.expression.nodes
-    ]
-    target = Expression.from_nodes(nodes, ("u",))
-
-    def values(s: np.ndarray) -> np.ndarray:
-        return target(s[:, None]) - less
-
-    cap = 100.0 if problem.dtype == "float64" else 4.0
-    with np.errstate(all="ignore"):
-        return fit_graded(values, float(reach), allowed, cap, np.dtype(problem.dtype), problem.budget.check)
 
 
 def _beside(problem: Problem, formula: Formula, places: list[float]) -> Fit | None:
