@@ -3,6 +3,7 @@
     python benchmarks/zoo.py                    builds all, compares tensors with the stored ones, verifies both
     python benchmarks/zoo.py --write FOLDER     writes what is VERIFIED into FOLDER/NAME.safetensors, and resumes there
     python benchmarks/zoo.py --pack FOLDER      packs the files of a folder into the archive of the package
+    python benchmarks/zoo.py --onnx             exports every stored model to ONNX and verifies the graph
 
 One line per model: CPU seconds, bytes, tokens, bound, verdict; a summary at the end.
 """
@@ -11,9 +12,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import numpy as np
 
 import softwright as sw
 from softwright import zoo
@@ -59,12 +63,47 @@ def compared(name: str, path: Path) -> str:
     return f"{'the same tensors' if same else 'OTHER TENSORS'}, stored {sw.verify(stored).status}"
 
 
+def graphs() -> None:
+    """Every stored model as an ONNX file: verified from the graph, and run by onnx's reference evaluator."""
+    import onnx
+    import torch
+    from onnx.reference import ReferenceEvaluator
+
+    from softwright.export.selftest import allowance, inputs_of
+
+    counts: Counter[str] = Counter()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f.onnx"
+        for name in zoo.names():
+            built = zoo.load(name)
+            try:
+                built.export(path)
+            except sw.InvalidInput as error:
+                counts["refused"] += 1
+                print(f"{name}: {error}")
+                continue
+            model, x = onnx.load(path), inputs_of(built, 2 if built.kind == "theorem" else 1000)
+            found = np.asarray(next(iter(ReferenceEvaluator(model).run(None, {model.graph.input[0].name: x}))))
+            with torch.no_grad():
+                y = built.network(torch.from_numpy(x)).numpy()
+            near = np.abs(found - y).max() <= allowance(built, float(np.abs(y).max()))[0]
+            status = sw.verify(path).status
+            counts[f"{status}, {'within' if near else 'BEYOND'} the rounding part"] += 1
+            if not near or status != "VERIFIED":
+                print(f"{name}: {status}, off by {np.abs(found - y).max():.3g}")
+    print(dict(counts))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--pack", type=Path)
     parser.add_argument("--part", default="0/1", help="of several processes: which one this is, i/n")
+    parser.add_argument("--onnx", action="store_true")
     options = parser.parse_args()
+    if options.onnx:
+        graphs()
+        return
     if options.pack:
         pack(options.pack)
         return

@@ -34,6 +34,9 @@ def claim_lines(sections: Mapping[str, Any]) -> list[str]:
     if claim["set"]["kind"] == "box" and "domain" in claim["set"]:
         sides = (f"{name} in [{low!r}, {high!r}]" for name, (low, high) in claim["set"]["domain"].items())
         lines.append(f"Set: {', '.join(sides)}.")
+    if "outside" in claim["set"]:
+        gap, differences = claim["set"]["outside"]["gap"], claim["set"]["outside"]["of"]
+        lines.append(f"Except where {' or '.join(f'|{one}| < {gap!r}' for one in differences)}.")
     lines.append(f"Weights: SHA-256 {claim['subject']['sha256']}.")
     return [*lines, covered(claim["dtype"], claim["arithmetic"])]
 

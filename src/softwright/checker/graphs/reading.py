@@ -132,6 +132,9 @@ def sentences(sections: dict[str, Any], precision: Precision) -> list[str]:
     if claim["set"]["kind"] == "box" and "domain" in claim["set"]:
         where = [f"{name} in [{ends[0]!r}, {ends[1]!r}]" for name, ends in claim["set"]["domain"].items()]
         said.append(f"Set: {', '.join(where)}.")
+    if "outside" in claim["set"]:
+        width = claim["set"]["outside"]["gap"]
+        said.append(f"Except where {' or '.join(f'|{text}| < {width!r}' for text in claim['set']['outside']['of'])}.")
     said.append(f"Weights: SHA-256 {claim['subject']['sha256']}.")
     real = claim["arithmetic"] == "real"
     return [*said, "Covers: no run; the claim is about real arithmetic." if real else f"Covers: {runs(precision)}."]
