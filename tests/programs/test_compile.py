@@ -139,3 +139,12 @@ def test_a_tolerance_that_is_not_reached_says_so_and_keeps_the_best() -> None:
 def test_hypotheses_are_in_the_claim() -> None:
     built = sw.compile("value(x[j], where=smallest(y[j]), margin=0.125)", MIXED)
     assert "the largest -y[j] leads by at least 0.125" in built.certificate.statement
+
+
+@pytest.mark.parametrize("text", ["n", "count(s[j] < s[i] and j <= i)", "s[n-1-i]"])
+def test_numbers_of_two_digits_are_verified(text: str, tmp_path: Path) -> None:
+    """A range whose size is a power of two needs one more bit: its last number must not look like no number."""
+    built = sw.compile(text, sw.Sequence(length=(1, 256), s=sw.Symbols("abc")), dtype="float32")
+    assert built.observed_error == 0.0 == built.certificate.bound
+    built.save(tmp_path / "p.safetensors")
+    assert sw.verify(tmp_path / "p.safetensors")

@@ -158,7 +158,7 @@ class WholeNumbers:
             want = Wanted(shown(term), ["whole", term.number, str(shift), [term.number]], lambda k: k + shift)
             column = self.heads.table(form, low, high, [want], shown(term))[0]
             return Form.of(-shift, {column.number: Fraction(1)})
-        base, digits = self._digits(term, low, (high - low).bit_length())
+        base, digits = self._digits(term, low, kind.size.bit_length())
         return Form.of(low - 1 - base, {digits[0].number: Fraction(base), digits[1].number: Fraction(1)})
 
     def _digits(self, term: Term, low: int, bits: int) -> tuple[int, list[Column]]:

@@ -1,0 +1,134 @@
+"""Programs over sequences: what is proved, what is seen, what it costs. `python benchmarks/sequences.py [--hunt N]`
+
+One row for every program of the library, in float64 and float32, at the lengths at which exactness is claimed: 512, and
+4,096 for length, histogram, shift, reverse and stable sorting; parity to 64; real numbers at 128 (float64, tolerance
+1e-6) and 32 (float32, 1e-3). `seen` is the largest deviation over random and adversarial sequences, seconds are CPU.
+`--hunt N` goes on with fresh seeds until N tokens have been looked at. The peer, tracr at its default and at its best
+settings, runs in the same table where it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import tempfile
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import softwright as sw
+from softwright.precision import precision_of
+from softwright.programs.build import build
+from softwright.programs.library import LIBRARY, Example
+from softwright.programs.meaning import meaning
+from softwright.programs.observe import observe
+
+LONG = ("length", "histogram", "shift", "reverse", "sort")
+HEADINGS = f"{'program':22s} {'dtype':8s} {'n':>5s} {'layers':>6s} {'heads':>5s} {'width':>5s} {'parameters':>10s} "
+HEADINGS += f"{'bound':>9s} {'seen':>9s} {'tokens':>8s} {'build s':>8s} {'verify s':>8s}  verdict"
+
+
+def lengths_of(row: Example, dtype: str) -> list[tuple[int, float]]:
+    """The lengths and tolerances of a program in the table."""
+    real = meaning(row.text, row.tokens(4)).type_of(meaning(row.text, row.tokens(4)).outputs[0]).kind == "real"
+    if row.name == "parity":
+        return [(64, 1e-6)]
+    if real and all(field != "s" for field in row.fields):
+        return [(128, 1e-6)] if dtype == "float64" else [(32, 1e-3)]
+    tol = 1e-6 if dtype == "float64" else 1e-3
+    return [(512, tol), *([(4096, tol)] if row.name in LONG else [])]
+
+
+def measure(row: Example, dtype: str, longest: int, tol: float) -> int:
+    """Print one row; how many tokens are off by more than the bound."""
+    started = time.process_time()
+    try:
+        built = sw.compile(row.text, row.tokens(longest), tol=tol, dtype=dtype, progress=False)
+        note = ""
+    except sw.ToleranceNotReached as error:
+        built, note = error.best, " (bound above the tolerance)"
+    seconds, started = time.process_time() - started, time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        built.save(path := Path(folder) / "p.safetensors")
+        verdict = sw.verify(path, progress=False)
+    network, bound = built.network, built.certificate.bound
+    seen = built.observed
+    size = f"{network.depth:6d} {network.heads:5d} {network.width:5d} {built.plan.parameters:10d}"
+    print(
+        f"{row.name:22s} {dtype:8s} {longest:5d} {size} {bound:9.2e} {seen.error:9.2e} {seen.points:8d} "
+        f"{seconds:8.2f} {time.process_time() - started:8.2f}  {verdict.status}{note}",
+        flush=True,
+    )
+    return int(seen.error > bound)
+
+
+def hunt(wanted: int) -> None:
+    """Fresh random and adversarial sequences until so many tokens have been seen."""
+    count, beyond, seed, worst = 0, 0, 1, 0.0
+    while count < wanted:
+        for row in LIBRARY.values():
+            for dtype, tol in (("float64", 1e-6), ("float32", 1e-2)):
+                meant = meaning(row.text, row.tokens(24))
+                made = build(meant, precision_of(dtype), Fraction(tol))
+                seen, bound = observe(made.network, meant, tol, seed, rounds=3), float(max(made.errors))
+                count, beyond = count + seen.points, beyond + (seen.error > bound)
+                worst = max(worst, seen.error / bound if bound else seen.error)
+        seed += 1
+    print(f"hunt: {count} tokens, {beyond} violations, closest observed/bound {worst:.3f}", flush=True)
+
+
+def peer() -> None:
+    """tracr on three of the programs."""
+    if importlib.util.find_spec("tracr") is None:
+        print("tracr: skipped, it is not installed (it needs jax, dm-haiku, chex, einops and networkx of its own)")
+        return
+    from tracr.compiler import compiling, lib  # pyright: ignore[reportMissingImports]
+    from tracr.rasp import rasp  # pyright: ignore[reportMissingImports]
+
+    makers = {
+        "length": lambda _: lib.make_length(),
+        "reverse": lambda _: lib.make_reverse(rasp.tokens),
+        "sort": lambda n: lib.make_sort(rasp.tokens, rasp.tokens, max_seq_len=n, min_key=1),
+    }
+    for name, make in makers.items():
+        for n in (16, 32):
+            for exactness in (100, 100_000):
+                rng, started, wrong, total = np.random.default_rng(0), time.process_time(), 0, 0
+                options = {"max_seq_len": n, "compiler_bos": "BOS", "mlp_exactness": exactness}
+                model = compiling.compile_rasp_to_model(make(n), vocab=set(range(1, 17)), **options)
+                for _ in range(8):
+                    tokens = rng.integers(1, 17, int(rng.integers(1, n))).tolist()
+                    found, wanted = model.apply(["BOS", *tokens]).decoded[1:], make(n)(tokens)
+                    total += len(tokens)
+                    wrong += sum(abs(float(a) - float(b)) > 0.01 for a, b in zip(found, wanted, strict=True))
+                seconds = time.process_time() - started
+                print(
+                    f"tracr {name:10s} n {n} exactness {exactness}: wrong {wrong} of {total}, {seconds:.1f} s",
+                    flush=True,
+                )
+
+
+def main() -> None:
+    reader = argparse.ArgumentParser(description=__doc__)
+    reader.add_argument("--hunt", type=int, default=0, help="tokens to look at with fresh seeds")
+    reader.add_argument("--only", default="", help="programs whose name holds this")
+    options = reader.parse_args()
+    torch.set_num_threads(1)
+    print(HEADINGS)
+    wrong = 0
+    for row in LIBRARY.values():
+        if options.only in row.name:
+            for dtype in ("float64", "float32"):
+                for longest, tol in lengths_of(row, dtype):
+                    wrong += measure(row, dtype, longest, tol)
+    print(f"rows with a token beyond its bound: {wrong}")
+    if options.hunt:
+        hunt(options.hunt)
+    peer()
+
+
+if __name__ == "__main__":
+    main()
