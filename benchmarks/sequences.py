@@ -25,6 +25,7 @@ from softwright.programs.build import build
 from softwright.programs.library import LIBRARY, Example
 from softwright.programs.meaning import meaning
 from softwright.programs.observe import observe
+from softwright.result.observed import Observed
 
 LONG = ("length", "histogram", "shift", "reverse", "sort")
 HEADINGS = f"{'program':22s} {'dtype':8s} {'n':>5s} {'layers':>6s} {'heads':>5s} {'width':>5s} {'parameters':>10s} "
@@ -55,7 +56,7 @@ def measure(row: Example, dtype: str, longest: int, tol: float) -> int:
         built.save(path := Path(folder) / "p.safetensors")
         verdict = sw.verify(path, progress=False)
     network, bound = built.network, built.certificate.bound
-    seen = built.observed
+    seen = built.observed or Observed(float("nan"), (), 0)
     size = f"{network.depth:6d} {network.heads:5d} {network.width:5d} {built.plan.parameters:10d}"
     print(
         f"{row.name:22s} {dtype:8s} {longest:5d} {size} {bound:9.2e} {seen.error:9.2e} {seen.points:8d} "
