@@ -21,129 +21,53 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from flint import Ordering, fmpq, fmpz, fmpz_mpoly_ctx
+from flint import fmpq
 
+from softwright.checker.composition.atoms import Atoms
+from softwright.checker.composition.factoring import irreducible
 from softwright.checker.composition.polynomials import (
-    BOUNDED,
-    DEGREE,
-    FACTORED,
-    GENERATORS,
-    LONG_SEARCH,
-    LONGEST,
-    MOST_BITS,
-    MOST_WORK,
-    SHORT_SEARCH,
-    Atom,
+    HALF,
+    UNIT,
     Exponent,
+    Key,
     Monomial,
     Poly,
-    _power_size,
     constant,
     key,
     plus,
+    power_size,
     scaled,
     tidy,
     whole,
 )
 from softwright.checker.composition.ranges import Ranges
-from softwright.checker.limits import check_time
 from softwright.checker.refusal import NotProvedError, require
 
+LONGEST = 300  # terms of a product that is expanded at once
+MOST_BITS = 20_000  # of a coefficient
+BOUNDED = ("prime", "abs", "step", "poly")  # kinds of atoms whose exponents are brought into bounds
 
-class Algebra:
-    """The atoms of one question, their signs on the box, and the arithmetic of polynomials over them."""
+
+class Algebra(Atoms):
+    """Sums, products and whole powers of polynomials over atoms."""
 
     def __init__(self, ranges: Ranges) -> None:
-        self.ranges, self.dag = ranges, ranges.dag
-        self.atoms: list[Atom] = []
-        self.assumed: dict[int, int] = {}  # an atom |D| or STEP(D) -> the sign of D in the case that is looked at
-        self.origins: dict[frozenset[tuple[Monomial, fmpq]], int] = {}  # a polynomial -> a node that is worth it
-        self.positive: set[frozenset[tuple[Monomial, fmpq]]] = set()  # sums that are proved to be > 0
-        self.spelt: set[int] = set()  # nodes that the formula and the program are made of
-        self.work = 0
-        self._made: dict[frozenset[tuple[Monomial, fmpq]], tuple[Poly, Poly]] = {}  # a product -> its factors
-        self._numbers: dict[object, int] = {}
-        self._factors: dict[frozenset[tuple[Monomial, fmpq]], tuple[fmpq, Monomial]] = {}
-        self._signs: dict[tuple[int, bool], int] = {}
-
-    def spend(self, amount: int) -> None:
-        self.work += amount
-        if self.work > MOST_WORK:
-            raise NotProvedError("the program could not be compared with the formula: too many terms arise")
-        if amount > 50:
-            check_time()
-
-    # Atoms ----------------------------------------------------------------------------------------------------------
-
-    def atom(self, kind: str, label: object, inner: tuple[Poly, ...] = ()) -> int:
-        """The number of an atom; `label` tells it from others of its kind, besides what it is made of."""
-        spelt = (kind, label, *map(key, inner))
-        if spelt not in self._numbers:
-            self.spend(1)
-            node = self._node(kind, label, inner)
-            self._numbers[spelt] = len(self.atoms)
-            self.atoms.append(Atom(kind, node, inner, not self.dag.varies[node]))
-        return self._numbers[spelt]
-
-    def _node(self, kind: str, label: object, inner: tuple[Poly, ...]) -> int:
-        dag = self.dag
-        if kind == "variable" and isinstance(label, int):
-            return dag.variable(label)
-        if kind == "prime" and isinstance(label, int):
-            return dag.number(label)
-        parts = [self.node(p) for p in inner]
-        if kind == "poly":
-            return parts[0]
-        if kind == "step":
-            truth = dag.add("compare", (">",), (parts[0], dag.number(0)))
-            return dag.call("where", truth, dag.number(1), dag.number(0))
-        return dag.call(kind, *parts)
-
-    def node(self, p: Poly) -> int:
-        """A node of the dag that is worth a polynomial."""
-        found = self.origins.get(key(p))
-        if found is not None:
-            return found
-        terms = []
-        for m, c in sorted(p.items(), key=lambda term: repr(term[0])):
-            factors = [(1, self.dag.power(self.atoms[a].node, fmpq(e.numerator, e.denominator))) for a, e in m]
-            size = abs(c)
-            if size != 1 or not factors:
-                factors.insert(0, (1, self.dag.number(size)))
-            terms.append((1 if c > 0 else -1, self.dag.product(factors)))
-        return self.dag.sum(terms)
+        super().__init__(ranges)
+        self._made: dict[Key, tuple[Poly, Poly]] = {}  # a product -> its factors
+        self._factors: dict[Key, tuple[fmpq, Monomial]] = {}
 
     def single(self, a: int, e: Exponent = 1) -> Poly:
         """The atom to a power."""
         return self.reduced({a: e}, fmpq(1)) if e != 0 else constant(1)
 
-    def sign(self, a: int, strict: bool = False) -> int:
-        """1 or -1 if the atom is proved not to be below or above 0 on the box (with `strict`: nor 0); else 0."""
-        kind = self.atoms[a].kind
-        if kind in ("exp", "prime", "pi"):
-            return 1
-        if (kind in ("abs", "step") and not strict) or (
-            kind == "poly" and key(self.atoms[a].inner[0]) in self.positive
-        ):
-            return 1
-        if (a, strict) not in self._signs:
-            self._signs[a, strict] = self.node_sign(self.atoms[a].node, strict)
-        return self._signs[a, strict]
-
-    def node_sign(self, node: int, strict: bool = False) -> int:
-        """The sign of a node; sub-expressions of formula and program are worth more work than what arises here."""
-        return self.ranges.sign(node, strict, LONG_SEARCH if node in self.spelt else SHORT_SEARCH)
-
-    def base(self, a: int) -> Poly:
-        """The atom itself as a polynomial, POLY(D) as D."""
-        return self.atoms[a].inner[0] if self.atoms[a].kind == "poly" else {((a, 1),): fmpq(1)}
-
-    # Products -------------------------------------------------------------------------------------------------------
-
     def reduced(self, exponents: dict[int, Exponent], c: fmpq) -> Poly:
         """c times the product of atoms to exponents, with every exponent brought into its bounds."""
         kept: list[tuple[int, Exponent]] = []
         others: list[tuple[int, Exponent]] = []  # what becomes a sum
+        opened = 1  # terms of the product of all sums: they are multiplied out together or not at all
+        for a, e in exponents.items():
+            if e >= 1 and self.atoms[a].kind == "poly":
+                opened *= power_size(len(self.atoms[a].inner[0]), math.floor(e))
         for a, raw in exponents.items():
             e = tidy(raw)
             if e == 0:
@@ -167,20 +91,46 @@ class Algebra:
                     continue
                 if e > 0:
                     e = 1
-            elif kind == "poly" and e >= 1:
+            elif kind == "poly" and e >= 1 and opened <= LONGEST:
                 n = math.floor(e)
-                if _power_size(len(self.atoms[a].inner[0]), n) <= LONGEST:
-                    others.append((a, n))
-                    e = tidy(e - n)
+                others.append((a, n))
+                e = tidy(e - n)
             if e != 0:
                 kept.append((a, e))
         if c == 0:
             return {}
         require(int(c.p).bit_length() + int(c.q).bit_length() <= MOST_BITS, "a coefficient has too many digits")
+        divided = None if others else self._divided(dict(kept), c)
+        if divided is not None:
+            return divided
         result: Poly = {tuple(sorted(kept)): c}
         for a, e in others:
             result = self.times(result, self._opened(a, e))
         return result
+
+    def _divided(self, exponents: dict[int, Exponent], c: fmpq) -> Poly | None:
+        """With a constant C = t + R in the denominator, t/C = 1 - R/C; None if no first term t of one is there."""
+        for a, e in exponents.items():
+            if self.atoms[a].kind != "poly" or not self.atoms[a].constant or not whole(e) or e > -1:
+                continue
+            inner = self.atoms[a].inner[0]
+            first = max(inner)
+            if not first or not all(k > 0 and exponents.get(b, 0) >= k for b, k in first):
+                continue
+            self.spend(len(inner))
+            rest = dict(exponents)
+            for b, k in first:
+                rest[b] = rest.get(b, 0) - k
+            size = c / inner[first]
+            result = self.reduced({**rest, a: e + 1}, size)
+            for m, d in inner.items():
+                if m != first:
+                    powers = dict(rest)
+                    for b, k in m:
+                        powers[b] = powers.get(b, 0) + k
+                    result = plus(result, self.reduced(powers, size * d), -1)
+            return result
+        return None
 
     def _prime(self, a: int) -> int:
         return int(self.dag[self.atoms[a].node].payload.p)
@@ -199,22 +149,35 @@ class Algebra:
     def times(self, p: Poly, q: Poly) -> Poly:
         if not p or not q:
             return {}
-        if len(p) > 1 and len(q) > 1 and len(p) * len(q) > LONGEST:
+        if (len(p) > 1 and len(q) > 1 and len(p) * len(q) > LONGEST) or self._kept(p) or self._kept(q):
             p, q = self.factored(p), self.factored(q)
         p, q = self._shared(p, q), self._shared(q, p)
         result = self.expanded(p, q)
-        if len(p) > 1 and len(q) > 1:
+        sums = [s for s in (p, q) if len(s) > 1]
+        if len(sums) > 1 or (sums and key(sums[0]) in self._made):
             self._made.setdefault(key(result), (p, q))
         return result
+
+    def _in_bounds(self, a: int, e: Exponent) -> bool:
+        """Whether a term with this power stays as it is when atoms are added that it does not hold."""
+        kind = self.atoms[a].kind
+        if kind == "poly":
+            return e < 1 and not (e < 0 and self.atoms[a].constant)
+        return kind not in BOUNDED or (0 < e < (2 if kind == "abs" else 1) and a not in self.assumed)
+
+    def _kept(self, p: Poly) -> bool:
+        """Whether p is one term with sums in it that were too long to be multiplied out."""
+        return len(p) == 1 and any(e >= 1 and self.atoms[a].kind == "poly" for m in p for a, e in m)
 
     def expanded(self, p: Poly, q: Poly) -> Poly:
         """The product term by term."""
         self.spend(len(p) * len(q))
         result: Poly = {}
+        open_ = {m for factor in (p, q) for m in factor if not all(self._in_bounds(a, e) for a, e in m)}
         for m, c in p.items():
             own = dict(m)
             for n, d in q.items():
-                exponents, bounded = dict(own), False
+                exponents, bounded = dict(own), m in open_ or n in open_
                 for a, e in n:
                     if a in exponents:
                         exponents[a] += e
@@ -273,7 +236,7 @@ class Algebra:
             if all(self.atoms[a].kind not in ("prime", "abs", "step") for a in exponents):
                 return c * d, tuple(sorted((a, e) for a, e in exponents.items() if e != 0))
         c, exponents, rest = self._content(p)
-        ratio, parts = self._irreducible(rest)
+        ratio, parts = irreducible(self, rest)
         c = c * ratio
         outer = self._outer_sign(p, c, exponents) if len(parts) == 1 and parts[0][1] == 1 else 0
         for d, e in parts:
@@ -317,68 +280,16 @@ class Algebra:
         least = {a: e for a, e in least.items() if e != 0}
         varying = {m: [(a, e) for a, e in m if not self.atoms[a].constant] for m in p}
         lead = max(p, key=lambda m: (varying[m], m))
-        if sum(parts == varying[lead] for parts in varying.values()) == 1:
-            for a, e in lead:
-                if self.atoms[a].kind in ("prime", "pi", "exp") and self.atoms[a].constant:
-                    least[a] = e
+        if sum(parts == varying[lead] for parts in varying.values()) == 1:  # constants go with the first term
+            least = {a: e for a, e in least.items() if not self.atoms[a].constant}
+            least.update({a: e for a, e in lead if self.atoms[a].constant})
         c = abs(p[lead])
         rest = (
             self.expanded(p, {tuple(sorted((a, -e) for a, e in least.items())): 1 / c}) if least else scaled(p, 1 / c)
         )
         return c, least, rest
 
-    def _irreducible(self, d: Poly) -> tuple[fmpq, list[tuple[Poly, int]]]:
-        """(c, factors) over the integers, c rational, atoms with fractional exponents being atoms of their own."""
-        whole_sum = fmpq(1), [(d, 1)]
-        generators: dict[tuple[int, Exponent], int] = {}
-        spelt: list[tuple[dict[int, int], fmpq]] = []
-        for m, c in d.items():
-            powers: dict[int, int] = {}
-            for a, e in m:
-                n = math.floor(e)
-                for g, k in (((a, 1), n), ((a, tidy(e - n)), 1)):
-                    if k and g[1] != 0:
-                        place = generators.setdefault(g, len(generators))
-                        powers[place] = powers.get(place, 0) + k
-            spelt.append((powers, c))
-        degree = max(sum(powers.values()) for powers, _ in spelt)
-        negative = any(k < 0 for powers, _ in spelt for k in powers.values())
-        if negative or len(d) > FACTORED or degree > DEGREE or not 0 < len(generators) <= GENERATORS:
-            return whole_sum
-        scale = fmpz(1)
-        for _, c in spelt:
-            scale = scale.lcm(c.q)
-        if int(scale).bit_length() > 400 or any(int(c.p).bit_length() > 400 for _, c in spelt):
-            return whole_sum
-        self.spend(20 * len(d))
-        ring = fmpz_mpoly_ctx.get([("x", len(generators))], Ordering.lex)
-        rows = {tuple(powers.get(i, 0) for i in range(len(generators))): (c * scale).p for powers, c in spelt}
-        _, found = ring.from_dict(rows).factor()
-        if len(found) == 1 and found[0][1] == 1:
-            return whole_sum
-        named = list(generators)
-        parts: list[tuple[Poly, int]] = []
-        product: Poly = constant(1)
-        for factor, e in found:
-            part: Poly = {}
-            for degrees, c in factor.to_dict().items():
-                exponents: dict[int, Exponent] = {}
-                for (a, unit), k in zip(named, degrees, strict=True):
-                    if k:
-                        exponents[a] = exponents.get(a, 0) + unit * k
-                part = plus(part, self.reduced(exponents, fmpq(c)))
-            lead = abs(part[max(part)])
-            parts.append((scaled(part, 1 / lead), int(e)))
-            for _ in range(int(e)):
-                product = self.expanded(product, parts[-1][0])
-        # The factors are what flint says; that their product is d, up to a number, is seen here.
-        lead = max(d)
-        if lead not in product:
-            return whole_sum
-        ratio = d[lead] / product[lead]
-        return whole_sum if plus(d, product, -ratio) else (ratio, parts)
-
-    # Powers ---------------------------------------------------------------------------------------------------------
+    # Powers -------------------------------------------------------------------------------------------------------
 
     def power(self, p: Poly, n: int) -> Poly:
         """p^n for a whole n."""
@@ -390,13 +301,30 @@ class Algebra:
         if len(p) == 1:
             ((m, c),) = p.items()
             return self.reduced({a: e * n for a, e in m}, self.rational_power(c, n))
-        if n < 0 or _power_size(len(p), n) > LONGEST:
+        if n < 0 and self._is_surd(p):
+            return self.power(self._inverse_surd(p), -n)
+        if n < 0 or power_size(len(p), n) > LONGEST:
             return self.factor_power(p, n)
         result = p
         for _ in range(n - 1):
             before, result = result, self.expanded(result, p)
             self._made.setdefault(key(result), (before, p))
         return result
+
+    def _is_surd(self, p: Poly) -> bool:
+        """Whether p is a sum of square roots of rational numbers."""
+        roots = {a for m in p for a, _ in m}
+        halves = all(self.atoms[a].kind == "prime" and e == HALF for m in p for a, e in m)
+        return halves and 0 < len(roots) <= 3 and len(p) <= 8
+
+    def _inverse_surd(self, p: Poly) -> Poly:
+        """1/(A + B sqrt(n)) = (A - B sqrt(n))/(A^2 - B^2 n), root by root."""
+        result = constant(1)
+        for a in sorted({a for m in p for a, _ in m}):
+            turned = {m: -c if any(b == a for b, _ in m) else c for m, c in p.items()}
+            result, p = self.expanded(result, turned), self.expanded(p, turned)
+        require(p, "the formula divides by 0")
+        return scaled(result, 1 / p[UNIT])
 
     def factor_power(self, p: Poly, n: int) -> Poly:
         """p^n for a whole n with its factors kept."""

@@ -21,6 +21,13 @@ from softwright.checker.refusal import NotProvedError
 
 Rule = Callable[[Interval], Interval]
 ALIASES = {"ln": "log"}
+ROUNDED: dict[str, Callable[[Array], Array]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "sign": np.sign,
+    "step": lambda x: np.where(x >= 0, 1.0, 0.0),
+    "round": np.rint,
+}
 _BLOCK = 256  # boxes between two looks at the clock
 
 
@@ -245,3 +252,9 @@ def _by_balls(rule: Callable[[arb, arb], arb], x: Interval) -> tuple[Interval, A
                 seen[ends] = _floats(rule(arb(ends[0]), arb(ends[1]))) if usable else (-np.inf, np.inf, False)
             lower[i], upper[i], defined[i] = seen[ends]
     return Interval(lower, upper), defined
+
+
+def turns(a: Interval, b: Interval) -> Interval:
+    """floor(a/b)."""
+    ratio = a * b.reciprocal()
+    return Interval(np.floor(ratio.lower), np.floor(ratio.upper))

@@ -22,7 +22,7 @@ from softwright.checker.refusal import require
 from softwright.checker.trees import LARGEST_DIGITS, Tree
 
 MOST_NODES = 100_000
-LEAVES = ("number", "variable", "pi", "e")
+CONDITIONS = ("compare", "and", "or", "not")
 
 
 @dataclass(frozen=True)

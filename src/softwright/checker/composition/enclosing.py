@@ -13,29 +13,23 @@ that decides where the jump is, so nothing is ever concluded across one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from flint import arb, ctx
 
 from softwright.checker.composition import curves
-from softwright.checker.composition.dag import Dag, Node
+from softwright.checker.composition.dag import CONDITIONS, Dag, Node
 from softwright.checker.composition.intervals import BITS, Array, Interval, above, below
+from softwright.checker.composition.partials import partials
 from softwright.checker.limits import check_time
 from softwright.checker.refusal import NotProvedError
 from softwright.checker.trees import Tree
 
+CALL = 100  # boxes that could be worked on while an operation is looked up
 Values = dict[int, Interval]
 Masks = dict[int, Array]  # of a node: where it is certainly defined
 Found = tuple[Interval, Array]
-_ROUNDED: dict[str, Callable[[Array], Array]] = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "sign": np.sign,
-    "step": lambda x: np.where(x >= 0, 1.0, 0.0),
-    "round": np.rint,
-}
-CONDITIONS = ("compare", "and", "or", "not")
 
 
 class Enclosing:
@@ -44,7 +38,7 @@ class Enclosing:
     def __init__(self, dag: Dag, known: Mapping[int, tuple[float, float]] | None = None) -> None:
         self.dag = dag
         self.known = {} if known is None else known
-        self.work = 0  # nodes times boxes
+        self.work = 0  # arguments of nodes times boxes
         self._constants: dict[int, tuple[float, float] | None] = {}
         self._orders: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
 
@@ -71,8 +65,8 @@ class Enclosing:
             if number in values:
                 continue
             check_time()
-            self.work += count
             node = self.dag[number]
+            self.work += (count + CALL) * max(len(node.arguments), 1)
             if node.kind in CONDITIONS:
                 (sure, maybe), masks[number] = self._condition(node, values, masks)
                 values[number] = Interval(sure.astype(float), maybe.astype(float))
@@ -105,8 +99,8 @@ class Enclosing:
             if adjoint is None or not self.dag.varies[number]:
                 continue
             check_time()
-            self.work += count
-            for argument, partial in _partials(self.dag, number, values):
+            self.work += (count + CALL) * len(self.dag[number].arguments)
+            for argument, partial in partials(self.dag, number, values):
                 if self.dag.varies[argument] or argument in given:
                     step = adjoint * partial
                     adjoints[argument] = adjoints[argument] + step if argument in adjoints else step
@@ -195,8 +189,8 @@ def _value(dag: Dag, node: Node, x: Sequence[Interval]) -> Found:
         return result, everywhere
     if kind == "abs":
         return x[0].absolute(), everywhere
-    if kind in _ROUNDED:
-        return Interval(_ROUNDED[kind](x[0].lower), _ROUNDED[kind](x[0].upper)), everywhere
+    if kind in curves.ROUNDED:
+        return Interval(curves.ROUNDED[kind](x[0].lower), curves.ROUNDED[kind](x[0].upper)), everywhere
     if kind == "hypot":
         return (x[0].square() + x[1].square()).sqrt(), everywhere
     if kind == "atan2":
@@ -204,7 +198,7 @@ def _value(dag: Dag, node: Node, x: Sequence[Interval]) -> Found:
     if kind == "xlogy":
         return _x_log_y(x[0], x[1], node.arguments[0] == node.arguments[1])
     if kind == "mod":
-        whole = _turns(x[0], x[1])
+        whole = curves.turns(x[0], x[1])
         sure = whole.lower == whole.upper
         between = x[1].hull(curves.constant(0.0, x[1]))
         defined = (x[1].lower > 0) | (x[1].upper < 0)
@@ -212,11 +206,6 @@ def _value(dag: Dag, node: Node, x: Sequence[Interval]) -> Found:
     if curves.is_curve(kind):
         return curves.values(kind, x[0])
     raise NotProvedError(f"{kind} has no rule over boxes")
-
-
-def _turns(a: Interval, b: Interval) -> Interval:
-    ratio = a * b.reciprocal()
-    return Interval(np.floor(ratio.lower), np.floor(ratio.upper))
 
 
 def _angle(y: Interval, x: Interval) -> Found:
@@ -254,93 +243,6 @@ def _x_log_y(x: Interval, y: Interval, same: bool) -> Found:
     defined = (y.lower > 0) | nothing
     found = curves.constant(0.0, x).where(nothing, x * y.log())
     return found.known(defined), defined
-
-
-def _partials(dag: Dag, number: int, values: Values) -> list[tuple[int, Interval]]:
-    """(argument, partial derivative by it); an argument that stands there twice is named twice."""
-    node, value = dag[number], values[number]
-    kind, arguments = node.kind, node.arguments
-    count = len(value)
-    x = [values[a] for a in arguments]
-    one = Interval(np.ones(count), np.ones(count))
-    if kind == "sum":
-        return [(a, one if sign > 0 else -one) for sign, a in zip(node.payload, arguments, strict=True)]
-    if kind == "product":
-        return _product_partials(node, x)
-    if kind == "pow":
-        exponent = dag.rational(arguments[1])
-        if exponent is not None and (exponent.q != 1 or abs(exponent.p) <= 10_000):
-            return [(arguments[0], curves.power_slope(x[0], exponent))]
-        by_base = value * x[1] * x[0].reciprocal()
-        return [(arguments[0], by_base.known(x[0].lower > 0)), (arguments[1], value * x[0].log())]
-    if kind in ("max", "min"):
-        return _extreme_partials(node, x)
-    if kind == "abs":
-        return [(arguments[0], Interval(np.where(x[0].lower >= 0, 1.0, -1.0), np.where(x[0].upper <= 0, -1.0, 1.0)))]
-    if kind == "hypot":
-        unit = (-one).hull(one)
-        ratios = [(a * value.reciprocal()).meet(unit).where(value.lower > 0, unit) for a in x]
-        return list(zip(arguments, ratios, strict=True))
-    if kind == "atan2":
-        y, z = x
-        smooth = (z.lower > 0) | (y.lower > 0) | (y.upper < 0) | ((z.upper < 0) & (y.lower >= 0))
-        size = (y.square() + z.square()).reciprocal()
-        return [(arguments[0], (z * size).known(smooth)), (arguments[1], (-y * size).known(smooth))]
-    if kind == "xlogy":
-        if arguments[0] == arguments[1]:
-            return [(arguments[0], x[0].log().shifted(1.0).known(x[0].lower > 0))]
-        positive = x[1].lower > 0
-        return [(arguments[0], x[1].log().known(positive)), (arguments[1], (x[0] * x[1].reciprocal()).known(positive))]
-    if kind == "where" or kind in CONDITIONS or kind in _ROUNDED or kind == "mod":
-        return _jump_partials(dag, node, x, values)
-    return [(arguments[0], curves.slopes(kind, x[0]))]
-
-
-def _product_partials(node: Node, x: Sequence[Interval]) -> list[tuple[int, Interval]]:
-    """The product of the others, times 1 or -1/f^2, by products from the left and from the right."""
-    factors = [f if sign > 0 else f.reciprocal() for sign, f in zip(node.payload, x, strict=True)]
-    one = Interval(np.ones(len(x[0])), np.ones(len(x[0])))
-    left, right = [one], [one]
-    for f, g in zip(factors[:-1], factors[:0:-1], strict=True):
-        left.append(left[-1] * f)
-        right.append(right[-1] * g)
-    found = []
-    for i, (sign, argument) in enumerate(zip(node.payload, node.arguments, strict=True)):
-        partial = left[i] * right[len(x) - 1 - i]
-        found.append((argument, partial if sign > 0 else -(partial * factors[i].square())))
-    return found
-
-
-def _extreme_partials(node: Node, x: Sequence[Interval]) -> list[tuple[int, Interval]]:
-    sides = x if node.kind == "max" else [-a for a in x]
-    found = []
-    for i, (a, argument) in enumerate(zip(sides, node.arguments, strict=True)):
-        others = [b for j, b in enumerate(sides) if j != i]
-        sure = np.all([a.lower > b.upper for b in others], axis=0)
-        never = np.any([a.upper < b.lower for b in others], axis=0)
-        found.append((argument, Interval(np.where(sure, 1.0, 0.0), np.where(never, 0.0, 1.0))))
-    return found
-
-
-def _jump_partials(dag: Dag, node: Node, x: Sequence[Interval], values: Values) -> list[tuple[int, Interval]]:
-    count = len(x[0])
-    whole, zero = Interval.whole(count), Interval(np.zeros(count), np.zeros(count))
-    one = Interval(np.ones(count), np.ones(count))
-    if node.kind in CONDITIONS:  # reached only from a choice that is not certain
-        return [(a, whole) for a in node.arguments]
-    if node.kind == "where":
-        truth = values[node.arguments[0]]
-        sure, never = truth.lower == 1.0, truth.upper == 0.0
-        jump = whole.where(~(sure | never), zero)
-        first = one.where(sure, zero.where(never, whole))
-        second = one.where(never, zero.where(sure, whole))
-        return [(node.arguments[0], jump), (node.arguments[1], first), (node.arguments[2], second)]
-    if node.kind == "mod":
-        turns = _turns(x[0], x[1])
-        sure = turns.lower == turns.upper
-        return [(node.arguments[0], one.known(sure)), (node.arguments[1], (-turns).known(sure))]
-    same = _ROUNDED[node.kind](x[0].lower) == _ROUNDED[node.kind](x[0].upper)
-    return [(node.arguments[0], zero.known(same))]
 
 
 def constant_ball(dag: Dag, number: int) -> arb:

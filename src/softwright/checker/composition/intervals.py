@@ -5,7 +5,8 @@ line, and 0 times an unknown real is 0. No interval is empty.
 
     sums       the rounding error of a + b is a float that TwoSum finds, so an end moves only where it was rounded, and
                outwards; 0 + 0 stays 0
-    products   the ends move by one float; a product of two numbers >= 0 is never below 0, whatever rounds
+    products   the ends move by one float, but for products with powers of two; a product of two numbers >= 0 is never
+               below 0, whatever rounds
     exp        `exp_near`, see transpiled/outward.py; exp(x) > 0 and exp(0) = 1 are kept
     log        y is near log x; x exp(-y) = (1 + d)(1 + t) with d exact in floats and |t| <= 10 u, so log x is within
                2 |d| + 12 u of y for |d| <= 1/2; the sign of log x is that of x - 1. Coarse for x outside 1e-300..1e300
@@ -120,10 +121,11 @@ class Interval:
         a, b, c, d = self.lower, self.upper, other.lower, other.upper
         with np.errstate(all="ignore"):
             products = [_product(p, q) for p, q in ((a, c), (a, d), (b, c), (b, d))]
-        least = np.minimum(np.minimum(products[0], products[1]), np.minimum(products[2], products[3]))
-        most = np.maximum(np.maximum(products[0], products[1]), np.maximum(products[2], products[3]))
-        with np.errstate(all="ignore"):
-            lower, upper = down(least), up(most)
+            least = np.minimum(np.minimum(products[0], products[1]), np.minimum(products[2], products[3]))
+            most = np.maximum(np.maximum(products[0], products[1]), np.maximum(products[2], products[3]))
+            scaled = (_is_binary(a) & _is_binary(b)) | (_is_binary(c) & _is_binary(d))
+            lower = np.where(scaled & _is_normal(least), least, down(least))
+            upper = np.where(scaled & _is_normal(most), most, up(most))
         same = ((a >= 0) & (c >= 0)) | ((b <= 0) & (d <= 0))
         opposite = ((a >= 0) & (d <= 0)) | ((b <= 0) & (c >= 0))
         lower, upper = np.where(same, np.maximum(lower, 0.0), lower), np.where(opposite, np.minimum(upper, 0.0), upper)
@@ -134,8 +136,11 @@ class Interval:
         """1/x; the whole line where 0 may be in it, but for a one-sided end: 1/[0, 2] is [1/2, inf]."""
         a, b = self.lower, self.upper
         with np.errstate(all="ignore"):
-            lower = np.where(b > 0, np.maximum(down(1.0 / b), 0.0), np.where(b < 0, down(1.0 / b), -np.inf))
-            upper = np.where(a < 0, np.minimum(up(1.0 / a), 0.0), np.where(a > 0, up(1.0 / a), np.inf))
+            low, high = 1.0 / b, 1.0 / a
+            low = np.where(_is_binary(b) & _is_normal(low), low, down(low))
+            high = np.where(_is_binary(a) & _is_normal(high), high, up(high))
+            lower = np.where(b > 0, np.maximum(low, 0.0), np.where(b < 0, low, -np.inf))
+            upper = np.where(a < 0, np.minimum(high, 0.0), np.where(a > 0, high, np.inf))
         across = (a < 0) & (b > 0)
         return Interval(np.where(across, -np.inf, lower), np.where(across, np.inf, upper))
 
@@ -223,6 +228,16 @@ def _sum_down(a: Array, b: Array) -> Array:
         error = (a - (total - shadow)) + (b - shadow)
         exact = (error >= 0) | ((a == -np.inf) | (b == -np.inf))
         return np.where(exact, np.where(np.isnan(total), -np.inf, total), down(total))
+
+
+def _is_binary(x: Array) -> Array:
+    """Whether a float is 0 or a power of two (or infinite): products with it are exact unless they leave the range."""
+    return (np.ascontiguousarray(x).view(np.int64) & 0xFFFFFFFFFFFFF) == 0
+
+
+def _is_normal(x: Array) -> Array:
+    size = np.abs(x)
+    return ((size >= 2.0**-1022) & (size < np.inf)) | (size == 0)
 
 
 def _product(p: Array, q: Array) -> Array:

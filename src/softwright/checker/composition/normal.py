@@ -14,11 +14,10 @@ Two atoms of one function are the same if their arguments are, by `Algebra.is_ze
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from flint import fmpq
 
+from softwright.checker.composition.comparing import Comparing
 from softwright.checker.composition.dag import Node
 from softwright.checker.composition.enclosing import Masks, Values
 from softwright.checker.composition.intervals import Interval
@@ -32,11 +31,10 @@ from softwright.checker.composition.polynomials import (
     plus,
     prime_powers,
     scaled,
-    tidy,
     whole,
 )
-from softwright.checker.composition.powers import Powers
 from softwright.checker.composition.ranges import Ranges
+from softwright.checker.composition.rules import RULES
 from softwright.checker.refusal import require
 
 HALF = fmpq(1, 2)
@@ -46,7 +44,7 @@ POINTS = 6
 MOST_COMPARED = 40  # atoms of one function whose arguments are compared with a new one's
 
 
-class Normaliser(Powers):
+class Normaliser(Comparing):
     """Normal forms of the nodes of `ranges.dag`."""
 
     def __init__(self, ranges: Ranges) -> None:
@@ -63,14 +61,20 @@ class Normaliser(Powers):
             if n not in self.known:
                 node = self.dag[n]
                 self.spend(1)
-                self.spelt.add(n)
                 self.known[n] = self._rule(node, [self.known[a] for a in node.arguments])
-                self.origins.setdefault(key(self.known[n]), n)
+                self.spell(n, self.known[n])
         return self.known[number]
 
+    def spell(self, number: int, p: Poly) -> None:
+        """Keep a node as the way in which a polynomial was written."""
+        if not self.assumed:  # in a case the node is worth this on a part of the box only
+            self.spelt.add(number)
+            self.origins.setdefault(key(p), number)
+
     def forget(self) -> None:
-        """All normal forms, because what is assumed has changed."""
-        self.known.clear()
+        """All that may rest on what is assumed, because that has changed."""
+        for found in (self.known, self._made, self._factors):
+            found.clear()
 
     def _rule(self, node: Node, x: list[Poly]) -> Poly:
         kind = node.kind
@@ -229,194 +233,3 @@ class Normaliser(Powers):
 
 def _rational(e: Exponent) -> fmpq:
     return fmpq(e.numerator, e.denominator)
-
-
-# --------------------------------------------------------------------------------------- rules of single operations
-
-Rule = Callable[[Normaliser, Node, list[Poly]], Poly]
-
-
-def _power(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    base, exponent = x
-    if not exponent or (len(exponent) == 1 and UNIT in exponent):
-        q = fraction(exponent.get(UNIT, fmpq(0)))
-        # Whether a power is one of whole order is what the text says, not what it is worth.
-        spelt = self.dag.rational(node.arguments[1])
-        require(
-            not whole(q) or spelt is not None or self.ranges.is_positive(node.arguments[0]), "an exponent is unclear"
-        )
-        return self.raised(base, q)
-    return self.exponential(self.times(exponent, self.logarithm(base)))
-
-
-def _extreme(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    side = HALF if node.kind == "max" else -HALF
-    result = x[0]
-    for other in x[1:]:
-        size = self.absolute(plus(result, other, -1))
-        result = plus(scaled(plus(result, other), HALF), size, side)
-    return result
-
-
-def _compare(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    result = constant(1)
-    for symbol, a, b in zip(node.payload, x, x[1:], strict=False):
-        less, more = (a, b) if symbol[0] == "<" else (b, a)
-        if symbol in ("<", ">"):
-            truth = self.step(plus(more, less, -1))
-        else:
-            truth = plus(constant(1), self.step(plus(less, more, -1)), -1)
-        result = self.times(result, truth)
-    return result
-
-
-def _and(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    result = constant(1)
-    for p in x:
-        result = self.times(result, p)
-    return result
-
-
-def _not(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    return plus(constant(1), x[0], -1)
-
-
-def _or(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    return _not(self, node, [_and(self, node, [_not(self, node, [p]) for p in x])])
-
-
-def _where(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    condition, first, second = x
-    return plus(second, self.times(condition, plus(first, second, -1)))
-
-
-def _hypotenuse(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    return self.raised(plus(self.power(x[0], 2), self.power(x[1], 2)), fraction(HALF))
-
-
-def _angle(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    """By half planes of proved sign; else the function itself."""
-    above, right = (self.node_sign(a, strict=True) for a in node.arguments)
-    y, z = x
-    pi = self.single(self.atom("pi", None))
-    if right > 0 or (right < 0 and self.node_sign(node.arguments[0]) != 0):
-        angle = self.function("atan", [self.times(y, self.power(z, -1))])
-        turn = 0 if right > 0 else 1 if self.node_sign(node.arguments[0]) > 0 else -1
-        if turn == -1 and above == 0:  # y = 0 may be there, where the angle is pi and not -pi
-            return self.function("atan2", x)
-        return plus(angle, pi, turn)
-    if above != 0:
-        angle = self.function("atan", [self.times(z, self.power(y, -1))])
-        return plus(scaled(pi, above * HALF), angle, -1)
-    return self.function("atan2", x)
-
-
-def _x_log_y(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    if self.ranges.is_positive(node.arguments[1]):
-        return self.times(x[0], self.logarithm(x[1]))
-    return self.function("xlogy", x)
-
-
-def _cube_root(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    side = self.node_sign(node.arguments[0])
-    if side == 0:
-        return self.function("cbrt", x)
-    return scaled(self.raised(scaled(x[0], side), fraction(fmpq(1, 3))), side)
-
-
-def _wave(numerator: str, denominator: str) -> Rule:
-    """A quotient of sine and cosine; "" is 1."""
-
-    def rule(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-        top = self.function(numerator, x) if numerator else constant(1)
-        return self.times(top, self.power(self.function(denominator, x), -1))
-
-    return rule
-
-
-def _hyperbolic(sign: int) -> Rule:
-    def rule(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-        return scaled(plus(self.exponential(x[0]), self.exponential(scaled(x[0], -1)), sign), HALF)
-
-    return rule
-
-
-def _in_base(base: int) -> Rule:
-    def rule(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-        return self.times(self.logarithm(x[0]), self.power(self.logarithm(constant(base)), -1))
-
-    return rule
-
-
-def _sign(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    return plus(self.step(x[0]), self.step(scaled(x[0], -1)), -1)
-
-
-def _step(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    return plus(constant(1), self.step(scaled(x[0], -1)), -1)
-
-
-def _normal_density(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    bell = self.exponential(scaled(self.power(x[0], 2), -HALF))
-    root = self.fractional(scaled(self.single(self.atom("pi", None)), 2), tidy(fraction(-HALF)))
-    return self.times(bell, root)
-
-
-def _normal_share(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    error = self.function("erf", [self.times(x[0], self.constant_power(fmpq(2), fraction(-HALF)))])
-    return scaled(plus(constant(1), error), HALF)
-
-
-def _arc_cosine(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    quarter = scaled(self.single(self.atom("pi", None)), HALF)
-    return plus(quarter, self.function("asin", x), -1)
-
-
-def _gelu(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    return self.times(x[0], _normal_share(self, node, x))
-
-
-def _ceiling(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    return scaled(self.function("floor", [scaled(x[0], -1)]), -1)
-
-
-RULES: dict[str, Rule] = {
-    "pow": _power,
-    "sqrt": lambda self, node, x: self.raised(x[0], fraction(HALF)),
-    "cbrt": _cube_root,
-    "exp": lambda self, node, x: self.exponential(x[0]),
-    "expm1": lambda self, node, x: plus(self.exponential(x[0]), constant(1), -1),
-    "exp2": lambda self, node, x: self.exponential(self.times(x[0], self.logarithm(constant(2)))),
-    "log": lambda self, node, x: self.logarithm(x[0]),
-    "log1p": lambda self, node, x: self.logarithm(plus(x[0], constant(1))),
-    "log2": _in_base(2),
-    "log10": _in_base(10),
-    "abs": lambda self, node, x: self.absolute(x[0]),
-    "max": _extreme,
-    "min": _extreme,
-    "compare": _compare,
-    "and": _and,
-    "or": _or,
-    "not": _not,
-    "where": _where,
-    "sign": _sign,
-    "step": _step,
-    "ceil": _ceiling,
-    "hypot": _hypotenuse,
-    "atan2": _angle,
-    "xlogy": _x_log_y,
-    "tan": _wave("sin", "cos"),
-    "cot": _wave("cos", "sin"),
-    "sec": _wave("", "cos"),
-    "csc": _wave("", "sin"),
-    "coth": _wave("", "tanh"),
-    "sinh": _hyperbolic(-1),
-    "cosh": _hyperbolic(1),
-    "acos": _arc_cosine,
-    "erfc": lambda self, node, x: plus(constant(1), self.function("erf", x), -1),
-    "normcdf": _normal_share,
-    "normpdf": _normal_density,
-    "gamma": lambda self, node, x: self.exponential(self.function("lgamma", x)),
-    "silu": lambda self, node, x: self.times(x[0], self.function("sigmoid", x)),
-    "gelu": _gelu,
-}

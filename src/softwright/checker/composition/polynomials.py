@@ -1,35 +1,23 @@
-"""Polynomials with rational coefficients, as dictionaries: monomials of atoms -> coefficients."""
+"""Polynomials over atoms as plain data: a dict from monomials to rational coefficients, and what needs no atoms.
+
+A monomial is a tuple of (atom, exponent) by number of atom; exponents are integers or fractions, none of them 0.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 
 from flint import fmpq, fmpz
 
 Exponent = int | Fraction
-Monomial = tuple[tuple[int, Exponent], ...]  # (atom, exponent), by number of atom
+Monomial = tuple[tuple[int, Exponent], ...]
 Poly = dict[Monomial, fmpq]
+Key = frozenset[tuple[Monomial, fmpq]]
 UNIT: Monomial = ()
-LONGEST = 300  # terms of a product that is expanded at once
-MOST_WORK = 1_000_000  # products of terms in all
-LONG_SEARCH, SHORT_SEARCH = 3_000, 100  # boxes to find a sign with
-MOST_BITS = 20_000  # of a coefficient
-FACTORED, DEGREE, GENERATORS = 300, 24, 40  # sums up to this size are factored
-BOUNDED = ("prime", "abs", "step", "poly")  # kinds of atoms whose exponents are brought into bounds
+HALF = Fraction(1, 2)
+MANY = 10**9
 SMALL_PRIMES = [p for p in range(2, 2000) if all(p % d for d in range(2, math.isqrt(p) + 1))]
-
-
-@dataclass(frozen=True)
-class Atom:
-    """`node` is its meaning in the dag; `inner` what it is made of: D, or the monomial of exp(m)."""
-
-    kind: str
-    node: int
-    inner: tuple[Poly, ...]
-    constant: bool  # whether it holds no variable
 
 
 def whole(e: Exponent) -> bool:
@@ -44,7 +32,7 @@ def fraction(q: fmpq) -> Exponent:
     return tidy(Fraction(int(q.p), int(q.q)))
 
 
-def key(p: Poly) -> frozenset[tuple[Monomial, fmpq]]:
+def key(p: Poly) -> Key:
     return frozenset(p.items())
 
 
@@ -68,9 +56,9 @@ def scaled(p: Poly, factor: fmpq | int) -> Poly:
     return {m: c * factor for m, c in p.items()} if factor != 0 else {}
 
 
-def _power_size(terms: int, n: int) -> int:
+def power_size(terms: int, n: int) -> int:
     """How many terms the n-th power of a sum has at most."""
-    return math.comb(terms + n - 1, n) if n <= 64 else LONGEST + 1 if terms > 1 else 1
+    return math.comb(terms + n - 1, n) if n <= 64 else MANY if terms > 1 else 1
 
 
 def prime_powers(n: int) -> list[tuple[int, int]]:
@@ -87,7 +75,3 @@ def prime_powers(n: int) -> list[tuple[int, int]]:
     if n > 1:
         found += [(int(p), int(k)) for p, k in fmpz(n).factor()] if n.bit_length() <= 64 else [(n, 1)]
     return found
-
-
-def atoms_of(polys: Iterable[Poly]) -> set[int]:
-    return {a for p in polys for m in p for a, _ in m}

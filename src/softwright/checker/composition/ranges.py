@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from softwright.checker.composition.dag import Dag
-from softwright.checker.composition.enclosing import CONDITIONS, Enclosing
+from softwright.checker.composition.dag import CONDITIONS, Dag
+from softwright.checker.composition.enclosing import Enclosing
 from softwright.checker.composition.intervals import Array, Interval, total
 from softwright.checker.refusal import UndefinedError, require
 from softwright.checker.trees import Tree
@@ -30,9 +30,11 @@ from softwright.checker.trees import Tree
 Range = tuple[float, float]
 WHOLE: Range = (-np.inf, np.inf)
 BOXES, MOST_BOXES = 300, 3_000  # for a range, and for a sign that matters
-MOST_WORK = 30_000_000  # nodes times boxes for all ranges together
+MOST_WORK = 4_000_000  # arguments of nodes times boxes for all ranges together
 NESTED = 3  # sub-expressions that stand as coordinates at once
+MOST_ROUNDS = 60  # bisections of one box
 SAMPLES = 64
+DEEPEST = 30  # sub-expressions within sub-expressions that are looked at for a sign
 LEAST = 5e-324
 
 
@@ -53,6 +55,7 @@ class Ranges:
         self._ranged: set[int] = set()
         self._signed: dict[int, int] = {}  # a node -> boxes that a search for its sign had
         self.shared: dict[str, object] = {}  # what those who compare formulas over this box want to keep
+        self._depth = 0
         self._rng = np.random.default_rng(0)
 
     def of(self, tree: Tree) -> Range:
@@ -158,6 +161,11 @@ class Ranges:
         if low > 0 or high < 0 or self._signed.get(number, 0) >= most:
             return low, high
         self._signed[number] = most
+        if self._depth < DEEPEST and self.dag[number].kind in ("product", "pow", "sqrt"):
+            for argument in self.dag[number].arguments:  # the signs of the parts show more than boxes
+                self._depth += 1
+                self._refined(argument, most)
+                self._depth -= 1
         for coordinates in self._choices(number):
             self.learn(number, self._search(number, coordinates, most, None, for_sign=True))
             low, high = self.known[number]
@@ -187,8 +195,13 @@ class Ranges:
         ]
         found: list[list[int]] = []
         chosen: list[int] = []
+        if self._depth >= DEEPEST or self.enclosing.work > MOST_WORK:
+            return found
         for n in repeated[:NESTED]:
-            if not np.isfinite(self.range(n)).all():
+            self._depth += 1
+            ends = self.range(n)
+            self._depth -= 1
+            if not np.isfinite(ends).all():
                 continue
             chosen = [*chosen, n]
             below = self.dag.needed([number], chosen)
@@ -207,6 +220,8 @@ class Ranges:
             return ends if masks[number][0] else WHOLE
         sides = np.array([self.known[c] for c in coordinates])
         lower, upper = sides[None, :, 0].copy(), sides[None, :, 1].copy()
+        if self.enclosing.work > MOST_WORK:
+            return WHOLE
         seen = self._sampled(number, coordinates, sides)
         if for_sign:
             goal = (LEAST, np.inf) if seen[1] > 0 else (-np.inf, -LEAST)
@@ -215,14 +230,14 @@ class Ranges:
         if goal is None:
             slack = 0.05 * max(seen[1] - seen[0], 0.0) if np.isfinite(seen).all() else np.inf
             goal = float(seen[0] - slack), float(seen[1] + slack)
-        low, high, spent = np.inf, -np.inf, 0
+        low, high, spent, rounds = np.inf, -np.inf, 0, 0
         while True:
             found, defined, weight = self._enclosed(number, coordinates, lower, upper)
             wide = (found.lower < goal[0]) | (found.upper > goal[1]) | ~defined
             if not for_sign:
                 wide |= ~found.finite
-            spent += len(lower)
-            full = spent + 2 * int(wide.sum()) > most or self.enclosing.work > MOST_WORK
+            spent, rounds = spent + len(lower), rounds + 1
+            full = spent + 2 * int(wide.sum()) > most or rounds > MOST_ROUNDS or self.enclosing.work > MOST_WORK
             done = np.ones_like(wide) if full else ~wide
             if done.any():
                 low, high = min(low, found.lower[done].min()), max(high, found.upper[done].max())

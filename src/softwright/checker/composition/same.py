@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from flint import fmpq
 
 from softwright.checker.composition.intervals import Interval
 from softwright.checker.composition.normal import Normaliser
-from softwright.checker.composition.polynomials import Poly, plus
+from softwright.checker.composition.polynomials import UNIT, Poly, plus, scaled
 from softwright.checker.composition.ranges import Ranges
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.trees import Tree
 
 TRIED = 16  # points at which a difference is looked for
-MOST_CASES = 5  # signs that are assumed at once
+MOST_CASES = 7  # signs that are assumed at once
 
 
 def prove_defined(formula: Sequence[Tree], ranges: Ranges) -> None:
@@ -97,7 +98,11 @@ def _agree(normal: Normaliser, one: int, other: int, cases: int) -> bool:
     open_ = _undecided(normal, difference)
     if open_ is None or cases == 0:
         return False
+    sides = [1, -1]
     for side in (1, -1):
+        if len(sides) > 1 and _settled(normal, open_, side):
+            sides.remove(side)
+    for side in sides:
         normal.assumed[open_] = side
         normal.forget()
         agreed = _agree(normal, one, other, cases - 1)
@@ -106,6 +111,37 @@ def _agree(normal: Normaliser, one: int, other: int, cases: int) -> bool:
         if not agreed:
             return False
     return True
+
+
+def _settled(normal: Normaliser, new: int, side: int) -> bool:
+    """Whether side D >= 0, with what is assumed already, leaves at most points of the other case, D = 0.
+
+    So it is if side D + sum of l_i s_i D_i, each term of which is >= 0, is a constant <= 0 for some l_i >= 0: below 0
+    there is no such point, and at 0 every term is 0. The l_i are those of the only linear combination, by elimination.
+    """
+    rows = [scaled(normal.atoms[a].inner[0], s) for a, s in normal.assumed.items()]
+    rest = scaled(normal.atoms[new].inner[0], side)
+    basis: list[tuple[Poly, list[fmpq]]] = []
+    for i, assumed in enumerate(rows):
+        row, shares = assumed, [fmpq(int(k == i)) for k in range(len(rows))]
+        for other, parts in basis:
+            row, shares = _eliminated(row, shares, other, parts)
+        if any(m != UNIT for m in row):
+            basis.append((row, shares))
+    shares = [fmpq(0)] * len(rows)
+    for other, parts in basis:
+        rest, shares = _eliminated(rest, shares, other, parts)
+    constant = all(m == UNIT for m in rest) and rest.get(UNIT, fmpq(0)) <= 0
+    return constant and all(share >= 0 for share in shares)
+
+
+def _eliminated(row: Poly, shares: list[fmpq], other: Poly, parts: list[fmpq]) -> tuple[Poly, list[fmpq]]:
+    """row with the multiple of `other` added that removes the first term of `other`."""
+    lead = max(m for m in other if m != UNIT)
+    if lead not in row:
+        return row, shares
+    factor = -row[lead] / other[lead]
+    return plus(row, other, factor), [a + factor * b for a, b in zip(shares, parts, strict=True)]
 
 
 def _undecided(normal: Normaliser, p: Poly) -> int | None:

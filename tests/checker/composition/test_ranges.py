@@ -1,0 +1,101 @@
+"""Ranges over a whole box hold what is sampled, decide signs, and say nothing of what is undefined."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from softwright.checker.composition.ranges import Ranges
+from softwright.checker.parser import Parser
+from softwright.checker.refusal import NotProvedError, UndefinedError
+from softwright.domain import Box
+from softwright.targets.formula import Expression
+
+BOX = {"x": (-1.0, 2.0), "y": (0.5, 3.0), "z": (-2.0, -0.1)}
+
+
+def ranges() -> Ranges:
+    lower, upper = np.array(list(BOX.values())).T
+    return Ranges(list(BOX), lower, upper)
+
+
+def tree(text: str):
+    return Parser(text, list(BOX)).outputs()[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("x*y+z", 1.2),
+        ("x**2-x", 1.2),
+        ("exp(-x**2)*cos(y)", 1.3),
+        ("sqrt((x*y)**2+1)-x*y", 1.2),
+        ("(x-y)*(x+y)/(y**2+z**2)", 1.4),
+        ("max(x, y*z)-abs(x)", 1.3),
+        ("x**2+y**2-2*x*y*cos(z)", 1.2),
+        ("where(x < 0, -x, y)", 1.2),
+        ("y/(1+y)+log(y)", 1.1),
+    ],
+)
+def test_a_range_holds_all_samples_and_is_not_much_wider(text: str, width: float) -> None:
+    low, high = ranges().of(tree(text))
+    sample = Expression(text, list(BOX))(Box(BOX).sample(20_000, seed=1))[:, 0]
+    assert low <= sample.min() and sample.max() <= high
+    assert high - low <= width * (sample.max() - sample.min())
+
+
+def test_signs() -> None:
+    found = ranges()
+    signs = {"y-0.4": 1, "z": -1, "x": 0, "sqrt(y**2+x**2+1)-y*0.9": 1, "y*z": -1, "x**2": 0, "x-2": 0, "x-2.001": -1}
+    for text, sign in signs.items():
+        assert found.sign(found.dag.tree(tree(text), found.inputs)) == sign, text
+    for text, sign in {"x**2": 1, "x-2": -1, "x": 0, "-abs(x)": -1}.items():
+        assert found.sign(found.dag.tree(tree(text), found.inputs), strict=False) == sign, text
+
+
+def test_a_repeated_part_stands_for_itself() -> None:
+    """Here the boxes of six variables would be far too many."""
+    names = list("abcdfg")
+    inner = "(a*b-c*d+f*g)"
+    found = Ranges(names, np.full(6, -3.0), np.full(6, 3.0))
+    number = found.dag.tree(Parser(f"sqrt({inner}**2+1)-{inner}", names).outputs()[0], found.inputs)
+    assert found.is_positive(number)
+
+
+def test_within_is_proved_or_not() -> None:
+    found = ranges()
+    number = found.dag.tree(tree("x*y/(1+x**2*y**2)"), found.inputs)
+    assert found.within(number, -0.51, 0.51)
+    assert not found.within(number, -0.49, 0.51)
+
+
+@pytest.mark.parametrize(
+    "text", ["log(y)+1/z", "sqrt(x+1)", "1/(x**2+y)", "acos(x/2)", "log(x*y+2.1+x**2)", "where(x > 0.5, log(x), 1)"]
+)
+def test_definedness(text: str) -> None:
+    ranges().prove_defined([tree(text)])
+
+
+@pytest.mark.parametrize(
+    "text", ["x**y*0+1", "1/x", "log(x)", "sqrt(x)", "1/(y-1)", "acos(y)", "(x*z)**0.5", "log(sin(x)+0.8)", "1/(x-x)"]
+)
+def test_what_is_undefined_somewhere_is_refused(text: str) -> None:
+    with pytest.raises(UndefinedError):
+        ranges().prove_defined([tree(text)])
+
+
+def test_a_box_must_be_one() -> None:
+    for low, high in ((1.0, 0.0), (0.0, np.inf), (np.nan, 1.0)):
+        with pytest.raises(NotProvedError):
+            Ranges(["x"], np.array([low]), np.array([high]))
+
+
+def test_work_is_bounded() -> None:
+    names = [f"x{i}" for i in range(7)]
+    text = "+".join(f"sin({a}*{b}*7)**2*cos({a}-{b})" for a in names for b in names)
+    started = time.process_time()
+    found = Ranges(names, np.full(7, -9.0), np.full(7, 9.0))
+    low, high = found.of(Parser(text, names).outputs()[0])
+    assert low < high and time.process_time() - started < 20
