@@ -32,6 +32,7 @@ from softwright.checker.composition.polynomials import (
     Key,
     Monomial,
     Poly,
+    add_to,
     constant,
     key,
     plus,
@@ -187,12 +188,7 @@ class Algebra(Atoms):
                     else:
                         exponents[a] = e
                 found = self.reduced(exponents, c * d) if bounded else {tuple(sorted(exponents.items())): c * d}
-                for mono, value in found.items():
-                    total = result.get(mono, 0) + value
-                    if total == 0:
-                        result.pop(mono, None)
-                    else:
-                        result[mono] = total
+                add_to(result, found)
         if any(int(c.p).bit_length() + int(c.q).bit_length() > MOST_BITS for c in result.values()):
             raise NotProvedError("a coefficient has too many digits")
         return result

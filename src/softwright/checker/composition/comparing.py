@@ -9,7 +9,7 @@ import math
 
 from flint import fmpq
 
-from softwright.checker.composition.polynomials import UNIT, Poly, constant, key, plus, tidy, whole
+from softwright.checker.composition.polynomials import UNIT, Poly, add_to, constant, key, plus, tidy, whole
 from softwright.checker.composition.roots import Roots
 from softwright.checker.refusal import require
 
@@ -37,7 +37,7 @@ class Comparing(Roots):
                 if e != n:
                     exponents[a] = tidy(e - n)
                 rest = {tuple(sorted(exponents.items())): c}
-                result = plus(result, self.expanded(powers[n], rest))
+                add_to(result, self.expanded(powers[n], rest))
             p = result
         return True
 
@@ -55,7 +55,7 @@ class Comparing(Roots):
                 rest = dict(m)
                 e = int(rest.pop(a, 0)) - least
                 rest.update({a: 1} if e % 2 else {})
-                result = plus(result, self.expanded(self.long_power(square, e // 2), {tuple(sorted(rest.items())): c}))
+                add_to(result, self.expanded(self.long_power(square, e // 2), {tuple(sorted(rest.items())): c}))
             p = result
         return p
 

@@ -210,7 +210,8 @@ class Normaliser(Comparing):
                 compared += 1
                 require(compared <= MOST_COMPARED, "too many functions of the program look alike")
                 if all(self.is_zero(plus(p, q, -1)) for p, q in zip(inner, atom.inner, strict=True)):
-                    self._numbers[spelt] = number
+                    if not self.assumed:  # in a case they may agree on a part of the box only
+                        self._numbers[spelt] = number
                     return number
         return self.atom(name, None, inner)
 

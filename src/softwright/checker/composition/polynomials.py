@@ -43,13 +43,18 @@ def constant(c: fmpq | int) -> Poly:
 def plus(p: Poly, q: Poly, factor: fmpq | int = 1) -> Poly:
     """p + factor q."""
     result = dict(p)
+    add_to(result, q, factor)
+    return result
+
+
+def add_to(result: Poly, q: Poly, factor: fmpq | int = 1) -> None:
+    """factor q added in place."""
     for m, c in q.items():
         total = result.get(m, 0) + c * factor
         if total == 0:
             result.pop(m, None)
         else:
             result[m] = total
-    return result
 
 
 def scaled(p: Poly, factor: fmpq | int) -> Poly:

@@ -17,7 +17,7 @@ from softwright.checker.composition.intervals import Interval
 from softwright.checker.composition.normal import Normaliser
 from softwright.checker.composition.polynomials import UNIT, Poly, plus, scaled
 from softwright.checker.composition.ranges import Ranges
-from softwright.checker.refusal import NotProvedError, require
+from softwright.checker.refusal import NotProvedError, UndefinedError, require
 from softwright.checker.trees import Tree
 
 TRIED = 16  # points at which a difference is looked for
@@ -50,11 +50,26 @@ def prove_texts(texts: Sequence[Tree], features: Sequence[Tree], ranges: Ranges)
     _prove(wanted, found, ranges, "the text of feature {}", "what it computes")
 
 
+def _check_branches(targets: list[int], ranges: Ranges) -> None:
+    """Both branches of a choice that is open have values everywhere.
+
+    The algebra clears denominators, which is right where they are not 0; in a branch that is not taken they may be.
+    """
+    given = {n: Interval(ranges.lower[i : i + 1], ranges.upper[i : i + 1]) for i, n in enumerate(ranges.inputs)}
+    for number in ranges.dag.needed(targets):
+        node = ranges.dag[number]
+        if node.kind == "where":
+            truth = ranges.enclosing.values([node.arguments[0]], given, 1)[0][node.arguments[0]]
+            if truth.lower[0] != truth.upper[0]:
+                ranges.require_defined(node.arguments[1:])
+
+
 def agree(ranges: Ranges, one: int, other: int) -> bool:
     """Whether two nodes are shown to be the same wherever both have a value."""
     try:
+        _check_branches([one, other], ranges)
         return one == other or _agree(_normaliser(ranges), one, other, 0)
-    except RecursionError:
+    except (RecursionError, UndefinedError):
         return False
 
 
@@ -67,6 +82,7 @@ def _normaliser(ranges: Ranges) -> Normaliser:
 
 def _prove(wanted: list[int], found: list[int], ranges: Ranges, what: str, aim: str) -> None:
     _refute(wanted, found, ranges, what, aim)
+    _check_branches([*wanted, *found], ranges)
     normal = _normaliser(ranges)
     for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
         try:
@@ -105,9 +121,11 @@ def _agree(normal: Normaliser, one: int, other: int, cases: int) -> bool:
     for side in sides:
         normal.assumed[open_] = side
         normal.forget()
-        agreed = _agree(normal, one, other, cases - 1)
-        del normal.assumed[open_]
-        normal.forget()
+        try:
+            agreed = _agree(normal, one, other, cases - 1)
+        finally:
+            del normal.assumed[open_]
+            normal.forget()
         if not agreed:
             return False
     return True
