@@ -1,8 +1,8 @@
 """The 100 Feynman equations, compiled into stacks: built, proved, tokens, layers and CPU seconds, at three tolerances.
 
-    python benchmarks/feynman.py                       all of them, by `strategy="compose"`
+    python benchmarks/feynman.py                       all of them, with default options
     python benchmarks/feynman.py --tol 1e-6 --names I.6.2 I.41.16
-    python benchmarks/feynman.py --strategy auto       what the automatic choice makes of them
+    python benchmarks/feynman.py --strategy compose    as stacks, whatever one layer would take
     python benchmarks/feynman.py --dtype float32 --tol 1e-3
 
 Tolerances are relative to half the range of the equation on its box. An equation that is not built is named with the
@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-3, 1e-6, 1e-9])
     parser.add_argument("--names", nargs="*", default=[])
-    parser.add_argument("--strategy", default="compose")
+    parser.add_argument("--strategy", default="auto")
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--verify", action="store_true")
     options = parser.parse_args()

@@ -16,6 +16,7 @@ from softwright.approximation.problem import Problem
 from softwright.approximation.strategies.cells import cell_head
 from softwright.approximation.strategies.pieces import gate_head
 from softwright.attention import Axis, Head
+from softwright.compiler.figure import plot_composed
 from softwright.fileformat import write_atomically
 from softwright.methods.figure import plot_methods
 from softwright.report.style import BLUE, CYCLE, ORANGE, RED, STYLE
@@ -171,6 +172,13 @@ def in_context() -> None:
     plot_methods(stacks, IMAGES / "in_context.png")
 
 
+def stack() -> None:
+    """A formula as a stack: features as boxes, layers as columns."""
+    box = sw.Box(x=(0.5, 2), y=(-1, 1), z=(-1, 1))
+    built = sw.approximate("abs(x*y - 0.3)*exp(-z**2)/sqrt(x)", box, tol=1e-6, strategy="compose")
+    write(plot_composed(built), "compile-stack.png")
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     memory()
@@ -179,3 +187,4 @@ if __name__ == "__main__":
     convergence()
     results()
     in_context()
+    stack()

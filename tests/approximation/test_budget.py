@@ -57,7 +57,7 @@ def test_the_clock_is_a_last_resort_and_says_so() -> None:
 
 
 def test_a_proof_ends_by_work_or_by_the_clock_and_says_which() -> None:
-    network = sw.approximate("sin(9*x)*cos(7*y)", SQUARE, tol=1e-4, certify=False).network
+    network = sw.approximate("sin(9*x)*cos(7*y)", SQUARE, tol=1e-4, strategy="grid", certify=False).network
     claim: dict[str, Any] = {"target": "sin(9*x)*cos(7*y) + 1e-9*x", "tightness": 1e-3}
     found = certify(network, max_work=0.02, **claim)
     assert found.outcome is Outcome.BUDGET

@@ -70,6 +70,10 @@ class Budget:
         finally:
             self._limit = outer
 
+    def end_in(self, units: float) -> None:
+        """From now on so much work, if that is less than is allowed."""
+        self._allowed.units = self._limit = min(self._limit, self._allowed.taken + units)
+
     def end_after(self, times: float) -> None:
         """From now on, as much work in all as `times` what is done already, if that is less than is allowed."""
         self._allowed.units = self._limit = min(self._limit, times * self._allowed.taken)

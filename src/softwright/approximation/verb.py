@@ -20,9 +20,11 @@ from threadpoolctl import threadpool_limits
 from softwright.approximation.by_target import fit_target, problem_of
 from softwright.approximation.catalogue import STRATEGIES, listed
 from softwright.approximation.composed import Compiled, composed_built, composed_certified
+from softwright.approximation.formula import Formula
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, probe_points
+from softwright.approximation.strategies.compose import proved_stack
 from softwright.attention import AttentionNetwork
 from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput, ToleranceNotReached
@@ -35,6 +37,11 @@ from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Table, Target, as_target
 
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
+# Work for one layer with no more tokens than a stack that is proved already: grids of four and more variables that win
+# are those of two tokens an axis, which are found at once.
+_ONE_LAYER = {2: 1.2, 3: 1.2}
+_READABLE = 32  # tokens of one layer in two variables that no stack replaces: one head is read, drawn and run as it is
+_ONE_LAYER_OF_MANY = 0.4
 _ROUNDS = 3  # how often a missed check may send the problem back
 
 
@@ -78,6 +85,12 @@ def approximate(
         tolerance = _absolute(wanted, domain, tol, relative)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
         problem = replace(problem, gap=gap)
+        asked, rival = problem, None
+        if strategy == "auto" and problem.dim > 1:
+            rival = _stack(wanted, domain, asked, formula, precision, started)
+        if rival is not None:
+            budget.max_tokens = min(max_tokens, _affordable(rival))
+            budget.end_in(_ONE_LAYER.get(problem.dim, _ONE_LAYER_OF_MANY))
         best: _Candidate | None = None
         for _ in range(_ROUNDS):
             try:
@@ -89,11 +102,14 @@ def approximate(
                 break
             if found.error <= tolerance:
                 if not certify:
-                    return _told(replace(found.built, unproved=Outcome.NOT_ASKED.value), budget)
+                    return _told(replace(_chosen(found, rival).built, unproved=Outcome.NOT_ASKED.value), budget)
                 say("proving")
-                found = _proved(found, wanted, tolerance, budget)
-                if not found.outcome.may_yield:
-                    return _told(found.built, budget)
+                found = _proved(found, wanted, tolerance, budget, _PROOF_WORK if rival is None else 1.0)
+                if found.outcome is Outcome.PROVED:
+                    return _told(_chosen(found, rival).built, budget)
+                if not found.outcome.may_yield or rival is not None:
+                    best = found
+                    break
             if best is None or _better(found.built, best.built, tolerance):
                 best = found
             if fit.error > problem.tolerance or budget.exhausted:
@@ -103,6 +119,11 @@ def approximate(
             say("the check or the proof missed the tolerance; tightening")
             tighter = problem.tolerance * float(np.clip(0.8 * tolerance / found.error, 0.1, 0.5))
             problem = replace(problem, tolerance=tighter)
+        if rival is None and strategy == "auto" and problem.dim == 1:
+            rival = _stack(wanted, domain, asked, formula, precision, started)
+    if rival is not None:
+        built = _chosen(None, rival).built
+        return _told(built if certify else replace(built, certificate=None, unproved=Outcome.NOT_ASKED.value), budget)
     if best is None:
         raise ToleranceNotReached(
             f"no network was finished within {_limit(budget)}; allow more with it, or a larger tol", None
@@ -125,6 +146,46 @@ class _Candidate:
     outcome: Outcome = Outcome.NOT_ASKED
 
 
+def _stack(
+    target: Target,
+    box: Box,
+    problem: Problem,
+    formula: Formula | None,
+    precision: Precision,
+    started: float,
+) -> _Candidate | None:
+    """The stack of a formula with its proof, if there is one that meets the tolerance."""
+    with threadpool_limits(limits=1):
+        fit = proved_stack(problem, formula)
+    if fit is None or fit.composed is None:
+        return None
+    tolerance = problem.tolerance
+    found = _proved_stack(_finished(fit, target, box, tolerance, precision, started), fit.composed, tolerance)
+    return found if found.outcome is Outcome.PROVED and found.error <= tolerance else None
+
+
+def _affordable(rival: _Candidate) -> int:
+    """How many tokens one layer may have beside a stack that is proved."""
+    return rival.fit.tokens if rival.built.network.box.dim > 2 else max(rival.fit.tokens, _READABLE)
+
+
+def _chosen(found: _Candidate | None, rival: _Candidate | None) -> _Candidate:
+    """One layer if it has no more tokens than the stack, or few, else the stack; the plan says what was compared."""
+    if rival is None or rival.fit.composed is None:
+        if found is None:
+            raise RuntimeError("there is one of the two")
+        return found
+    depth, tokens = rival.fit.composed.program.depth, rival.fit.tokens
+    if found is not None and found.fit.tokens <= _affordable(rival):
+        reason = f"one layer of {found.fit.tokens} tokens: a stack of {depth} layers, proved as well, has {tokens}"
+        chosen = found
+    else:
+        reason = f"a stack of {tokens} tokens: no layer of so few was found that is proved to meet the tolerance"
+        chosen = rival
+    plan = replace(chosen.built.plan, reasons=[*chosen.built.plan.reasons, reason])
+    return replace(chosen, built=replace(chosen.built, plan=plan))
+
+
 def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: Precision, started: float) -> _Candidate:
     """The network of a fit in its dtype, looked at for the first time."""
     if fit.composed is not None:
@@ -138,7 +199,7 @@ def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: P
     return _Candidate(built, fit, seen.error)
 
 
-def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget) -> _Candidate:
+def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget, work: float) -> _Candidate:
     """The candidate with its certificate, or with the reason why there is none.
 
     A target that carries no bounds, or has too many variables, cannot be proved: its error stays observed.
@@ -155,7 +216,7 @@ def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget)
     if hopeless is not None:
         return replace(found, built=replace(found.built, unproved=hopeless.value), outcome=hopeless)
     with threadpool_limits(limits=1):
-        most = min(budget.max_work, _PROOF_WORK)
+        most = min(budget.max_work, work)
         answer = prove(found.built.network, target, bound=tolerance, max_work=most, max_seconds=budget.max_seconds)
     error, outcome = found.error, answer.outcome
     if outcome is Outcome.PROVED:

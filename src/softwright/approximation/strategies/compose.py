@@ -8,13 +8,15 @@ Lipschitz constants, summed.
 from __future__ import annotations
 
 from softwright.approximation.formula import Formula
-from softwright.approximation.problem import Fit, Problem, affine_fit, probe_points
+from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_fit, probe_points
 from softwright.compiler.build import Compiled, compile_formula
 from softwright.compiler.look import check_rewriting
 from softwright.compiler.nodes import CannotCompile
 from softwright.errors import InvalidInput
 from softwright.precision import precision_of
 from softwright.targets.formula import is_affine
+
+_SHARE = 0.3  # of the work, before anything else is tried
 
 
 def fit_compose(problem: Problem, formula: Formula | None) -> Fit | None:
@@ -39,6 +41,20 @@ def fit_composed(problem: Problem, formula: Formula | None) -> Fit | None:
     check_rewriting(compiled.program, expression, box)
     error = float("inf") if compiled.proof.faults else compiled.proof.bound
     return Fit([], error, "compose", reasons(compiled), composed=compiled)
+
+
+def proved_stack(problem: Problem, formula: Formula | None) -> Fit | None:
+    """The stack of a formula if there is one, its proof meets the tolerance and it has no more tokens than allowed."""
+    if formula is None or (formula.jumps and problem.gap is not None):  # a gap is asked of the stack itself
+        return None
+    try:
+        with problem.budget.share(_SHARE):
+            fit = fit_composed(problem, formula)
+    except (CannotCompile, OutOfBudget):
+        return None
+    if fit is None or fit.composed is None or not fit.composed.proved:
+        return None
+    return fit if fit.tokens <= problem.budget.max_tokens else None
 
 
 def reasons(compiled: Compiled) -> tuple[str, ...]:

@@ -1,0 +1,47 @@
+"""The automatic choice between one layer and a stack: fewer tokens among what is proved, and the plan says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import softwright as sw
+
+CUBE = {"x": (1.0, 2.0), "y": (1.0, 2.0), "z": (-1.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("text", "sides", "strategy"),
+    [
+        ("exp(-(x*y)**2/2)*sin(3*z)/(1 + x)", CUBE, "compose"),  # a grid would need more
+        ("x*y*z", CUBE, "grid"),  # two tokens an axis, some of them none: no stack has fewer
+        ("abs(x**2 + y**2 - 4)", {"x": (-3.0, 3.0), "y": (-3.0, 3.0)}, "compose"),  # a curved kink stalls in one layer
+        ("sin(3*x)*exp(-y**2)", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, "grid"),  # one head that can be read
+        ("+".join(f"exp(x{i}*x{i + 1})" for i in range(1, 9)), {f"x{i}": (-1.0, 1.0) for i in range(1, 10)}, "compose"),
+    ],
+)
+def test_fewer_tokens_among_what_is_proved(
+    text: str, sides: dict[str, tuple[float, float]], strategy: str, tmp_path: Path
+) -> None:
+    built = sw.approximate(text, sides, tol=1e-4)
+    assert built.plan.strategy == strategy and built.certificate is not None
+    assert any("stack of" in reason for reason in built.plan.reasons)
+    other = sw.approximate(text, sides, tol=1e-4, strategy="compose")
+    if strategy == "compose":
+        assert built.plan.tokens == other.plan.tokens
+        built.save(tmp_path / "chosen.safetensors")
+        assert sw.verify(tmp_path / "chosen.safetensors").verified
+    else:
+        assert built.plan.tokens <= max(other.plan.tokens, 32)
+
+
+def test_what_is_not_to_be_proved_is_not() -> None:
+    built = sw.approximate("abs(x*y - 0.1)", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, tol=1e-4, certify=False)
+    assert built.plan.strategy == "compose"
+    assert built.certificate is None and built.unproved == "not asked for"
+
+
+def test_a_limit_of_tokens_holds_for_stacks_too() -> None:
+    with pytest.raises(sw.ToleranceNotReached):
+        sw.approximate("sin(5*x*y*z)*exp(x)", CUBE, tol=1e-9, max_tokens=6, max_work=1.0)
