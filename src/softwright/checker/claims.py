@@ -202,10 +202,10 @@ def _by_boxes(said: Flat, hexadecimal: Flat) -> Flat:
     return flat
 
 
-def decode(text: str, largest: int = LARGEST_TREE) -> bytes:
+def decode(text: str, largest: int | None = None) -> bytes:
     """The tree of a proof: one zlib stream in base64, of limited size however it was packed."""
     unpacker = zlib.decompressobj()
-    tree = unpacker.decompress(base64.b64decode(text, validate=True), largest)
+    tree = unpacker.decompress(base64.b64decode(text, validate=True), largest or LARGEST_TREE)
     require(unpacker.eof and not unpacker.unused_data, "the proof tree is damaged or too large")
     return tree
 
