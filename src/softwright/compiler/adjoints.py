@@ -11,19 +11,27 @@ its *slack*, as long as the errors that have built up do not exceed the slack, w
 adjoints are enclosed by interval arithmetic over the widened ranges, from the outputs back. max(d, 0) has slope in
 [0, 1] where its argument may change sign, both slopes of Clarke's derivative; a step t z has slope t by z and none by
 its condition. Many small boxes keep dependencies small.
+
+A table whose slope is unbounded (`Feature.end`) is taken not to depend on its argument at all: what the argument's
+error does to it, by its modulus of continuity at the slack, is part of its own error (`moduli.py`). One exception, the
+norm: if the argument is p + sum c_i z_i^2 and p the singular point, the table is a function of s = sqrt(sum c_i z_i^2)
+with a bounded slope, and the slope of s by z_i lies in [-sqrt(c_i), sqrt(c_i)]; the squares are left out on the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature, Program
+from softwright.compiler.features import COPY, EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature, Program
 from softwright.compiler.forms import Form
 from softwright.compiler.forward import Forward, Functions, intersected, interval_add, interval_mul, step_slope, widened
-from softwright.compiler.nodes import RULES, CannotCompile, Interval, Node, constant_interval, differentiate
+from softwright.compiler.moduli import Moduli
+from softwright.compiler.nodes import RULES, ZERO, CannotCompile, Interval, Node, constant_interval, differentiate
+from softwright.compiler.tables import shifted, unclamped
 from softwright.domain import Box
 
 _RATIO = 3.0  # sides that span a larger ratio are divided evenly in their logarithm
@@ -59,6 +67,7 @@ class Partial:
 
     score: Interval
     value: Interval | None = None
+    roots: tuple[tuple[int, Interval], ...] = ()  # by the features whose squares its argument is a sum of
 
 
 @dataclass(frozen=True)
@@ -83,9 +92,18 @@ class Analysis:
         self.slopes: dict[int, Node] = {
             f.number: differentiate(f.function, "u") for f in program.features if f.function is not None
         }
+        self.moduli: dict[int, Moduli] = {}
         with np.errstate(all="ignore"):
             for feature in program.features:
                 self.forward.feature(feature.number)
+                if feature.end is not None and feature.function is not None:
+                    self.moduli[feature.number] = self._moduli(feature)
+
+    def _moduli(self, feature: Feature) -> Moduli:
+        point, side = feature.end or (Fraction(0), 1)
+        low, high = self.range_of(feature.score)
+        reach = (high - float(point)) if side > 0 else (float(point) - low)
+        return Moduli(shifted(unclamped(feature.function or ZERO, point, side), point, side), 1.5 * reach)
 
     @property
     def boxes(self) -> int:
@@ -110,6 +128,11 @@ class Analysis:
 
     def _partial(self, feature: Feature, slacks: Mapping[tuple[int, str], float]) -> Partial:
         score = widened(self.forward.form(feature.score), slacks[feature.number, "score"])
+        if feature.kind == COPY:
+            one = np.ones(self.boxes)
+            return Partial(Interval(one, one))
+        if feature.end is not None:
+            return self._singular(feature)
         if feature.kind == TABLE:
             slope, defined = self.functions.enclose(self.slopes[feature.number], score)
             if not defined.all() or not np.isfinite(magnitude(slope)).all():
@@ -130,6 +153,18 @@ class Analysis:
             raise RuntimeError(f"features of kind {feature.kind!r} have no derivative")
         grown = RULES["exp"](score)[0]
         return Partial(interval_mul(grown, value), grown)
+
+    def _singular(self, feature: Feature) -> Partial:
+        """No slope: what its argument's error does is part of its own. Of a norm, slopes by what is squared."""
+        zero = np.zeros(self.boxes)
+        roots = self.program.roots_of(feature)
+        if roots is None:
+            return Partial(Interval(zero, zero))
+        found = []
+        for c, k in roots:
+            slope = self.moduli[feature.number].by_root * np.sqrt(magnitude(constant_interval(c))) * (1.0 + 1e-12)
+            found.append((k, Interval(zero - slope, zero + slope)))
+        return Partial(Interval(zero, zero), None, tuple(found))
 
     def sensitivity(
         self, output: int, partials: Mapping[int, Partial], demands: Mapping[int, float] | None = None
@@ -158,6 +193,8 @@ class Analysis:
                     flow = Interval(flow.lower - demands[feature.number], flow.upper + demands[feature.number])
                 score[feature.number] = magnitude(flow)
                 send(feature.score, flow)
+                for k, slope in partial.roots:
+                    adjoint[k] = interval_add(adjoint[k], interval_mul(own, slope))
                 if partial.value is not None:
                     through = interval_mul(own, partial.value)
                     value[feature.number] = magnitude(through)

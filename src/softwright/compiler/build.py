@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from softwright.compiler.adjoints import Analysis, Partial, box_grid
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature, Program
+from softwright.compiler.features import COPY, EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature, Program
 from softwright.compiler.forward import Functions
 from softwright.compiler.gates import (
     LAMBERT,
@@ -28,10 +29,10 @@ from softwright.compiler.gates import (
     step_gate,
 )
 from softwright.compiler.heads import Columns, Heads, TableHead
-from softwright.compiler.nodes import CannotCompile, Expression, Interval, Node
+from softwright.compiler.nodes import CannotCompile, Expression, Interval, Node, mul, number, substitute, value
 from softwright.compiler.prove import ROOM, Ledger, Proof, Rows, prove, rows_of
-from softwright.compiler.table_proof import TableProof, prove_table
-from softwright.compiler.tables import Frame, fit_table, frame_of, singular_points
+from softwright.compiler.table_proof import TableProof, prove_halves, prove_table
+from softwright.compiler.tables import Frame, T, fit_singular, fit_table, frame_of, shifted, singular_points, unclamped
 from softwright.compiler.translate import translate
 from softwright.domain import Box
 from softwright.precision import Precision
@@ -42,6 +43,7 @@ _SHARE = 0.55  # of the tolerance, for tables and maxima; the rest is for gates 
 _FIT = {"float64": 0.85, "float32": 0.5}  # of a table's tolerance is what its sample may show; rounding takes some
 _PRODUCTS = 0.05
 _OF_GAP = 0.5  # the most that a condition may be off, as a share of its gap
+_MODULI = 0.2  # of the tolerance, for what errors of arguments do where slopes are unbounded
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class _Draft:
     slacks: dict[tuple[int, str], float] = field(default_factory=dict)
     partials: dict[int, Partial] = field(default_factory=dict)
     sizes: dict[int, float] = field(default_factory=dict)
+    multipliers: dict[int, float] = field(default_factory=dict)  # see `Analysis.sensitivity`
 
 
 def compile_formula(
@@ -153,7 +156,7 @@ def _set_slacks(draft: _Draft) -> None:
     for feature in program.features:
         k = feature.number
         if feature.kind == TABLE:
-            groups.setdefault((feature.layer, feature.score.key), []).append(feature)
+            groups.setdefault(_group(feature), []).append(feature)
         elif feature.kind != INPUT:
             low, high = analysis.range_of(feature.score)
             draft.slacks[k, "score"] = draft.slack * max(high - low, 1e-9 * max(abs(low), abs(high)))
@@ -167,11 +170,66 @@ def _set_slacks(draft: _Draft) -> None:
                 draft.slacks[k, "value"] = draft.slacks[k, "score"]
     for key, group in groups.items():
         low, high = analysis.range_of(group[0].score)
+        if group[0].end is not None:
+            _set_singular(draft, key, group, low, high)
+            continue
         frame = _frame(draft, [f.function for f in group if f.function is not None], low, high)
         draft.frames[key] = frame
         for feature in group:
             draft.slacks[feature.number, "score"] = frame.slack(low, high)
     draft.partials = analysis.partials(draft.slacks)
+    if any(f.end is not None for f in program.features):
+        _narrow_slacks(draft)
+
+
+def _group(feature: Feature) -> object:
+    """Tables of one group are one head."""
+    return (feature.layer, feature.score.key, feature.end)
+
+
+def _set_singular(draft: _Draft, key: object, group: list[Feature], low: float, high: float) -> None:
+    """A frame about the singular point, so that what lies next to it is told apart: t = (u - p)/h, h a power of two."""
+    point, _ = group[0].end or (Fraction(0), 1)
+    reach = max(high - float(point), float(point) - low)
+    slack = draft.slack * reach
+    half = Fraction(2) ** int(np.ceil(np.log2(reach + 2.0 * slack)))
+    draft.frames[key] = Frame(point, half)
+    for feature in group:
+        draft.slacks[feature.number, "score"] = min(slack, float(half) - reach)
+
+
+def _narrow_slacks(draft: _Draft) -> None:
+    """Slacks of arguments of tables with unbounded slopes: what moves the outputs by a share of the tolerance."""
+    analysis, program = draft.analysis, draft.program
+    singular = [f for f in program.features if f.end is not None and program.roots_of(f) is None]
+    slopes = _slopes(draft, {})
+    for f in singular:
+        allowed = _MODULI * draft.tolerance / (len(singular) * max(slopes[f.number], 1e-300))
+        found = analysis.moduli[f.number].argument_error(allowed)
+        draft.slacks[f.number, "score"] = max(min(draft.slacks[f.number, "score"], found), 1e-300)
+        draft.multipliers[f.number] = draft.tolerance / draft.slacks[f.number, "score"]
+    draft.partials = analysis.partials(draft.slacks)
+
+
+def _demands(draft: _Draft) -> dict[int, float]:
+    """Conditions of steps must keep within their slacks, too."""
+    return {
+        f.number: draft.tolerance / draft.slacks[f.number, "score"] for f in draft.program.features if f.kind == STEP
+    }
+
+
+def _slopes(draft: _Draft, multipliers: dict[int, float]) -> dict[int, float]:
+    """How much each feature matters to the outputs, at most."""
+    slopes: dict[int, float] = {}
+    for output in range(len(draft.program.outputs)):
+        sensitivity = draft.analysis.sensitivity(output, draft.partials, multipliers)
+        for k, found in sensitivity.feature.items():
+            slopes[k] = max(slopes.get(k, 0.0), float(found.max()))
+    for f in draft.program.features:  # squares under a root matter relatively to what is squared
+        for (c, root), (square, _) in zip(draft.program.roots_of(f) or (), f.score, strict=False):
+            steep = slopes[f.number] * draft.analysis.moduli[f.number].by_root * float(np.sqrt(value(c)))
+            slopes[square] = max(slopes[square], steep / max(draft.sizes[root], 1e-300))
+    return slopes
 
 
 def _frame(draft: _Draft, functions: list[Node], low: float, high: float) -> Frame:
@@ -193,12 +251,7 @@ def _frame(draft: _Draft, functions: list[Node], low: float, high: float) -> Fra
 
 def _with_share(draft: _Draft, share: float, box: Box, check: Callable[[], None]) -> Compiled:
     analysis, program, precision = draft.analysis, draft.program, draft.precision
-    slopes: dict[int, float] = {}
-    demands = {f.number: draft.tolerance / draft.slacks[f.number, "score"] for f in program.features if f.kind == STEP}
-    for output in range(len(program.outputs)):
-        sensitivity = analysis.sensitivity(output, draft.partials, demands)
-        for k, found in sensitivity.feature.items():
-            slopes[k] = max(slopes.get(k, 0.0), float(found.max()))
+    slopes = _slopes(draft, draft.multipliers | _demands(draft))
     shared = [f for f in program.features if f.kind in (TABLE, MAXIMUM, STEP)]
     budget = share * draft.tolerance / max(1, len(shared))
     allowed = {f.number: budget / max(slopes[f.number], 1e-300) for f in shared}
@@ -211,7 +264,8 @@ def _with_share(draft: _Draft, share: float, box: Box, check: Callable[[], None]
     exponentials = {f.number: _exponential(draft, f) for f in program.features if f.kind == EXPONENTIAL}
     steps = {f.number: _step(draft, f, allowed[f.number]) for f in shared if f.kind == STEP}
     tables, proofs = _tables(draft, allowed, check)
-    heads = Heads(tuple(tables), products, exponentials, maxima, steps)
+    copies = tuple(f.number for f in program.features if f.kind == COPY)
+    heads = Heads(tuple(tables), products, exponentials, maxima, steps, copies)
     rows = rows_of(heads, columns)
     errors = {k: (proof.exact, proof.rounding) for k, proof in proofs.items()}
     ledger = Ledger(analysis, heads, rows, errors, precision)
@@ -292,7 +346,7 @@ def _tables(
     groups: dict[object, list[Feature]] = {}
     for f in draft.program.features:
         if f.kind == TABLE:
-            groups.setdefault((f.layer, f.score.key), []).append(f)
+            groups.setdefault(_group(f), []).append(f)
     heads: list[TableHead] = []
     proofs: dict[int, TableProof] = {}
     for key, group in groups.items():
@@ -300,10 +354,25 @@ def _tables(
         frame = draft.frames[key]
         functions = [f.function for f in group if f.function is not None]
         tolerances = np.array([_FIT[draft.precision.name] * allowed[f.number] for f in group])
-        table = fit_table(functions, frame, tolerances, draft.precision.name)
+        end = group[0].end
+        if end is None:
+            table = fit_table(functions, frame, tolerances, draft.precision.name)
+        else:
+            table = fit_singular(functions, end, frame, tolerances, draft.precision.name)
         if table is None:
             raise CannotCompile(group[0].meaning, "no table of moderate size is accurate enough")
         heads.append(TableHead(tuple(f.number for f in group), group[0].score, group[0].layer, frame, table))
         for q, f in enumerate(group):
-            proofs[f.number] = prove_table(table, q, frame.inside(functions[q]), allowed[f.number], draft.precision)
+            bound = allowed[f.number]
+            if end is None:
+                proofs[f.number] = prove_table(table, q, frame.inside(functions[q]), bound, draft.precision)
+            else:
+                along = _along(functions[q], end, frame)
+                proofs[f.number] = prove_halves(table, q, along, end[1], bound, draft.precision)
     return heads, proofs
+
+
+def _along(function: Node, end: tuple[Fraction, int], frame: Frame) -> Node:
+    """A clamped function on its side, as a tree in |t|, the distance from its singular point: nothing cancels there."""
+    distance = mul(number(frame.halfwidth), T)
+    return substitute(shifted(unclamped(function, *end), *end), {"u": distance})

@@ -49,20 +49,20 @@ def _feature(compiled: Compiled, f: Feature) -> dict[str, Any]:
 
 def _table(compiled: Compiled, head: TableHead) -> dict[str, Any]:
     names = compiled.program.symbols
-    proofs = [compiled.tables[k].certificate for k in head.features]
+    proofs = [compiled.tables[k] for k in head.features]
     return {
         "features": [text(names[k]) for k in head.features],
         "center": str(head.frame.center),
         "halfwidth": str(head.frame.halfwidth),
         "proofs": [
             {
-                "exact": proof.exact_part,
-                "rounding": proof.rounding_part,
+                "exact": proof.exact,
+                "rounding": proof.rounding,
                 "order": proof.order,
-                "tree": encode_tree(proof.tree) if isinstance(proof.tree, bytes) else "",
+                "tree": encode_tree(proof.tree),
             }
             for proof in proofs
-            if proof is not None
+            if proof.tree is not None
         ],
     }
 

@@ -1,6 +1,6 @@
 """`Feature`: one number of the residual stream, what it means, and which heads compute it; `Program`: all of them.
 
-Six kinds. The meaning is exact; what runs differs from it by an error that each kind's lemma bounds.
+Seven kinds. The meaning is exact; what runs differs from it by an error that each kind's lemma bounds.
 
 | kind | means | heads | lemma |
 |---|---|---|---|
@@ -10,6 +10,7 @@ Six kinds. The meaning is exact; what runs differs from it by an error that each
 | exponential | z exp(T) | one gate | `gates.py` |
 | maximum | max(a, b) = b + max(a - b, 0) | one gate | `gates.py` |
 | step | z [c > 0] where |c| >= gap, and t z with some t of [0, 1] elsewhere | one gate | `steps.py` |
+| copy | z in a column of its own | one, the data token alone | its row rounds, no more |
 
 A gate writes a column of the stream; the feature is that column plus a linear form of other features (z times a
 constant for a product, b for a maximum), which costs nothing: whoever reads the feature reads both.
@@ -18,13 +19,15 @@ constant for a product, b for a maximum), which costs nothing: whoever reads the
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from softwright.compiler.forms import NOTHING, Form
-from softwright.compiler.nodes import ZERO, Node, Variable, number, of, power, substitute, text
+from softwright.compiler.nodes import ZERO, Node, Variable, number, of, power, rational, substitute, text
 
 INPUT, TABLE, PRODUCT, EXPONENTIAL, MAXIMUM = "input", "table", "product", "exponential", "maximum"
-STEP = "step"
+STEP, COPY = "step", "copy"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Feature:
     base: Form = NOTHING
     function: Node | None = None
     gap: float = 0.0  # of a step
+    end: tuple[Fraction, int] | None = None  # a table's singular point, and on which side of it its range lies
 
     @property
     def is_square(self) -> bool:
@@ -53,7 +57,7 @@ class Feature:
         """The forms that it reads."""
         if self.kind == INPUT:
             return ()
-        if self.kind == TABLE:
+        if self.kind in (TABLE, COPY):
             return (self.score,)
         return (self.score, self.base) if self.kind == MAXIMUM else (self.score, self.value)
 
@@ -69,6 +73,14 @@ class Condition:
     @property
     def text(self) -> str:
         return f"{text(self.node)} {self.relation}"
+
+
+def column_of(form: Form, features: Sequence[Feature]) -> int | None:
+    """The feature that a form is, if its column holds it without an offset."""
+    if len(form.terms) != 1 or form.constant != number(0) or form.terms[0][1] != number(1):
+        return None
+    k = form.terms[0][0]
+    return k if features[k].kind in (INPUT, TABLE, EXPONENTIAL, COPY) else None
 
 
 @dataclass(frozen=True)
@@ -100,12 +112,30 @@ class Program:
             for f in self.features
         }
 
+    def roots_of(self, feature: Feature) -> list[tuple[Node, int]] | None:
+        """[(c_i, z_i), ..] if a table is one of p + sum c_i z_i^2 with c_i > 0, singular at p, each z_i a column."""
+        if feature.kind != TABLE or feature.end is None or feature.end[1] < 0:
+            return None
+        if rational(feature.score.constant) != feature.end[0]:
+            return None
+        found: list[tuple[Node, int]] = []
+        for k, c in feature.score:
+            square = self.features[k]
+            size = rational(c)
+            root = column_of(square.score, self.features) if square.is_square else None
+            if root is None or size is None or size <= 0:
+                return None
+            found.append((c, root))
+        return found
+
     def described(self, feature: Feature) -> str:
         """The feature as text: u3 = exp(u1)*u2."""
         names = self.symbols
         score, value, base = (form.node(names) for form in (feature.score, feature.value, feature.base))
         if feature.kind == TABLE and feature.function is not None:
             meaning = substitute(feature.function, {"u": score})
+        elif feature.kind == COPY:
+            meaning = score
         elif feature.kind == PRODUCT:
             meaning = power(value, number(2)) if feature.is_square else of("mul", value, score)
         elif feature.kind == EXPONENTIAL:

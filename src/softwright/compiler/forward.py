@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature
+from softwright.compiler.features import COPY, EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature
 from softwright.compiler.forms import Form, quotient
 from softwright.compiler.nodes import (
     RULES,
@@ -147,6 +147,8 @@ class Forward:
         if feature.kind == INPUT:
             return Interval(self.lower[:, feature.number], self.upper[:, feature.number])
         score = self.form(feature.score)
+        if feature.kind == COPY:
+            return score
         with np.errstate(all="ignore"):
             if feature.kind == TABLE and feature.function is not None:
                 found, defined = self.functions.enclose(feature.function, score)

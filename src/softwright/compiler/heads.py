@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from flint import arb
@@ -48,15 +48,16 @@ class Heads:
     exponentials: Mapping[int, ExponentialGate]
     maxima: Mapping[int, MaximumGate]
     steps: Mapping[int, StepGate]
+    copies: tuple[int, ...] = ()
 
     @property
     def tokens(self) -> int:
         """Tokens attended to, summed over the heads."""
-        return sum(head.table.tokens for head in self.tables) + 2 * self.gates
+        return sum(head.table.tokens for head in self.tables) + 2 * self.gates + len(self.copies)
 
     @property
     def count(self) -> int:
-        return len(self.tables) + self.gates
+        return len(self.tables) + self.gates + len(self.copies)
 
     @property
     def gates(self) -> int:
@@ -71,6 +72,13 @@ class Row:
     weights: dict[int, float]
     rounding: float
     lost: float = 0.0
+    missed: dict[int, float] = field(default_factory=dict)  # what each weight is off by
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it rounds once, relatively to its result: at most two weights, exact, that are powers of two."""
+        exact = not any(self.missed.values()) and all(abs(math.frexp(w)[0]) == 0.5 for w in self.weights.values())
+        return exact and len(self.weights) <= 2
 
 
 class Columns:
@@ -118,6 +126,7 @@ class Columns:
         weights: dict[int, float] = {}
         with precision(BITS):
             lost, total = arb(0), arb(0)
+            missed: dict[int, float] = {}
             for column, c in exact.items():
                 wanted = c * scale - (shift if column == 0 else 0)
                 rounded = float(kind(float(wanted.mid())))
@@ -127,12 +136,13 @@ class Columns:
                     weights[column] = rounded
                 size = arb(self.size(column))
                 lost += abs(wanted - rounded) * size
+                missed[column] = ball_above(abs(wanted - rounded)) if not (wanted - rounded).is_zero() else 0.0
                 total += abs(arb(rounded)) * size
             n = len(weights)
             if n == 1 and math.frexp(next(iter(weights.values())))[0] in (0.5, -0.5):
-                return Row(weights, ball_above(lost), ball_above(lost))
+                return Row(weights, ball_above(lost), ball_above(lost), missed)
             if n == 1 and 0 in weights:  # a constant times 1
-                return Row(weights, ball_above(lost), ball_above(lost))
+                return Row(weights, ball_above(lost), ball_above(lost), missed)
             u = arb(self.precision.unit)
             rounding = lost + n * u / (1 - n * u) * total + n * arb(self.precision.smallest)
-            return Row(weights, ball_above(rounding), ball_above(lost))
+            return Row(weights, ball_above(rounding), ball_above(lost), missed)

@@ -3,7 +3,7 @@
 The fixed tokens differ in one-hot codes alone; what a token is to a head is in the head's W_K and W_V, so that all
 heads share the same tokens, as many as the largest table has. Queries are (score form, 1); a table gives its tokens
 the keys (k_j, b_j) and all others (0, -omega); a gate gives the data token the key (1, 0), the first fixed token (0, 0)
-and all others (0, -omega). With omega beyond what exp can tell from zero, below every score that a head can have, the
+and all others (0, -omega); a copy gives the data token (0, 0) and all fixed tokens (0, -omega). With omega beyond what exp can tell from zero, below every score that a head can have, the
 others' weights are exactly 0.
 """
 
@@ -48,8 +48,8 @@ class _Layout:
 
     def table(self, head: TableHead) -> HeadWeights:
         table, count = head.table, head.table.tokens
-        # The token of the largest bias, which is 0, has a score of at least -|its key|.
-        omega = _power_of_two(_FAR + float(np.abs(table.keys[table.biases == 0.0]).min()))
+        # Some token has a score of at least this, wherever t lies in [-1, 1].
+        omega = _power_of_two(_FAR - float((table.biases - np.abs(table.keys)).max()))
         keys = self.codes(omega)
         places = slice(self.first_code, self.first_code + count)
         keys[places, 0], keys[places, 1] = table.keys, table.biases
@@ -69,6 +69,16 @@ class _Layout:
         out[0, 1 + feature] = factor
         return HeadWeights(self.queries(score), keys, values, out)
 
+    def copy(self, feature: int, value: Row) -> HeadWeights:
+        """A head that looks at the data token alone: its weight is exactly 1."""
+        keys = self.codes(_FAR)
+        keys[0] = 0.0
+        out = np.zeros((1, self.width))
+        out[0, 1 + feature] = 1.0
+        queries = np.zeros((self.width, 2))
+        queries[0, 1] = 1.0
+        return HeadWeights(queries, keys, self.vector(value)[:, None], out)
+
     def layer(self, number: int) -> tuple[LayerWeights, int]:
         """The heads of one layer, tables first, and how many tables there are."""
         heads, rows = self.compiled.heads, self.compiled.rows
@@ -83,6 +93,8 @@ class _Layout:
                 gates += [self.gate(k, row, rows.value[k], g) for g, row in zip(factors, rows.scores[k], strict=True)]
             elif k in heads.exponentials:
                 gates.append(self.gate(k, rows.score[k], rows.value[k], heads.exponentials[k].factor))
+            elif k in heads.copies:
+                gates.append(self.copy(k, rows.value[k]))
             elif k in heads.maxima or k in heads.steps:
                 gates.append(self.gate(k, rows.score[k], rows.value[k], 1.0))
         return LayerWeights([*tables, *gates], (DATA,), (DATA, BANK), label=f"layer {number}"), len(tables)

@@ -152,10 +152,14 @@ def build(self: Translator, node: Operation) -> Additive:
     if is_zero(constant) or not found:
         return Additive.constant(constant)
     for f, p in found:
-        if _needs_sign(p) and not self.is_positive(f):
-            raise CannotCompile(node, f"its factor {_short(f)} may vanish or change its sign")
-        if _needs_sign(p):
+        if not _needs_sign(p):
+            continue
+        if self.is_positive(f):
             self.require(f, "> 0", "a quotient or a root of a positive factor")
+        elif p > 0 and self.touches_zero(f):
+            self.require(f, ">= 0", "a root of what is not negative")
+        else:
+            raise CannotCompile(node, f"its factor {_short(f)} may vanish or change its sign")
     groups: dict[object, list[Factor]] = {}
     for f, p in found:
         built = self.build(f)

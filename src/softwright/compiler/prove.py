@@ -22,11 +22,11 @@ import numpy as np
 from flint import arb
 
 from softwright.compiler.adjoints import Analysis, Partial, magnitude
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature
+from softwright.compiler.features import COPY, EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature
 from softwright.compiler.forms import Form
 from softwright.compiler.gates import LAMBERT
 from softwright.compiler.heads import Columns, Heads, Row, TableHead
-from softwright.compiler.nodes import constant_interval
+from softwright.compiler.nodes import Node, constant_interval
 from softwright.precision import Precision
 from softwright.result.certificate import sum_rounded_up
 
@@ -74,6 +74,8 @@ def rows_of(heads: Heads, columns: Columns) -> Rows:
     for k, gate in heads.steps.items():
         found.score[k] = columns.row(features[k].score, gate.slope)
         found.value[k] = columns.row(features[k].value)
+    for k in heads.copies:
+        found.value[k] = columns.row(features[k].score)
     found.outputs = [columns.row(form) for form in columns.program.outputs]
     return found
 
@@ -111,7 +113,10 @@ class Ledger:
         k, n = feature.number, self.analysis.boxes
         if feature.kind == TABLE:
             exact, rounding = self.table_errors[k]
-            return up(np.full(n, exact + rounding)), np.full(n, exact)
+            extra = 0.0 if feature.end is None else self._moved(feature, slacks[k, "score"])
+            return up(np.full(n, exact + rounding + extra)), up(np.full(n, exact + extra))
+        if feature.kind == COPY:
+            return np.full(n, self.rows.value[k].rounding), np.full(n, self.rows.value[k].lost)
         forward = self.analysis.forward
         if feature.kind == PRODUCT:
             gate = self.heads.products[k]
@@ -140,15 +145,47 @@ class Ledger:
         total = gate.error(self.precision, size, score.rounding, value.rounding)
         return np.full(n, total), up(np.full(n, (LAMBERT + 2 * score.lost) / gate.slope + value.lost))
 
+    def _moved(self, feature: Feature, slack: float) -> float:
+        """What errors of its argument do to a table with an unbounded slope: by relative errors where they are so."""
+        k = feature.number
+        moduli = self.analysis.moduli[k]
+        roots = self.analysis.program.roots_of(feature)
+        if roots is not None:
+            tiny = 2.0 * math.sqrt(len(roots) * 1e4 * self.precision.smallest)
+            return float(up(np.asarray(moduli.by_root * (self._norm_error(feature, roots) + tiny) + moduli.rest)))
+        if self._is_exact(feature):
+            return float(up(np.asarray(moduli.relative * 1.01 * self.precision.unit + moduli.rest)))
+        return moduli.omega(slack)
+
+    def _norm_error(self, feature: Feature, roots: list[tuple[Node, int]]) -> float:
+        """sum sqrt(c_i) eta_i: the square of column z_i errs by eta_i |z_i|, and so does what the table's row reads."""
+        row, half = self.rows.score[feature.number], float(self.frames[feature.number].frame.halfwidth)
+        gamma = 1.01 * len(row.weights) * self.precision.unit
+        total = 0.0
+        for (c, root), (square, _) in zip(roots, feature.score, strict=True):
+            gate, size = self.heads.products[square], float(magnitude(constant_interval(c)))
+            scores = sum(abs(g) * r.rounding / 4.0 for g, r in zip(gate.factors, self.rows.scores[square], strict=True))
+            eta = gate.truncation + gate.rounding + scores
+            for column, weight in ((1 + square, 1.01 * gate.value_weight), (1 + root, 1.0)):
+                read = row.missed.get(column, 0.0) + gamma * abs(row.weights.get(column, 0.0))
+                eta += half * read * weight / size * (1 + 1e-12)
+            total += math.sqrt(size) * eta * (1 + 1e-12)
+        return total
+
     def score_rounding(self, feature: Feature, real: bool = False) -> float:
         """Of the form itself, in its own units; gates of products and maxima have charged it already."""
-        if feature.kind not in (TABLE, EXPONENTIAL):
+        if feature.kind not in (TABLE, EXPONENTIAL) or (feature.end is not None and self._is_exact(feature)):
             return 0.0
         row = self.rows.score[feature.number]
         rounding = row.lost if real else row.rounding
         if feature.kind == TABLE:
             return rounding * float(self.frames[feature.number].frame.halfwidth) * (1 + 1e-12)
         return rounding
+
+    def _is_exact(self, feature: Feature) -> bool:
+        """Whether nothing but a relative rounding enters through the score, which is charged already."""
+        inputs = len(self.analysis.program.names)
+        return self.rows.score[feature.number].is_relative and all(j < inputs for j, _ in feature.score)
 
     def value_rounding(self, feature: Feature, real: bool = False) -> float:
         if feature.kind not in (EXPONENTIAL, STEP):
@@ -230,6 +267,8 @@ def _forward_faults(
             through = np.maximum(of_form(feature.score.plus(feature.base)), of_form(feature.base))
         else:
             through = magnitude(partial.score) * score
+            for j, slope in partial.roots:
+                through = up(through + magnitude(slope) * errors[j])
             if partial.value is not None:
                 value = up(of_form(feature.value) + ledger.value_rounding(feature))
                 through = through + magnitude(partial.value) * value

@@ -158,6 +158,9 @@ def _angle(self: Translator, node: Operation) -> Additive:
 
 def _x_log_y(self: Translator, node: Operation) -> Additive:
     x, y = node.arguments
+    if not self.is_positive(y) and self._number(x) == self._number(y) and self.touches_zero(y):
+        self.require(y, ">= 0", "xlogy(y, y) is a function of one variable")
+        return self.apply(self.build(y), lambda inner: of("xlogy", inner, inner))
     if not self.is_positive(y):
         raise CannotCompile(node, "the logarithm of what may not be positive")
     self.require(y, "> 0", "xlogy(x, y) = x*log(y)")

@@ -40,6 +40,7 @@ from softwright.work import count as count_work
 
 _MOST_TOKENS = 110
 _CAPS = {"float64": (100.0, 10.0, 1e4), "float32": (4.0, 10.0, 30.0)}
+_TOUCHES = 1e-7  # of the width of a range: singular points so near count as lying at its end
 _FIT_POINTS, _CHECK_POINTS = 400, 2001
 T = Variable("t")
 
@@ -155,6 +156,72 @@ def shifted(node: Node, point: Fraction, side: int) -> Node:
     if not isinstance(node, Operation) or is_constant(node):
         return node
     return of(node.name, *(shifted(argument, point, side) for argument in node.arguments))
+
+
+def singular_end(function: Node, low: float, high: float) -> tuple[Fraction, int] | None:
+    """(p, side) if the function's slope may be unbounded at an end of [low, high], which lies on that side of p."""
+    pending, found = [function], set()
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, Operation):
+            continue
+        pending += node.arguments
+        inner, ends = None, (0,)
+        if node.name == "sqrt":
+            inner = node.arguments[0]
+        elif node.name == "xlogy":
+            inner = node.arguments[1]
+        elif node.name == "pow" and is_constant(node.arguments[1]):
+            exponent = rational(node.arguments[1])
+            inner = node.arguments[0] if exponent is None or exponent.denominator != 1 else None
+        elif node.name in ("asin", "acos"):
+            inner, ends = node.arguments[0], (-1, 1)
+        elif node.name == "acosh":
+            inner, ends = node.arguments[0], (1,)
+        coefficients = None if inner is None else polynomial(inner)
+        if coefficients is None or len(coefficients) != 2:
+            continue
+        offset, slope = map(rational, coefficients)
+        if offset is not None and slope:
+            found |= {(end - offset) / slope for end in ends}
+    near = _TOUCHES * (high - low)
+    for point in found:
+        if abs(low - float(point)) <= near:
+            return point, 1
+        if abs(high - float(point)) <= near:
+            return point, -1
+    return None
+
+
+def clamped(function: Node, point: Fraction, side: int) -> Node:
+    """F(max(u, p)) or F(min(u, p)): F on its side of p, and constant beyond."""
+    return substitute(function, {"u": of("max" if side > 0 else "min", Variable("u"), number(point))})
+
+
+def unclamped(function: Node, point: Fraction, side: int) -> Node:
+    """F again from F(max(u, p))."""
+    name, end = ("max" if side > 0 else "min"), number(point)
+
+    def plain(node: Node) -> Node:
+        if not isinstance(node, Operation):
+            return node
+        if node.name == name and node.arguments == (Variable("u"), end):
+            return Variable("u")
+        return Operation(node.name, tuple(map(plain, node.arguments)))
+
+    return plain(function)
+
+
+def fit_singular(
+    functions: Sequence[Node], end: tuple[Fraction, int], frame: Frame, tolerances: np.ndarray, dtype: str
+) -> Table | None:
+    """One head for clamped functions of the same form that are singular at the same end, the centre of the frame."""
+    point, side = end
+    half = float(frame.halfwidth)
+    found = fit_towards([unclamped(function, point, side) for function in functions], end, half, tolerances, dtype)
+    if found is None:
+        return None
+    return Table(side * found.keys * half, found.biases, found.values, found.errors)
 
 
 def fit_towards(

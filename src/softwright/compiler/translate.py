@@ -21,7 +21,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Condition, Feature, Program
+from softwright.compiler import norms
+from softwright.compiler.features import (
+    COPY,
+    EXPONENTIAL,
+    INPUT,
+    MAXIMUM,
+    PRODUCT,
+    STEP,
+    TABLE,
+    Condition,
+    Feature,
+    Program,
+)
 from softwright.compiler.forms import Additive, Form, composed, exponentials, polynomial, quotient, stripped
 from softwright.compiler.forward import Forward, Functions
 from softwright.compiler.nodes import (
@@ -50,8 +62,10 @@ from softwright.compiler.nodes import (
 from softwright.compiler.ranges import Range, Ranges
 from softwright.compiler.rules import RULES_OF
 from softwright.compiler.steps import Jumps, jumps_of
+from softwright.compiler.tables import clamped, singular_end
 from softwright.domain import Box
 
+_ROUNDED = 1e-12  # of its width, by which a range may miss the end of a domain that it reaches
 _DEEPEST = 120  # levels of a formula that are compiled
 
 
@@ -106,6 +120,25 @@ class Translator:
         if not found.positive:
             return False
         self.tighten(self.build(node), found)
+        return True
+
+    def touches_zero(self, node: Node) -> bool:
+        """Whether the sub-expression is certainly not negative though it may vanish; its form then carries its range.
+
+        A root of it that the formula takes is defined on the box (that is asked of formulas before), so a range that
+        ends within a rounding of zero ends at zero.
+        """
+        squares = norms.squares_of(self, node)
+        if squares is not None:
+            self._built[self._number(node)] = Additive(squares)
+            self.tighten(Additive(squares), Range(0.0, self.range_of_additive(Additive(squares)).high))
+            return True
+        found = self.range_of(node)
+        if not found.low >= -_ROUNDED * (found.high - found.low):
+            found = self.ranges.refined(node, low=0.0)
+        if not (found.low >= -_ROUNDED * (found.high - found.low) and np.isfinite(found.high)):
+            return False
+        self.tighten(self.build(node), Range(max(found.low, 0.0), found.high))
         return True
 
     def tighten(self, additive: Additive, found: Range) -> None:
@@ -202,8 +235,27 @@ class Translator:
 
         return Form.feature(self._feature((STEP, c.key, z.key), make))
 
+    def copy(self, form: Form) -> Form:
+        """The form in a column of its own."""
+
+        def make(i: int) -> Feature:
+            return Feature(i, COPY, self._layer(form), self.meaning(form), score=form)
+
+        return Form.feature(self._feature((COPY, form.key), make))
+
     def table(self, atom: Form, function: Node) -> Form:
         score = self.forward.form(atom)
+        end = singular_end(function, float(score.lower[0]), float(score.upper[0]))
+        if end is not None:
+            meaning = composed(function, self.meaning(atom))
+            held = clamped(function, *end)
+            made = (TABLE, atom.key, self._number(held))
+            return Form.feature(
+                self._feature(
+                    made,
+                    lambda i: Feature(i, TABLE, self._layer(atom), meaning, score=atom, function=held, end=end),
+                )
+            )
         if not self.functions.enclose(function, score)[1].all():
             self._keep(atom, self.ranges.refined(self.meaning(atom)))
             if not self.functions.enclose(function, self.forward.form(atom))[1].all():
@@ -294,6 +346,11 @@ class Translator:
         found = self.range_of_additive(additive)
         if not (low < found.low and found.high < high) and (low, high) != (-np.inf, np.inf):
             found = self.ranges.refined(argument, low, high)
+            near = _ROUNDED * (found.high - found.low)
+            if not (low < found.low and found.high < high) and low - near <= found.low and found.high <= high + near:
+                arc = norms.arc(self, node)
+                if arc is not None:
+                    return arc
             if not (low < found.low and found.high < high):
                 raise CannotCompile(node, "its argument may reach the end of the domain")
             self.tighten(additive, found)
