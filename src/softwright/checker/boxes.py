@@ -214,7 +214,7 @@ class Proof:
                 ),
                 rounding=float(np.max((run + self.joining * (run + size)) * (1 + 2.0**-30))),
                 axis=int(np.argmax(pull)) if pull.max() > 0 else int(np.argmax(list(map(float, frames[b][1])))),
-                noisy=any(8 * total(x.rad() for x in coefficients[n]) > part.exact for n in own),
+                noisy=any(not 8 * total(x.rad() for x in coefficients[n]) <= part.exact for n in own),
             )
 
 

@@ -243,7 +243,7 @@ class View:
         factors = [[column[j] for j in tokens] for column in head.factors]
         shifted, stack = [], []
         for row in (arb_mat([[*c, ONE] for c, _ in boxes]) * score).tolist():
-            top = exact(max(map(float, row)))
+            top = max(row, key=float).mid()  # no float: what one misses of a large score may exceed 1
             z = [s - top for s in row]
             W = [x.exp() for x in z]
             shifted.append(np.array(list(map(float, z))))
@@ -365,16 +365,22 @@ class View:
         w = np.exp(np.minimum(log_omega[kept], LARGEST_EXPONENT)) * (1 + 2.0**-30)
         eps = np.expm1(np.minimum(theta[kept], LARGEST_EXPONENT)) * (1 + 2.0**-30)
         tau = float(above(lost + w @ eps))
-        usable = tau < 0.5 and lost < 0.004 and N * u < 0.1 and float(np.max(theta[kept])) < LARGEST_EXPONENT / 8
-        if not (usable and float(np.max(log_omega[kept])) < LARGEST_EXPONENT):
+        sound = lost < 0.004 and N * u < 0.1
+        usable = sound and tau < 0.5 and float(np.max(theta[kept])) < LARGEST_EXPONENT / 8
+        usable = usable and float(np.max(log_omega[kept])) < LARGEST_EXPONENT
+        if not sound:
             return [math.inf] * len(run)
-        grown = w * (1 + eps) / (1 - tau)
+        # Whatever the weights become, both means lie in the hull of the kept values: all there is for hard gates.
+        grown = w * (1 + eps) / (1 - tau) if usable else np.full(len(kept), np.inf)
         results = []
         for o, (deviation, offset, modulus) in enumerate(run):
-            spread = (w * eps) @ (deviation[kept] + offset) / (1 - tau)
             lift = np.abs(self.slopes[kept, o]) @ reach[head.sloped]
-            values = grown @ (np.abs(self.values[kept, o]) + lift * (1 + twice))
-            wrong = gamma(d + 1) * values + twice * (grown @ lift) if head.affine else 0.0
+            sizes_kept = np.abs(self.values[kept, o]) + lift * (1 + twice)
+            spread, values, lifted = 2 * float(np.max(deviation[kept])), float(np.max(sizes_kept)), float(np.max(lift))
+            if usable:
+                spread = min(spread, float((w * eps) @ (deviation[kept] + offset) / (1 - tau)))
+                values, lifted = min(values, float(grown @ sizes_kept)), min(lifted, float(grown @ lift))
+            wrong = gamma(d + 1) * values + twice * lifted if head.affine else 0.0
             g = modulus + spread + wrong
             if sizes:  # each axis sums its exponentials, divides, and contracts; slopes are added at the end
                 sums = gamma(sum(2 * n + 2 for n in sizes) + len(head.sloped) + 1) * (values + wrong)

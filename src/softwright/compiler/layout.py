@@ -1,10 +1,10 @@
 """The network of a compiled program: columns, fixed tokens and the weights of every head.
 
 The fixed tokens differ in one-hot codes alone; what a token is to a head is in the head's W_K and W_V, so that all
-heads share the same tokens, as many as the largest table has. Queries are (score form, 1); a table gives its tokens
-the keys (k_j, b_j) and all others (0, -omega); a gate gives the data token the key (1, 0), the first fixed token (0, 0)
-and all others (0, -omega); a copy gives the data token (0, 0) and all fixed tokens (0, -omega). With omega beyond what exp can tell from zero, below every score that a head can have, the
-others' weights are exactly 0.
+heads share the same tokens, as many as the largest table has. Queries are (score form, 1); a table gives its tokens the
+keys (k_j, b_j) and all others (0, -omega); a gate gives the data token the key (1, 0), the first fixed token (0, 0) and
+all others (0, -omega); a copy gives the data token (0, 0) and all fixed tokens (0, -omega). With omega beyond what exp
+can tell from zero, below every score that a head can have, the others' weights are exactly 0.
 """
 
 from __future__ import annotations

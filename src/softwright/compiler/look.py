@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb
 
 from softwright.compiler.build import Compiled
-from softwright.compiler.features import EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Program
+from softwright.compiler.features import COPY, EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Program
 from softwright.compiler.forms import Form
 from softwright.compiler.nodes import Ball, Expression, constant_ball, evaluate, precision
 from softwright.domain import Box
@@ -36,6 +36,8 @@ def exact_outputs(program: Program, point: np.ndarray) -> list[Ball]:
             values[f.number] = arb(float(point[f.number]))
         elif f.kind == TABLE and f.function is not None:
             values[f.number] = evaluate(f.function, {"u": of(f.score)})
+        elif f.kind == COPY:
+            values[f.number] = of(f.score)
         elif f.kind == PRODUCT:
             values[f.number] = of(f.score) * of(f.value)
         elif f.kind == EXPONENTIAL:

@@ -1,9 +1,9 @@
 """Sums of squares under a root, and arcs that reach the end of their domain.
 
-**Norms.** sqrt(sum c_i z_i^2) has an unbounded slope where all z_i vanish, and a square that errs by e makes a root that
-errs by sqrt(e). But a gate for z * z errs relatively to |z|, and then the root errs by no more than the gates do, if
-each z_i is one column of the stream: what is a form of several is copied into one first. Sums of squares are found after
-completing squares; one in disguise is a^2 + b^2 - 2 a b cos(t) = (a - b cos(t))^2 + (b sin(t))^2.
+**Norms.** sqrt(sum c_i z_i^2) has an unbounded slope where all z_i vanish, and a square that errs by e makes a root
+that errs by sqrt(e). But a gate for z * z errs relatively to |z|, and then the root errs by no more than the gates do,
+if each z_i is one column of the stream: what is a form of several is copied into one first. Sums of squares are found
+after completing squares; one in disguise is a^2 + b^2 - 2 a b cos(t) = (a - b cos(t))^2 + (b sin(t))^2.
 
 **Arcs.** For -1 <= a <= 1, with a = sin(w): sqrt(1 + a) - sqrt(1 - a) = 2 sin(w/2), so that
 

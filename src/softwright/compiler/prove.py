@@ -31,6 +31,7 @@ from softwright.precision import Precision
 from softwright.result.certificate import sum_rounded_up
 
 ROUNDED = 1 / 8
+_ROOM_TO_CHECK = 2.0  # moduli are found again with other cells and coarser sizes
 ROOM = 0.01  # columns may exceed the size of their exact values by this share
 
 
@@ -113,7 +114,7 @@ class Ledger:
         k, n = feature.number, self.analysis.boxes
         if feature.kind == TABLE:
             exact, rounding = self.table_errors[k]
-            extra = 0.0 if feature.end is None else self._moved(feature, slacks[k, "score"])
+            extra = 0.0 if feature.end is None else _ROOM_TO_CHECK * self._moved(feature, slacks[k, "score"])
             return up(np.full(n, exact + rounding + extra)), up(np.full(n, exact + extra))
         if feature.kind == COPY:
             return np.full(n, self.rows.value[k].rounding), np.full(n, self.rows.value[k].lost)

@@ -44,7 +44,7 @@ def prove_halves(
     """The same for a function that is singular at 0: from there to either end, so that boxes shrink towards 0.
 
     `function` is a tree in the distance `t` on the side where it is not constant. The halves are those of t and -t in
-    [0, 1]; in the frame of a network on that interval, measured from 0, coordinates are doubled and keys are halved. The
+    [0, 1]; in the frame of a network on that interval, measured from 0, coordinates are doubled, keys are halved. The
     tree of [-1, 1] is halved at 0 first, and on the left stands a mirror image.
     """
     found: list[TableProof] = []

@@ -190,6 +190,10 @@ class Normaliser(Comparing):
     def function(self, name: str, x: list[Poly]) -> Poly:
         """An atom, after odd and even functions have turned a negative argument round."""
         (p, *others) = x
+        if name == "asin":
+            halved = self.half_angle(p)
+            if halved is not None:
+                return scaled(self.function("asin", [halved]), HALF)
         if not others and (name in ODD or name in EVEN):
             if not p:
                 return {} if name in ODD else constant(1)
@@ -197,6 +201,19 @@ class Normaliser(Comparing):
                 turned = self.function(name, [scaled(p, -1)])
                 return scaled(turned, -1) if name in ODD else turned
         return self.single(self.same_atom(name, tuple(x)))
+
+    def half_angle(self, p: Poly) -> Poly | None:
+        """a if p is (sqrt(1 + a) - sqrt(1 - a))/2: then asin(p) is asin(a)/2, wherever both roots are defined."""
+        inside: dict[int, Poly] = {}
+        for m, c in p.items():
+            if len(m) != 1 or tidy(m[0][1]) != fraction(HALF):
+                return None
+            if abs(c) != HALF:
+                return None
+            inside[1 if c > 0 else -1] = self.base(m[0][0])
+        if set(inside) != {1, -1} or plus(plus(inside[1], inside[-1]), constant(2), -1):
+            return None
+        return plus(inside[1], constant(1), -1)
 
     def same_atom(self, name: str, inner: tuple[Poly, ...]) -> int:
         """The atom of a function, an older one if its arguments are the same in other words."""

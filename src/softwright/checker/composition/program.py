@@ -128,6 +128,7 @@ SHAPES: dict[str, Shape] = {
     "product": Shape(("score", "value"), lambda f: ("product", [(1, f.value.tree), (1, f.score.tree)])),
     "exponential": Shape(("score", "value"), _exponential),
     "maximum": Shape(("score", "base"), _maximum),
+    "copy": Shape(("score",), lambda f: f.score.tree),
     "step": Shape(("score", "value"), _step),
 }
 

@@ -49,6 +49,12 @@ class Row:
         plain = len(used) == 1 and (used[0] == 0 or abs(math.frexp(float(stored[used[0]]))[0]) == 0.5)
         return cls(missed, np.abs(stored), 0 if plain else len(used), precision)
 
+    @property
+    def is_relative(self) -> bool:
+        """Whether at most two weights are exact powers of two: one rounding, relative to the result."""
+        used = self.weights[self.weights > 0]
+        return len(used) <= 2 and not self.missed.any() and bool((np.frexp(used)[0] == 0.5).all())
+
     def lost(self, sizes: np.ndarray) -> np.ndarray:
         """(n,) for columns of at most these sizes (n, columns)."""
         return product(sizes, self.missed)

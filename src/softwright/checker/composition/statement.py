@@ -201,6 +201,7 @@ def bound_network(
         kind: Kind
         if feature.kind == "table":
             kind = TableFeature(feature, heads[feature.place], frames[feature.place], columns, run)
+            kind.know(program, kinds)
         else:
             row, gates = GATES[feature.kind], weights.gates[feature.place]
             least, most = row.heads

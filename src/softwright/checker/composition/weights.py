@@ -8,6 +8,7 @@ the unit vector of code j. In every head the query is (score row . x, 1), and
             Column 1 + i of feature i gets value q of the softmax as it is
     gate    the data token has key (1, 0) and value (value row . x), fixed token 0 key (0, 0) and value 0, the others
             (0, -far): feature i's column gets g sigma(score) value
+    copy    the data token has key (0, 0), all fixed tokens (0, -far), and the score row is 0
 
 Every tensor has the shape and every entry the place that this says; rows read columns of earlier layers alone, and a
 column is written by the heads of one feature in one layer. What runs may leave tokens out that have no weight, or not:
@@ -49,6 +50,7 @@ class Gate:
     score: np.ndarray  # (columns,)
     value: np.ndarray
     factor: float
+    alone: bool = False  # whether the data token is all that it looks at
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Weights:
     @property
     def tokens(self) -> int:
         """Looked at, summed over heads."""
-        return sum(table.tokens for table in self.tables) + 2 * sum(map(len, self.gates.values()))
+        seen = sum(1 if gate.alone else 2 for gates in self.gates.values() for gate in gates)
+        return sum(table.tokens for table in self.tables) + seen
 
 
 def read_weights(
@@ -184,6 +187,9 @@ class _Reader:
         wanted = np.zeros((self.width, 2))
         wanted[0, 0] = 1.0
         wanted[first + 1 :, 1] = Wk[first + 1 :, 1]
+        alone = not Wk[:first].any() and not Wq[:, 0].any() and bool(Wk[first, 1] <= -GAP)
+        if alone:
+            wanted[0, 0], wanted[first, 1] = 0.0, Wk[first, 1]
         require(np.array_equal(Wk, wanted), "a gate's keys are not those of the data token and the null token")
         require((Wk[first + 1 :, 1] <= -GAP).all(), "a gate does not look away from the other tokens")
         self._check_row(Wv[:, 0], layer)
@@ -192,4 +198,4 @@ class _Reader:
         require(len(places) == 1, "a gate does not write one column")
         place = int(places[0])
         require(0 < place < first and self.of_layer[place] == layer, "a gate writes a column that is not its layer's")
-        return place - 1, Gate(Wq[:first, 0], Wv[:first, 0], float(Wo[0, place]))
+        return place - 1, Gate(Wq[:first, 0], Wv[:first, 0], float(Wo[0, place]), alone)

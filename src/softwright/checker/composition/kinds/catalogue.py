@@ -6,6 +6,7 @@ its features read and mean.
 
 from __future__ import annotations
 
+from softwright.checker.composition.kinds.copy import Copy
 from softwright.checker.composition.kinds.exponential import Exponential
 from softwright.checker.composition.kinds.kind import GateKind
 from softwright.checker.composition.kinds.maximum import Maximum
@@ -16,5 +17,6 @@ GATES: dict[str, GateKind] = {
     "product": GateKind(Product, (1, 8)),
     "exponential": GateKind(Exponential, (1, 1)),
     "maximum": GateKind(Maximum, (1, 1)),
+    "copy": GateKind(Copy, (1, 1)),
     "step": GateKind(Step, (1, 1)),
 }

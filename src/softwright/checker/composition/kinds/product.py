@@ -76,6 +76,29 @@ class Product:
         inside = upper_product(reach, max(self.slopes)) <= WIDEST
         return np.where(inside, upper_sum(upper_product(total, reach), tail), np.inf)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the value that is multiplied is a column as it is."""
+        return all(row.roundings == 0 and not row.missed.any() for row in self.values)
+
+    def relative(self, flow: Flow) -> tuple[Array, Array]:
+        """For a square of one column z: its error relative to |z|, but for what underflows, and its column's size."""
+        z = flow.range(self.feature.score).widened(flow.error(self.feature.score))
+        reach = (z - Interval.ball(self.center, flow.count)).size
+        eta, heavy = self.truncation(reach), np.zeros(flow.count)
+        for row, a, g in zip(self.scores, self.slopes, self.factors, strict=True):
+            rho = charged(row, flow.sizes).all
+            share = np.nextafter(0.5 + np.minimum(upper_sum(upper_product(reach, a), rho), 2.0) / 4, np.inf)
+            weight = upper_product(g, share)
+            heavy = upper_sum(heavy, weight)
+            eta = upper_sum(
+                eta,
+                upper_product(g / 4, rho),
+                upper_product(self.error[0], weight),
+                upper_product(self.error[1], share, weight),
+            )
+        return eta, upper_sum(heavy, eta)
+
     def visit(self, flow: Flow) -> Visit:
         feature, sizes = self.feature, flow.sizes
         u, z = flow.range(feature.score), flow.range(feature.value)

@@ -12,6 +12,8 @@ from the exact form to the one that runs. All of that way must lie in the frame.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +25,8 @@ from softwright.checker.composition.enclosing import Enclosing
 from softwright.checker.composition.intervals import Array, Interval, above
 from softwright.checker.composition.kinds.gates import Run, charged
 from softwright.checker.composition.kinds.kind import Flow, Visit, upper_product, upper_sum
-from softwright.checker.composition.program import BITS, Feature, substituted
+from softwright.checker.composition.kinds.singular import MARGIN, Moduli, Norm, norm_of
+from softwright.checker.composition.program import BITS, Feature, Form, Program, substituted
 from softwright.checker.composition.rows import Coefficients, Columns, Row
 from softwright.checker.composition.weights import Table
 from softwright.checker.head import Head
@@ -32,6 +35,7 @@ from softwright.checker.refusal import require
 from softwright.checker.statement import Part, Statement
 from softwright.checker.trees import Tree
 
+STEEP = 1e4  # slopes of which what is known of errors is worth more than they are
 PIECES, MOST_PIECES = 4000, 64  # of the intervals of all boxes together, and of one
 
 
@@ -88,6 +92,8 @@ class TableFeature:
         require(feature.function is not None, f"{feature.name} is no table")
         self.feature, self.frame = feature, frame
         self.function = Enclosed(feature.function)
+        self.norm: Norm | None = None
+        self.of_inputs = False
         self.room = 0.0  # that the errors of its argument took on the boxes of the last visit
         with ctx.workprec(BITS):
             half, center = arb(frame.halfwidth), arb(frame.center)
@@ -97,6 +103,28 @@ class TableFeature:
         self.row = Row.of(wanted, table.score, run.precision)
         hidden = 4 * run.precision.exp_floor * (1 + float(np.abs(table.values).max()))
         self.exact, self.error = frame.exact, above(arb(frame.exact) + arb(frame.rounding) + arb(hidden))
+
+    def know(self, program: Program, kinds: Sequence[object]) -> None:
+        """What its argument is made of, for a function that is singular at the centre of its frame."""
+        self.norm = norm_of(self.feature, program, kinds, self.frame.center, self.row)
+        self.of_inputs = all(i < program.inputs for i, _ in self.feature.score.terms)
+
+    @functools.cached_property
+    def moduli(self) -> Moduli:
+        center = float(self.frame.center.p) / float(self.frame.center.q)
+        return Moduli(self.function.plain_values, self.function.plain_slopes, center, self.half)
+
+    def singular(self, flow: Flow, moved: Array) -> tuple[Array, list[tuple[Form, float]]]:
+        """What errors of its argument do where its slope is unbounded, and slopes by the roots of a norm."""
+        moduli, n = self.moduli, flow.count
+        if self.norm is not None:
+            off = upper_product(moduli.by_root, self.norm.error(flow, self.row, self.half))
+            steep = [(z, above(c.sqrt()) * moduli.by_root * MARGIN) for c, z, *_ in self.norm.parts]
+            return upper_sum(off, np.full(n, moduli.rest)), steep
+        if self.of_inputs and self.row.is_relative:
+            unit = self.row.precision.unit
+            return upper_sum(np.full(n, 1.01 * unit * moduli.relative), np.full(n, moduli.rest)), []
+        return moduli.omega(moved), []
 
     def visit(self, flow: Flow) -> Visit:
         u, rho = flow.range(self.feature.score), charged(self.row, flow.sizes)
@@ -109,10 +137,25 @@ class TableFeature:
         steep = slope.size
         real = upper_sum(np.full(flow.count, self.exact), upper_product(steep, self.half, rho.real))
         own = upper_sum(np.full(flow.count, self.error), upper_product(steep, self.half, rho.all))
-        trouble = outside | ~smooth | ~np.isfinite(own)
         through = upper_product(steep, flow.error(self.feature.score))
+        partials = [(self.feature.score, slope)]
+        hard = ~smooth | (steep > STEEP)
+        if hard.any():
+            zero = np.zeros(flow.count)
+            off, roots = self.singular(flow, moved)
+            values, sure = self.function.plain_values(u.meet(within).where(~outside, within))
+            found, smooth = values.where(hard, found), np.where(hard, sure, smooth).astype(bool)
+            extra = upper_sum(off, np.full(flow.count, self.error))
+            own, real = np.where(hard, extra, own), np.where(hard, extra, real)
+            partials = [(self.feature.score, Interval(zero, zero).where(hard, slope))]
+            through = np.where(hard, 0.0, through)
+            for form, most in roots:
+                size = np.where(hard, most, 0.0)
+                partials.append((form, Interval(-size, size)))
+                through = upper_sum(through, upper_product(size, flow.error(form)))
+        trouble = outside | ~smooth | ~np.isfinite(own)
         column = upper_sum(found.size, through, own)
-        return Visit(found, [(self.feature.score, slope)], own, real, column, trouble, through)
+        return Visit(found, partials, own, real, column, trouble, through)
 
 
 class Enclosed:
@@ -135,6 +178,14 @@ class Enclosed:
         met = found.meet(ends)
         found = met.where((rising | falling) & (met.lower <= met.upper), found)
         return found, slope, sure & defined & slope.finite
+
+    def plain_values(self, u: Interval) -> tuple[Interval, Array]:
+        """Values over intervals as they are."""
+        return self._values(u)
+
+    def plain_slopes(self, u: Interval) -> tuple[Interval, Array]:
+        values, masks = self.enclosing.values([self.target], {self.variable: u}, len(u))
+        return self.enclosing.slopes(self.target, {self.variable: u}, values)[self.variable], masks[self.target]
 
     def _values(self, u: Interval) -> tuple[Interval, Array]:
         values, masks = self.enclosing.values([self.target], {self.variable: u}, len(u))
