@@ -28,8 +28,9 @@ def good() -> dict[str, Any]:
             feature("u3", "product", 2, "u1", value="u2"),
             feature("u4", "exponential", 3, "u3/3 - log(2)", value="x"),
             feature("u5", "step", 3, "x - u1", value="y"),
+            feature("u6", "copy", 3, "x - u2"),
         ],
-        "outputs": ["pi*u4 - 1 + u5"],
+        "outputs": ["pi*u4 - 1 + u5 + u6"],
         "tables": [],
     }
 
@@ -55,7 +56,7 @@ def test_what_is_not_linear_is_no_form(text: str) -> None:
 def test_a_program_says_what_its_features_mean() -> None:
     program = read_program(good(), NAMES)
     assert program.depth == 3
-    assert [feature.place for feature in program.features] == [2, 3, 4, 5, 6]
+    assert [feature.place for feature in program.features] == [2, 3, 4, 5, 6, 7]
     wanted = Parser("x*exp(a/3 - log(2))", ["x", "y", "s", "m", "a"]).outputs()[0]
     meaning = program.features[3].meaning
     assert meaning[0] == wanted[0] == "product"

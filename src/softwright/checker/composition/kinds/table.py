@@ -146,7 +146,8 @@ class TableFeature:
             values, sure = self.function.plain_values(u.meet(within).where(~outside, within))
             found, smooth = values.where(hard, found), np.where(hard, sure, smooth).astype(bool)
             extra = upper_sum(off, np.full(flow.count, self.error))
-            own, real = np.where(hard, extra, own), np.where(hard, extra, real)
+            bare = upper_sum(off, np.full(flow.count, self.exact))
+            own, real = np.where(hard, extra, own), np.where(hard, bare, real)
             partials = [(self.feature.score, Interval(zero, zero).where(hard, slope))]
             through = np.where(hard, 0.0, through)
             for form, most in roots:
