@@ -206,7 +206,7 @@ class Normaliser(Comparing):
         """a if p is (sqrt(1 + a) - sqrt(1 - a))/2: then asin(p) is asin(a)/2, wherever both roots are defined."""
         inside: dict[int, Poly] = {}
         for m, c in p.items():
-            if len(m) != 1 or tidy(m[0][1]) != fraction(HALF):
+            if len(m) != 1 or m[0][1] != fraction(HALF):
                 return None
             if abs(c) != HALF:
                 return None
