@@ -182,6 +182,9 @@ UNPROVABLE = [
     ("round(x)", "floor(x+0.5)"),
     ("sqrt(1-sin(x)**2)", "cos(x)"),
     ("asin(sin(x))", "x"),
+    ("asin(sqrt(max(x-1.99999, 0))/2+sqrt(1+r)/2-sqrt(1-r)/2)", "asin(r)/2"),
+    ("asin(sqrt(1+r)/2-sqrt(1-r)/2-sqrt(max(x-1.99999, 0))/2)", "asin(r)/2"),
+    ("asin(-sqrt(max(z-0.99999, 0))/2+sqrt(1+r)/2-sqrt(1-r)/2)", "asin(r)/2"),
 ]
 
 

@@ -204,6 +204,8 @@ class Normaliser(Comparing):
 
     def half_angle(self, p: Poly) -> Poly | None:
         """a if p is (sqrt(1 + a) - sqrt(1 - a))/2: then asin(p) is asin(a)/2, wherever both roots are defined."""
+        if len(p) != 2:
+            return None
         inside: dict[int, Poly] = {}
         for m, c in p.items():
             if len(m) != 1 or m[0][1] != fraction(HALF):
