@@ -153,7 +153,7 @@ class Ledger:
         roots = self.analysis.program.roots_of(feature)
         if roots is not None:
             tiny = 2.0 * math.sqrt(len(roots) * 1e4 * self.precision.smallest)
-            return float(up(np.asarray(moduli.by_root * (self._norm_error(feature, roots) + tiny) + moduli.rest)))
+            return float(up(np.asarray(moduli.by_root * (1.5 * self._norm_error(feature, roots) + tiny) + moduli.rest)))
         if self._is_exact(feature):
             # Who checks this tells no numbers apart that lie closer to a point other than 0 than floats do.
             point = abs(float(feature.end[0])) if feature.end is not None else 0.0

@@ -99,6 +99,11 @@ class Product:
             )
         return eta, upper_sum(heavy, eta)
 
+    def flushed(self, flow: Flow) -> Array:
+        """What underflows takes from a square of one column, at most."""
+        z = flow.range(self.feature.score).widened(flow.error(self.feature.score))
+        return upper_product(self.underflow, upper_sum(np.ones(flow.count), z.size))
+
     def visit(self, flow: Flow) -> Visit:
         feature, sizes = self.feature, flow.sizes
         u, z = flow.range(feature.score), flow.range(feature.value)

@@ -6,8 +6,10 @@ or 8 d, and d times the largest slope beyond), `relative` bounds |F'| s, `by_roo
 as a function of sqrt(s); `rest` is the width of F's range over the innermost cells.
 
 **Norms.** For u = p + sum c_i z_i^2, each z_i one column, the squares as they run are off by eta_i |z_i| + tau, and so
-is what the row of the table makes of them. With S^2 = sum c_i z_i^2 of the columns that run, |sqrt(u^ - p) - S| <= sum
-sqrt(c_i) eta_i + 2 sqrt(tau), and S moves by no more than sqrt(c_i) with z_i: F is taken as a function of the z_i.
+is what the row of the table makes of them. With S^2 = sum c_i z_i^2 of the columns that run and E = sum sqrt(c_i)
+eta_i, |u^ - p - S^2| <= E S + tau: so |sqrt(u^ - p) - S| <= E + sqrt(tau), and if u^ < p, which F may see with another
+sign, S <= E + sqrt(tau) and sqrt(p - u^) <= E/2 + sqrt(tau), as E S - S^2 <= E^2/4. Either way from S to u^ is no
+longer than 3/2 E + 2 sqrt(tau). S moves by no more than sqrt(c_i) with z_i: F is taken as a function of the z_i.
 """
 
 from __future__ import annotations
@@ -55,8 +57,9 @@ class Moduli:
             self.width = np.nan_to_num((high - low) * MARGIN, nan=np.inf)  # of the range within edge k
         self.slope = np.maximum.accumulate(np.concatenate([[0.0], steep])) * MARGIN  # from edge k outwards
         self.rest = float(self.width[-1])
-        self.relative = float(np.max(upper_product(steep, self.edges[:-1])) * MARGIN)
-        self.by_root = float(np.max(upper_product(2 * steep, np.sqrt(self.edges[:-1]))) * MARGIN)
+        far = self.edges[:-1] + abs(point) * 2.0**-50  # from p, of which `point` is the float
+        self.relative = float(np.max(upper_product(steep, far)) * MARGIN)
+        self.by_root = float(np.max(upper_product(2 * steep, np.sqrt(far))) * MARGIN)
 
     def omega(self, moved: Array) -> Array:
         """sup |F(u) - F(v)|, |u - v| <= moved, for each number."""
@@ -82,8 +85,9 @@ class Norm:
     parts: tuple[tuple[arb, Form, Product, int, int], ...]
 
     def error(self, flow: Flow, row: Row, half: float) -> Array:
-        """sum sqrt(c_i) eta_i on each box."""
+        """3/2 E + 2 sqrt(tau) on each box."""
         total = np.zeros(flow.count)
+        lost = np.full(flow.count, half * 2 * (1 + row.roundings) * row.precision.smallest * MARGIN)
         for c, _, square, place, root in self.parts:
             eta, weight = square.relative(flow)
             for column, size in ((1 + place, weight), (1 + root, np.ones(flow.count))):
@@ -92,8 +96,8 @@ class Norm:
                 )
                 eta = upper_sum(eta, upper_product(half * read * MARGIN, size, above(1 / c)))
             total = upper_sum(total, upper_product(above(c.sqrt()), eta))
-        tiny = 4 * float(np.sqrt(len(self.parts) * 1e5 * row.precision.smallest))
-        return upper_sum(total, np.full(flow.count, tiny))
+            lost = upper_sum(lost, upper_product(above(c), square.flushed(flow)))
+        return upper_sum(upper_product(1.5, total), upper_product(2.0, np.sqrt(lost) * MARGIN))
 
 
 def norm_of(feature: Feature, program: Program, kinds: Sequence[object], point: fmpq, row: Row) -> Norm | None:

@@ -36,6 +36,7 @@ from softwright.checker.statement import Part, Statement
 from softwright.checker.trees import Tree
 
 STEEP = 1e4  # slopes of which what is known of errors is worth more than they are
+BESIDE = 2.0**-20  # a constant to which a product that underflows adds less than a rounding
 PIECES, MOST_PIECES = 4000, 64  # of the intervals of all boxes together, and of one
 
 
@@ -122,8 +123,11 @@ class TableFeature:
             steep = [(z, above(c.sqrt()) * moduli.by_root * MARGIN) for c, z, *_ in self.norm.parts]
             return upper_sum(off, np.full(n, moduli.rest)), steep
         if self.of_inputs and self.row.is_relative:
-            unit = self.row.precision.unit
-            return upper_sum(np.full(n, 1.01 * unit * moduli.relative), np.full(n, moduli.rest)), []
+            off = np.full(n, 1.01 * self.row.precision.unit * moduli.relative)
+            if self.row.weights[0] < BESIDE:  # else what a product loses is nothing beside the constant
+                flushed = max(8 * self.half * self.row.precision.smallest, 2 * float(moduli.edges[-1]))
+                off = upper_sum(off, moduli.omega(np.full(n, flushed)))
+            return upper_sum(off, np.full(n, moduli.rest)), []
         return moduli.omega(moved), []
 
     def visit(self, flow: Flow) -> Visit:
