@@ -106,6 +106,9 @@ def test_errors_have_their_exit_codes(table: Path, tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("t,l\na b,x\nb\n")
     assert "line 3: no value in column 'l'" in run("memorize", tmp_path / "r.csv", "--text", "t", "--label", "l").output
     assert "not a number" in run("memorize", tmp_path / "c.csv", "--text", "t", "--label", "l", "--values").output
+    (tmp_path / "huge.jsonl").write_text('{"t": "a", "l": 1' + "0" * 400 + "}\n", "utf-8")  # beyond all floats
+    huge = run("memorize", tmp_path / "huge.jsonl", "--text", "t", "--label", "l", "--values")
+    assert huge.exit_code == 2 and "not a number" in huge.output
     assert run("memorize", tmp_path / "none.csv", "--text", "t", "--label", "l").exit_code == 4
     assert run("memorize", tmp_path / "x.txt", "--text", "t", "--label", "l").exit_code == 2
     (tmp_path / "bad.jsonl").write_text("{")

@@ -65,8 +65,9 @@ def _numbers(labels: list[Any], name: str) -> list[float]:
     for row, label in enumerate(labels, 1):
         try:
             found.append(float(label))
-        except (TypeError, ValueError):
-            if faults.check(len(faults.found) >= 5, f"row {row}, column {name!r}: {label!r} is not a number; mend it"):
+        except (TypeError, ValueError, OverflowError):  # the last: a whole number beyond all floats
+            spelt = repr(label)[:60]
+            if faults.check(len(faults.found) >= 5, f"row {row}, column {name!r}: {spelt} is not a number; mend it"):
                 break
     if faults.found:
         raise InvalidInput("memorize", faults.found)
