@@ -213,6 +213,12 @@ def test_a_weight_that_overflows_its_type_is_refused() -> None:
     assert large.certificate is not None
 
 
+@pytest.mark.parametrize("wrong", [{"steps": 10**30}, {"steps": 100_001}, {"condition": 10**400}], ids=str)
+def test_numbers_that_no_stack_can_have_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=f"{next(iter(wrong))} must be"):
+        sw.in_context("logistic", 2, **wrong)
+
+
 def test_a_diverged_iteration_is_called_so() -> None:
     built = sw.in_context("poisson", 3, penalty=0.0, sample=False)
     y = np.zeros(50)

@@ -18,10 +18,14 @@ from softwright.methods.bilinear import ANGLES, ORDERS
 from softwright.methods.standardise import SCALED_MOST
 
 _STORED = {"accuracy": "tolerance"}  # names in files, where they differ from those of the arguments
+_MOST = 1_000_000_000  # of what is counted; no stack has more features, steps or rows
+_MOST_STEPS = 100_000
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a number that a float holds; whole numbers may be larger than all of them."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and (abs(value) <= 2**1023 if isinstance(value, int) else math.isfinite(value))
 
 
 def _rule(good: Callable[[Any], bool], remedy: str, optional: bool = False) -> Any:
@@ -41,9 +45,9 @@ def _positive(optional: bool = False) -> Any:
     return _rule(lambda value: _finite(value) and value > 0, "a positive number", optional)
 
 
-def _whole(optional: bool = False) -> Any:
-    good = lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1  # noqa: E731
-    return _rule(good, "a whole number of at least 1", optional)
+def _whole(optional: bool = False, most: int = _MOST) -> Any:
+    good = lambda value: isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most  # noqa: E731
+    return _rule(good, f"a whole number of at least 1 and at most {most:,}", optional)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Constants:
     intercept: bool = _flag()
     scaling: bool = _flag()
     condition: float = _positive()
-    steps: int | None = _whole(optional=True)
+    steps: int | None = _whole(optional=True, most=_MOST_STEPS)
     step_size: float | None = _positive(optional=True)
     largest_eigenvalue: float = _positive()
     score_bound: float = _positive()
