@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
@@ -18,7 +19,7 @@ from softwright.programs.types import Type
 WIDEST_TABLE = 1024  # values of several whole numbers that one table takes together
 
 
-class WholeNumbers:
+class WholeNumbers(ABC):
     """The part of a compiler that looks whole numbers up; `value`, `near` and `type` are those of the whole."""
 
     board: Board
@@ -29,14 +30,17 @@ class WholeNumbers:
     _codes: dict[tuple[int, int, int], list[Column]]
     _signs: dict[int, Column]
 
+    @abstractmethod
     def value(self, term: Term) -> Form:
-        raise NotImplementedError
+        """The form of columns that a term is."""
 
+    @abstractmethod
     def near(self, term: Term) -> tuple[Form, Fraction]:
-        raise NotImplementedError
+        """A form near a term of whole numbers, and how near."""
 
+    @abstractmethod
     def type(self, term: Term) -> Type:
-        raise NotImplementedError
+        """What a term is, and its range."""
 
     def _finite(self, term: Term) -> Form:
         """A term of whole numbers that is no sum: a column of the embedding, or of a table."""
