@@ -36,7 +36,10 @@ class Archives:
         made = io.BytesIO()
         with zipfile.ZipFile(made, "w", method) as archive:
             for name, content in entries.items():
-                archive.writestr(name, content)
+                entry = zipfile.ZipInfo(name)  # `writestr` itself fails for an empty name, which a file may well hold
+                entry.compress_type = method
+                with archive.open(entry, "w") as stream:
+                    stream.write(content)
         return made.getvalue()
 
     def content(self, rng: np.random.Generator) -> bytes:
