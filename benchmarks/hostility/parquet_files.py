@@ -42,8 +42,8 @@ class ParquetFiles:
             case _:
                 odd = [
                     pyarrow.array([[1], [2, 3]]), pyarrow.array([{"a": 1}, {"a": 2}]), pyarrow.array([b"\xff", b""]),
-                    pyarrow.array([None, None]), pyarrow.array([True, None]), pyarrow.array([text(rng)[:40].encode("utf-8", "surrogatepass"),
-                    b"1"]),
+                    pyarrow.array([None, None]), pyarrow.array([True, None]),
+                    pyarrow.array([text(rng)[:40].encode("utf-8", "surrogatepass"), b"1"]),
                     pyarrow.array([1, 2], pyarrow.timestamp("ns")), pyarrow.array([float("nan"), float("inf")]),
                 ]  # fmt: skip
                 pick = rng.integers(0, len(odd), 2)
