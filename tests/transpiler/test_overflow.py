@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,6 +57,21 @@ def test_where_a_number_could_overflow_there_is_no_certificate(name: str) -> Non
             sw.transpile(network, (-1, 1), layout=layout, tol=1.0)
     small = sw.transpile(network, (-1e-4, 1e-4), dtype="float64")
     assert name == "float64" or (small.certificate is not None and small.observed_error <= small.certificate.bound)
+
+
+def test_a_claim_on_all_inputs_needs_a_run_near_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """True in real arithmetic, no number in any run: neither certified nor, where a builder does it, verified."""
+    network = dense(layer([[2.0**100]], 0.0, Activation("relu")))
+    assert np.isnan(sw.transpile(network)([[0.5]])).all()
+    refused = sw.transpile(network)
+    assert refused.certificate is None and "overflow for inputs of [-1, 1]" in refused.unproved
+    monkeypatch.setattr("softwright.transpiler.bound.near_zero", lambda inputs: (np.zeros(inputs), np.zeros(inputs)))
+    path = tmp_path / "overflows.safetensors"
+    sw.transpile(network).save(path)
+    verdict = sw.verify(path)
+    assert not verdict and "overflow" in verdict.reason
+    sw.transpile(dense(layer([[2.0**60]], 0.0, Activation("relu")))).save(path)
+    assert sw.verify(path)
 
 
 def test_scores_that_would_swallow_omega_have_no_bound_in_one_sequence() -> None:

@@ -15,7 +15,8 @@ smaller of the two for every neuron: e by interval arithmetic through |W|, r by 
 is the largest slope of the activation over the neuron's own range (0 for a neuron that is off on the whole box), and
 ranges of s come from interval arithmetic on the box. For one hidden layer and ReLU in real arithmetic this is sum_h
 |W2_oh| 0.2785/beta. A gated block adds |b| e_u + |u^| d_b for its factors and the error of its product heads
-(`gated_heads.py`). Without a box only real arithmetic is bounded: e is then free of s, rounding is not.
+(`gated_heads.py`). Without a box only real arithmetic is bounded: e is then free of s, rounding is not. A network that
+could overflow for inputs of [-1, 1] already has no such bound: it may run to no number wherever one looks.
 
 |W|_2 <= |(W W^T)^8|_F^{1/16}, its products charged with their rounding; for wide layers sqrt(|W|_1 |W|_inf).
 All numbers are float64 with sums of non-negative terms rounded up. A bound demands that nothing overflows: where the
@@ -242,9 +243,17 @@ def bound_network(
 
     exact = run(None)
     if box is None:
+        near = bound_network(network, tables, dtype, layout, near_zero(network.inputs))
+        if not math.isfinite(near.total):
+            return Bound(np.inf, 0.0)
         return Bound(_cleared(exact[-1]), 0.0, [_cleared(error) for error in exact])
     total = run(ARITHMETIC[dtype])
     return _parts(exact, total)
+
+
+def near_zero(inputs: int) -> tuple[np.ndarray, np.ndarray]:
+    """[-1, 1]^d, where a network that is bounded on all inputs must run without overflow."""
+    return -np.ones(inputs), np.ones(inputs)
 
 
 def _cleared(errors: np.ndarray) -> float:
@@ -272,7 +281,10 @@ def bound_gated(
     """The same for a gated block. Without a box only direct gates are bounded, and there the error is 0."""
     direct = direct_gate(network.gate.activation) is not None
     if box is None:
-        return Bound(0.0 if direct else np.inf, 0.0)
+        if not direct:
+            return Bound(np.inf, 0.0)
+        near = bound_gated(network, table, steps, shares, dtype, layout, near_zero(network.gate.inputs))
+        return Bound(0.0 if math.isfinite(near.total) else np.inf, 0.0)
     unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout)
 
     def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:

@@ -254,7 +254,10 @@ def _bound(job: Job, bounds: list[Bound], options: Options) -> tuple[Bound | Non
     most = max(bounds, key=lambda one: one.total)
     if not math.isfinite(most.total):
         if job.real:
-            return None, "a block has no range; give box=(low, high)"
+            return None, (
+                f"no bound holds for all inputs, or {options.dtype} could overflow for inputs of [-1, 1] already; give "
+                "box=(low, high)"
+            )
         layer = next((i for i, error in enumerate(most.layers, 1) if not math.isfinite(error)), len(most.layers))
         wider = " or dtype='float64'" if options.dtype == "float32" else ""
         return None, (

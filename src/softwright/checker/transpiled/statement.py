@@ -4,12 +4,15 @@
 `bound` of the source network in real arithmetic, the source being the weights and activations in the file; in real
 arithmetic, with the source's weights, and slopes and shares before they are rounded, it is within `exact_part`. What
 storing and running add is the rest: `rounding_part`, which is never more than what is left of `bound`.
-*Without one*: for all inputs the network in real arithmetic is within `bound`; every weight must be stored as it was.
+*Without one*: for all inputs the network in real arithmetic is within `bound`; every weight must be stored as it was,
+and nothing may overflow for inputs of [-1, 1], so that what is true in real arithmetic also runs somewhere.
 
 The errors after the layers, which a certificate states too, are bounds of the same kind.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from flint import arb
@@ -43,6 +46,8 @@ def _proved(network: Network) -> Proved:
     if network.box is None:
         require(network.verbatim, f"{run.precision.name} rounds the weights, which no bound on all inputs survives")
         errors = _errors(network, layers, None)
+        ones = np.ones(layers[0].affine.inputs)
+        _errors(replace(network, box=(-ones, ones)), layers, run)  # refuses what could overflow
         return Proved(
             f"{STATEMENT} all inputs, in real arithmetic",
             arb(_largest(errors[-1:])),
