@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,9 +66,11 @@ def test_a_claim_on_all_inputs_needs_a_run_near_zero(tmp_path: Path, monkeypatch
     assert np.isnan(sw.transpile(network)([[0.5]])).all()
     refused = sw.transpile(network)
     assert refused.certificate is None and "overflow for inputs of [-1, 1]" in refused.unproved
+    refused.save(tmp_path / "no number.safetensors")
+    assert np.isnan(sw.load(tmp_path / "no number.safetensors").observed_error)
     monkeypatch.setattr("softwright.transpiler.bound.near_zero", lambda inputs: (np.zeros(inputs), np.zeros(inputs)))
     path = tmp_path / "overflows.safetensors"
-    sw.transpile(network).save(path)
+    replace(sw.transpile(network), observed=None).save(path)
     verdict = sw.verify(path)
     assert not verdict and "overflow" in verdict.reason
     sw.transpile(dense(layer([[2.0**60]], 0.0, Activation("relu")))).save(path)
