@@ -67,7 +67,8 @@ class ProgramNetwork(AttentionStack):
     @property
     def symbols(self) -> tuple[str, ...]:
         """All symbols; a symbol's number is its place here."""
-        return tuple(dict.fromkeys(symbol for field in self.fields for symbol in field.get("symbols", ())))
+        groups = [field.get(key, ()) for key in ("symbols", "also") for field in self.fields]
+        return tuple(dict.fromkeys(symbol for group in groups for symbol in group))
 
     @property
     def longest(self) -> int:

@@ -19,40 +19,24 @@ from softwright.errors import Faults, InvalidInput
 
 LONGEST = 4096  # tokens
 WIDEST = 4096  # values of a whole number, symbols of a vocabulary
-RESERVED = frozenset(
-    [
-        "i",
-        "j",
-        "n",
-        "pi",
-        "e",
-        "for",
-        "if",
-        "else",
-        "and",
-        "or",
-        "not",
-        "true",
-        "false",
-        "where",
-        "by",
-        "default",
-        "margin",
-        "largest",
-        "smallest",
-    ]
-)
+_WORDS = ("for", "if", "else", "and", "or", "not", "true", "false", "where", "by", "default")
+RESERVED = frozenset(("i", "j", "n", "pi", "e", *_WORDS, "margin", "largest", "smallest"))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 
 
 @dataclass(frozen=True)
 class Symbols:
-    """A vocabulary: a text, one symbol for each character, or a list of texts."""
+    """A vocabulary: a text, one symbol for each character, or a list of texts.
+
+    `also` are symbols that the field never is, but that a program may speak of and give out.
+    """
 
     symbols: tuple[str, ...]
+    also: tuple[str, ...] = ()
 
-    def __init__(self, symbols: str | Iterable[str]) -> None:
+    def __init__(self, symbols: str | Iterable[str], also: str | Iterable[str] = ()) -> None:
         object.__setattr__(self, "symbols", tuple(symbols))
+        object.__setattr__(self, "also", tuple(also))
 
 
 @dataclass(frozen=True)
@@ -77,6 +61,7 @@ class Field:
     low: float
     high: float
     symbols: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     @property
     def values(self) -> range:
@@ -93,8 +78,9 @@ class Sequence:
         faults = Faults("Sequence")
         self.shortest, self.longest = _lengths(length, faults)
         faults.check(bool(fields), "a sequence needs a field, for example Sequence(length=(1, 64), x=(-1, 1))")
-        vocabularies = [given.symbols for given in fields.values() if isinstance(given, Symbols)]
-        self.symbols: tuple[str, ...] = tuple(dict.fromkeys(symbol for group in vocabularies for symbol in group))
+        vocabularies = [given for given in fields.values() if isinstance(given, Symbols)]
+        groups = [given.symbols for given in vocabularies] + [given.also for given in vocabularies]
+        self.symbols: tuple[str, ...] = tuple(dict.fromkeys(symbol for group in groups for symbol in group))
         self.fields: dict[str, Field] = {}
         for name, given in fields.items():
             usable = isinstance(name, str) and _NAME.match(name) and name not in RESERVED
@@ -108,12 +94,13 @@ class Sequence:
 
     def _field(self, name: str, given: Any, faults: Faults) -> Field | None:
         if isinstance(given, Symbols):
-            good = given.symbols and all(isinstance(s, str) and s and s.isprintable() for s in given.symbols)
+            every = (*given.symbols, *given.also)
+            good = given.symbols and all(isinstance(s, str) and s and s.isprintable() for s in every)
             if not faults.check(bool(good), f"{name}: a vocabulary is a text or a list of printable texts, none empty"):
                 return None
-            faults.check(len(set(given.symbols)) == len(given.symbols), f"{name}: a symbol stands there twice")
+            faults.check(len(set(every)) == len(every), f"{name}: a symbol stands there twice")
             faults.check(len(self.symbols) <= WIDEST, f"{name}: more than {WIDEST} symbols; use fewer")
-            return Field(name, "symbol", 0, len(self.symbols) - 1, given.symbols)
+            return Field(name, "symbol", 0, len(self.symbols) - 1, given.symbols, given.also)
         if isinstance(given, Integers):
             whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (given.low, given.high))
             if not faults.check(whole and given.low <= given.high, f"{name}: {given} must be whole, low <= high"):
@@ -151,6 +138,7 @@ class Sequence:
             entry: dict[str, Any] = {"name": field.name, "kind": field.kind}
             if field.kind == "symbol":
                 entry["symbols"] = list(field.symbols)
+                entry |= {"also": list(field.also)} if field.also else {}
             elif field.kind == "integer":
                 entry |= {"low": int(field.low), "high": int(field.high)}
             elif field.kind == "real":
@@ -161,7 +149,7 @@ class Sequence:
     @classmethod
     def rebuilt(cls, data: Mapping[str, Any]) -> Sequence:
         makers = {
-            "symbol": lambda entry: Symbols(entry["symbols"]),
+            "symbol": lambda entry: Symbols(entry["symbols"], entry.get("also", ())),
             "integer": lambda entry: Integers(entry["low"], entry["high"]),
             "real": lambda entry: (entry["low"], entry["high"]),
             "truth": lambda _: Truths(),
@@ -177,17 +165,17 @@ class Sequence:
 
     def __repr__(self) -> str:
         shown = {
-            "symbol": lambda f: (
-                f"Symbols({''.join(f.symbols)!r})"
-                if all(len(s) == 1 for s in f.symbols)
-                else f"Symbols({list(f.symbols)!r})"
-            ),
+            "symbol": lambda f: f"Symbols({_vocabulary(f.symbols)}{f', also={_vocabulary(f.also)}' if f.also else ''})",
             "integer": lambda f: f"Integers({int(f.low)}, {int(f.high)})",
             "real": lambda f: f"({f.low:g}, {f.high:g})",
             "truth": lambda _: "Truths()",
         }
         fields = ", ".join(f"{f.name}={shown[f.kind](f)}" for f in self.fields.values())
         return f"Sequence(length=({self.shortest}, {self.longest}), {fields})"
+
+
+def _vocabulary(symbols: tuple[str, ...]) -> str:
+    return repr("".join(symbols)) if all(len(symbol) == 1 for symbol in symbols) else repr(list(symbols))
 
 
 def as_sequence(given: Any) -> Sequence:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from softwright.programs.terms import Term, shown
 from softwright.programs.types import Refused
 
+MOST_TRIED = 64  # terms below a term on which alone it may depend
 
-def leaves_of(term: Term) -> list[Term]:
-    """The terms that a plain term is a function of: the nearest below it that are not plain, and no numbers."""
+
+def leaves_of(term: Term, stop: Term | None = None) -> list[Term]:
+    """The terms that a plain term is a function of: the nearest below it that are not plain, or `stop`; no numbers."""
     found: dict[int, Term] = {}
     pending, seen = [term], set()
     while pending:
@@ -18,11 +20,24 @@ def leaves_of(term: Term) -> list[Term]:
         if last.number in seen:
             continue
         seen.add(last.number)
-        if last.plain:
+        if last.plain and last is not stop:
             pending += last.args
         elif last.op not in ("number", "symbol"):
             found[last.number] = last
     return [found[number] for number in sorted(found)]
+
+
+def narrowest(term: Term, size: Callable[[Term], int]) -> Term | None:
+    """The term of fewest values below a plain term that alone decides it; None if there is none."""
+    below: dict[int, Term] = {}
+    pending = list(term.args) if term.plain else []
+    while pending and len(below) < MOST_TRIED:
+        last = pending.pop(0)
+        if last.number not in below and last.op not in ("number", "symbol"):
+            below[last.number] = last
+            pending += last.args if last.plain else ()
+    alone = [one for one in below.values() if leaves_of(term, one) == [one]]
+    return min(alone, key=lambda one: (size(one), one.number), default=None)
 
 
 def value_at(term: Term, given: Mapping[int, Fraction], symbols: tuple[str, ...]) -> Fraction:
@@ -34,6 +49,9 @@ def value_at(term: Term, given: Mapping[int, Fraction], symbols: tuple[str, ...]
         return term.value
     if op == "symbol":
         return Fraction(symbols.index(term.value))
+    if op == "table":
+        place, listed = value_at(term.args[0], given, symbols), term.args[2:]
+        return value_at(listed[int(place)] if 0 <= place < len(listed) else term.args[1], given, symbols)
     a = [value_at(arg, given, symbols) for arg in term.args]
     if op == "add":
         return a[0] + a[1]

@@ -22,6 +22,10 @@ class NotPossible(Exception):
     """A head whose lemma does not give what is needed; the text says why and what helps."""
 
 
+class TooLarge(NotPossible):
+    """A function of more whole numbers than one table takes; it may have a form of smaller ones."""
+
+
 class Wanted:
     """A column that a table is to write: what it holds, and its value at every whole number of the table."""
 

@@ -13,8 +13,9 @@ from typing import Any
 from softwright.programs.columns import Board, Column, Form
 from softwright.programs.conditions import CAUSAL, Atom, polynomial
 from softwright.programs.finite import leaves_of, value_at
-from softwright.programs.heads import NEAR, WHOLE_STEP, Heads, NotPossible
+from softwright.programs.heads import NEAR, WHOLE_STEP, Heads, NotPossible, TooLarge
 from softwright.programs.meaning import Meaning
+from softwright.programs.rewriting import smaller, zero_of
 from softwright.programs.terms import Term, shown
 from softwright.programs.types import Refused, Type
 from softwright.programs.whole import WholeNumbers
@@ -38,6 +39,9 @@ class Compiler(WholeNumbers):
     def type(self, term: Term) -> Type:
         if term.op in ("rank", "place"):
             return Type("integer", _ZERO, Fraction(self.tokens.longest - 1))
+        if term.op == "difference":  # of the places of two symbols
+            one, other = (self.type(arg) for arg in term.args)
+            return Type("integer", one.low - other.high, one.high - other.low)
         return self.meaning.types.of(term)
 
     # -------------------------------------------------------------------------------------------------------- values
@@ -67,9 +71,12 @@ class Compiler(WholeNumbers):
         if linear is not None:
             return linear
         if term.plain:
-            if all(self.type(leaf).whole for leaf in leaves_of(term)):
+            if not all(self.type(leaf).whole for leaf in leaves_of(term)):
+                return self._mixed(term)
+            try:
                 return self._finite(term)
-            return self._mixed(term)
+            except TooLarge:
+                return self._smaller(term)
         if op in ("field", "position"):
             return self._finite(term)
         if op == "at":
@@ -85,6 +92,21 @@ class Compiler(WholeNumbers):
             return Form.of(0, {column.number: Fraction(1)})
         form, _ = self.near(term)
         return self._restored(term, form) if kind.whole else form
+
+    def _smaller(self, term: Term) -> Form:
+        """A plain term that is too large for one table, by smaller ones; `TooLarge` if there are none."""
+        kind = self.type(term)
+        parts = smaller(self.pool, term, self.type, self.tokens.symbols)
+        if parts is not None:
+            found = Form()
+            for factor, part in parts:
+                found = found + self.value(part) * factor
+            return found
+        if term.op == "where" and kind.kind == "real":
+            return self._mixed(term)
+        if term.op == "where" and term.args[2] is zero_of(self.pool, kind, self.tokens.symbols):
+            return self._picked(term, term.args[1], self._gate(term.args[0]), _ZERO)
+        return self._finite(term)
 
     def near(self, term: Term) -> tuple[Form, Fraction]:
         """A form that is within a known error of the term, of whole numbers not yet restored."""
@@ -117,7 +139,7 @@ class Compiler(WholeNumbers):
     def _linear(self, term: Term) -> Form | None:
         """Sums, differences, and products with numbers are forms already."""
         op, args = term.op, term.args
-        if op in ("add", "sub"):
+        if op in ("add", "sub", "difference"):
             left, right = self.value(args[0]), self.value(args[1])
             return left + right if op == "add" else left - right
         if op == "neg":
@@ -155,12 +177,16 @@ class Compiler(WholeNumbers):
         """real where the condition holds, else 0: a token that looks at itself, or at nothing."""
         gate = self.pool.make("where", condition, real, self.pool.number(0))
         if gate.number not in self._forms:
-            kind, place = self.type(gate), self.pool.make("position")
-            where = [self._equality(place, place), ["flag", "i", self.sign(condition).number, 1]]
+            kind, where = self.type(gate), self._gate(condition)
             value, ends = self.value(real), (kind.low, kind.high)
             column = self.heads.mean(value, where, False, shown(gate), ["real", gate.number], ends)
             self._forms[gate.number] = Form.of(0, {column.number: Fraction(1)})
         return self._forms[gate.number]
+
+    def _gate(self, condition: Term) -> list[list[Any]]:
+        """The factors of a head that looks at its own token if the condition holds there."""
+        place = self.pool.make("position")
+        return [self._equality(place, place), ["flag", "i", self.sign(condition).number, 1]]
 
     def _at(self, term: Term) -> Form:
         value, index, default = term.args[0], term.args[1], None
@@ -318,7 +344,7 @@ def _number(term: Term) -> Fraction | None:
 
 def _parts(term: Term) -> list[tuple[Fraction, Term]] | None:
     """A sum as (factor, part); None if a term is no sum."""
-    if term.op in ("add", "sub"):
+    if term.op in ("add", "sub", "difference"):
         return [(Fraction(1), term.args[0]), (Fraction(1 if term.op == "add" else -1), term.args[1])]
     if term.op == "neg":
         return [(Fraction(-1), term.args[0])]

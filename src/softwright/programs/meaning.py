@@ -8,6 +8,8 @@ of the two alone is one term at that token; so count(s[j] == 'a' and j <= i) cou
     sorted(a, by=key)[e]    at(sort(a, key), e)               median(a)            sorted(a)[(n - 1) // 2]
     conv(a, [w0, .., w2c])  sum_k w_k a[i + c - k], 0 outside count(c)             sum(1 for c)
     any(c), all(c)          0 < count(c), count(not c) == 0   a > b, a >= b        b < a, b <= a
+    table(e, [v, ..], default=d)    value number e, d outside; table(e, [k, ..], [v, ..], default=d): v where e == k
+    a[j] + b[i] < c         a[j] < c - b[i]: what token j has on the left, what token i has on the right
 """
 
 from __future__ import annotations
@@ -16,36 +18,19 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from softwright.programs.fields import RESERVED, Sequence
+from softwright.programs.linear import affine, constant, set_apart
 from softwright.programs.syntax import Program, Syntax, read_program
+from softwright.programs.tables import table_of
 from softwright.programs.terms import Pool, Term
 from softwright.programs.types import Refused, Type, Types
 from softwright.targets.formula.suggestions import variable_meant
 from softwright.targets.formula.tokens import FormulaFaults
 
 AGGREGATE_NAMES = {"sum": "sum", "mean": "mean", "max": "max_of", "min": "min_of", "count": "sum"}
-FUNCTIONS = [
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "count",
-    "any",
-    "all",
-    "prev",
-    "at",
-    "first",
-    "last",
-    "sorted",
-    "median",
-    "conv",
-    "smooth",
-    "value",
-    "abs",
-    "where",
-    "largest",
-    "smallest",
-]
-_OPERATIONS = ("add", "sub", "mul", "div", "floordiv", "mod", "neg", "pow", "and", "or", "not", "where")
+FUNCTIONS = ["sum", "mean", "max", "min", "count", "any", "all", "prev", "at", "first", "last", "sorted", "median"]
+FUNCTIONS += ["conv", "smooth", "value", "abs", "where", "table", "largest", "smallest"]
+_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+_SCOPES = ("sum", "mean", "max", "min", "count", "any", "all", "value")  # i and j are the tokens of these alone
 Sided = tuple[str, Term]  # "" (the same for all tokens), "i", "j" or "both"
 
 
@@ -98,18 +83,18 @@ class Meaning:
         if node.op == "subscript":
             return self._item(node.args[0], self.token(node.args[1]), None)
         if node.op == "list":
-            raise self._refused("a list stands for the weights of conv(x, [1, -2, 1]) alone")
+            raise self.refused("a list stands for the weights of conv(x, [1, -2, 1]) and the values of a table alone")
         if node.op == "call":
             return self._call(node)
         return self._operation(node.op, [self.token(arg) for arg in node.args], node.position)
 
-    def _refused(self, reason: str) -> Refused:
+    def refused(self, reason: str) -> Refused:
         return Refused(self.pool.make("here", value=self.pool.place), reason)
 
     def _symbol(self, node: Syntax) -> Term:
         if node.value not in self.tokens.symbols:
             known = " ".join(self.tokens.symbols) or "none"
-            raise self._refused(f"{node.value!r} is no symbol of the fields; known are: {known}")
+            raise self.refused(f"{node.value!r} is no symbol of the fields; known are: {known}")
         return self.pool.make("symbol", value=node.value)
 
     def _name(self, node: Syntax) -> Term:
@@ -125,9 +110,9 @@ class Meaning:
         if name in ("true", "false"):
             return pool.make("eq", pool.number(0), pool.number(0 if name == "true" else 1))
         if name == "j":
-            raise self._refused("j is the token that sum, mean, max, min and count look at; write i here")
+            raise self.refused("j is the token that sum, mean, max, min and count look at; write i here")
         meant = variable_meant(name, self.tokens.names)
-        raise self._refused(f"{name!r} is unknown{meant}; fields are {', '.join(self.tokens.names)}, places i and n")
+        raise self.refused(f"{name!r} is unknown{meant}; fields are {', '.join(self.tokens.names)}, places i and n")
 
     def _operation(self, op: str, args: list[Term], position: int) -> Term:
         pool = self.pool
@@ -158,7 +143,7 @@ class Meaning:
 
     def _inside(self, index: Term) -> bool:
         """Whether a place is one of the sequence, for certain: it is linear in i and n, so the corners decide."""
-        found = _affine(index)
+        found = affine(index)
         if found is None:
             return False
         by_length, by_place, constant = found
@@ -173,7 +158,7 @@ class Meaning:
     def _call(self, node: Syntax) -> Term:
         name, pool = node.value, self.pool
         if name in ("max", "min") and len(node.args) > 1 and node.condition is None:
-            self._allow(node)
+            self.allow(node)
             terms = [self.token(arg) for arg in node.args]
             found = terms[0]
             for term in terms[1:]:
@@ -194,23 +179,24 @@ class Meaning:
             "value": self._value,
             "abs": lambda call: pool.make("abs", self._one(call)),
             "where": lambda call: self._operation("where", self._some(call, 3), call.position),
+            "table": lambda call: table_of(self, call, self.token(call.args[0]) if call.args else None),
         }
         if name not in rules:
-            raise self._refused(f"{name!r} is no function here; known are {', '.join(FUNCTIONS)}")
+            raise self.refused(f"{name!r} is no function here; known are {', '.join(FUNCTIONS)}")
         return rules[name](node)
 
-    def _allow(self, node: Syntax, *options: str, condition: bool = False) -> None:
+    def allow(self, node: Syntax, *options: str, condition: bool = False) -> None:
         for name in node.options:
             if name not in options:
                 known = ", ".join(options) or "none"
-                raise self._refused(f"{node.value} has no option {name!r}; it has {known}")
+                raise self.refused(f"{node.value} has no option {name!r}; it has {known}")
         if node.condition is not None and not condition:
-            raise self._refused(f"{node.value} takes no 'for'; sum, mean, max, min and count do")
+            raise self.refused(f"{node.value} takes no 'for'; sum, mean, max, min and count do")
 
     def _some(self, node: Syntax, count: int, *options: str) -> list[Term]:
-        self._allow(node, *options)
+        self.allow(node, *options)
         if len(node.args) != count:
-            raise self._refused(f"{node.value} takes {count} value(s), got {len(node.args)}")
+            raise self.refused(f"{node.value} takes {count} value(s), got {len(node.args)}")
         return [self.token(arg) for arg in node.args]
 
     def _one(self, node: Syntax, *options: str) -> Term:
@@ -219,26 +205,21 @@ class Meaning:
     def _before_length(self) -> Term:
         return self.pool.make("sub", self.pool.make("length"), self.pool.number(1))
 
-    def _default(self, node: Syntax) -> Term:
+    def default(self, node: Syntax) -> Term:
         given = node.options.get("default")
-        found = self.pool.number(0) if given is None else self.token(given)
-        if found.op == "neg" and found.args[0].op == "number":
-            found = self.pool.number(-found.args[0].value)
-        if found.op not in ("number", "symbol"):
-            raise self._refused("a default is a number, or a symbol in quotes")
-        return found
+        return self.pool.number(0) if given is None else self.fixed(given)
 
     def _prev(self, node: Syntax) -> Term:
-        self._allow(node, "default")
+        self.allow(node, "default")
         if len(node.args) not in (1, 2):
-            raise self._refused("prev takes a value and how far back: prev(x, 1, default=0)")
+            raise self.refused("prev takes a value and how far back: prev(x, 1, default=0)")
         value = self.token(node.args[0])
         back = self.pool.number(1) if len(node.args) == 1 else self.token(node.args[1])
-        return self._at(value, self.pool.make("sub", self.pool.make("position"), back), self._default(node))
+        return self._at(value, self.pool.make("sub", self.pool.make("position"), back), self.default(node))
 
     def _call_at(self, node: Syntax) -> Term:
         value, index = self._some(node, 2, "default")
-        return self._at(value, index, self._default(node))
+        return self._at(value, index, self.default(node))
 
     def _sorted(self, node: Syntax) -> Term:
         value = self._one(node, "by")
@@ -251,15 +232,15 @@ class Meaning:
         return self.pool.make("at", self.pool.make("sort", value, value), middle)
 
     def _conv(self, node: Syntax) -> Term:
-        self._allow(node)
+        self.allow(node)
         good = len(node.args) == 2 and node.args[1].op == "list" and len(node.args[1].args) % 2 == 1
         if not good:
-            raise self._refused("conv takes a value and an odd number of weights: conv(x, [1, -2, 1])")
+            raise self.refused("conv takes a value and an odd number of weights: conv(x, [1, -2, 1])")
         value, middle, found = self.token(node.args[0]), len(node.args[1].args) // 2, None
         for k, weight in enumerate(node.args[1].args):
-            factor = _constant(self.token(weight))
+            factor = constant(self.token(weight))
             if factor is None:
-                raise self._refused("the weights of conv are numbers")
+                raise self.refused("the weights of conv are numbers")
             if factor == 0:
                 continue
             where = self.pool.make("position")
@@ -270,42 +251,50 @@ class Meaning:
             found = part if found is None else self.pool.make("add", found, part)
         return self.pool.number(0) if found is None else found
 
+    def fixed(self, node: Syntax) -> Term:
+        """A constant: a number, or a symbol."""
+        found = self.token(node)
+        number = constant(found)
+        if number is None and found.op != "symbol":
+            raise self.refused("defaults and values of tables are numbers, or symbols in quotes")
+        return found if number is None else self.pool.number(number)
+
     def _smooth(self, node: Syntax) -> Term:
         value, alpha = self._some(node, 2)
         if alpha.op != "number" or not 0 < alpha.value < 1:
-            raise self._refused("smooth takes a value and a number between 0 and 1: smooth(x, 0.3)")
+            raise self.refused("smooth takes a value and a number between 0 and 1: smooth(x, 0.3)")
         return self.pool.make("smooth", value, alpha)
 
     def _value(self, node: Syntax) -> Term:
         """value(y[j], where=largest(score[j]), margin=g)"""
-        self._allow(node, "where", "margin")
+        self.allow(node, "where", "margin")
         how = "write value(y[j], where=largest(score[j]), margin=0.001)"
         chosen = node.options.get("where")
         named = chosen is not None and chosen.op == "call" and chosen.value in ("largest", "smallest")
         if chosen is None or not named or len(chosen.args) != 1 or len(node.args) != 1:
-            raise self._refused(f"value needs what to take and where; {how}")
+            raise self.refused(f"value needs what to take and where; {how}")
         sides = [self._pair(part) for part in (node.args[0], chosen.args[0])]
         if any(side not in ("j", "") for side, _ in sides):
-            raise self._refused(f"value and score must be those of token j alone; {how}")
+            raise self.refused(f"value and score must be those of token j alone; {how}")
         margin = self.token(node.options["margin"]) if "margin" in node.options else self.pool.number(1)
         score = sides[1][1] if chosen.value == "largest" else self.pool.make("neg", sides[1][1])
         whole = self.types.of(score).whole
         if margin.op != "number" or margin.value <= 0 or ("margin" not in node.options and not whole):
-            raise self._refused(f"reals need a margin, a positive number by which the largest leads; {how}")
+            raise self.refused(f"reals need a margin, a positive number by which the largest leads; {how}")
         return self.pool.make("choose", sides[0][1], score, margin)
 
     # -------------------------------------------------------------------------------------------------- at two tokens
 
     def _aggregate(self, node: Syntax) -> Term:
         name, pool = node.value, self.pool
-        self._allow(node, condition=True)
+        self.allow(node, condition=True)
         if len(node.args) != 1:
-            raise self._refused(f"{name} takes one value and a condition: {name}(x[j] for j <= i)")
+            raise self.refused(f"{name} takes one value and a condition: {name}(x[j] for j <= i)")
         side, value = self._pair(node.args[0])
         truth = self._whole(*self._pair(node.condition)) if node.condition is not None else None
         if name in ("count", "any", "all"):
             if truth is not None:
-                raise self._refused(f"{name} takes the condition itself: {name}(s[j] == 'a' and j <= i)")
+                raise self.refused(f"{name} takes the condition itself: {name}(s[j] == 'a' and j <= i)")
             truth = self._whole(side, value)
             if name == "all":
                 truth = pool.make("not", truth)
@@ -314,7 +303,7 @@ class Meaning:
                 return pool.make("lt", pool.number(0), found)
             return pool.make("eq", found, pool.number(0)) if name == "all" else found
         if side in ("i", "both"):
-            raise self._refused(f"{name} is over what token j has; take what token i has out of it")
+            raise self.refused(f"{name} is over what token j has; take what token i has out of it")
         inner = pool.make("j", value) if value.op != "number" else value
         return pool.make(AGGREGATE_NAMES[name], inner, pool.number(1) if truth is None else truth)
 
@@ -341,11 +330,17 @@ class Meaning:
                 return index.value, self.token(node.args[0])
             side, place = self._pair(index)
             if side == "both":
-                raise self._refused("a place belongs to one token, i or j: x[j - 1]")
+                raise self.refused("a place belongs to one token, i or j: x[j - 1]")
             return side or "j", self._item(node.args[0], place, None)
-        if node.op == "call" and not (node.value in ("abs", "where", "max", "min") and node.condition is None):
-            return "j", self.token(node)
-        if node.op == "call" and node.value in ("max", "min") and len(node.args) == 1:
+        if node.op == "call" and node.value == "table" and node.args:
+            side, index = self._pair(node.args[0])
+            if side == "both":
+                raise self.refused("a table is looked up with what one token has, i or j")
+            return side, table_of(self, node, index)
+        if node.op == "call" and not _elementwise(node):
+            if node.value not in _SCOPES and _names_a_token(node):
+                how = f"write {node.value}(...)[i] or [j] with bare names inside, or give it a name before"
+                raise self.refused(f"{node.value} inside an aggregate is at one token; {how}")
             return "j", self.token(node)
         parts = [self._pair(arg) for arg in node.args]
         op = node.value if node.op == "call" else node.op
@@ -358,34 +353,27 @@ class Meaning:
                     found = self._operation(op, [found, term], node.position)
                 return (sides.pop() if sides else ""), found
             return (sides.pop() if sides else ""), self._operation(op, terms, node.position)
-        return "both", self._operation(op, [self._whole(side, term) for side, term in parts], node.position)
+        terms = [self._whole(side, term) for side, term in parts]
+        if op in _COMPARED and "both" in sides:
+            terms = list(set_apart(pool, terms[0], terms[1]) or terms)
+        return "both", self._operation(op, terms, node.position)
 
 
-def _constant(term: Term) -> Fraction | None:
-    if term.op == "number":
-        return term.value
-    if term.op == "neg":
-        inner = _constant(term.args[0])
-        return None if inner is None else -inner
-    return None
+def _elementwise(node: Syntax) -> bool:
+    """Whether a call is computed from its values at the same token."""
+    return node.condition is None and (
+        node.value in ("abs", "where") or (node.value in ("max", "min") and len(node.args) > 1)
+    )
 
 
-def _affine(term: Term) -> tuple[Fraction, Fraction, Fraction] | None:
-    """(a, b, c) of a n + b i + c, if a term is of this form."""
-    if term.op == "number":
-        return Fraction(0), Fraction(0), term.value
-    if term.op == "length":
-        return Fraction(1), Fraction(0), Fraction(0)
-    if term.op == "position":
-        return Fraction(0), Fraction(1), Fraction(0)
-    if term.op in ("add", "sub", "neg"):
-        parts = [_affine(arg) for arg in term.args]
-        if any(part is None for part in parts):
-            return None
-        signs = {"add": (1, 1), "sub": (1, -1), "neg": (-1,)}[term.op]
-        sums = [sum((s * part[k] for s, part in zip(signs, parts, strict=True) if part), Fraction(0)) for k in range(3)]
-        return sums[0], sums[1], sums[2]
-    return None
+def _names_a_token(node: Syntax) -> bool:
+    """Whether i or j stands inside, other than in an aggregate of its own."""
+    if node.op == "name":
+        return node.value in ("i", "j")
+    if node.op == "call" and node.value in _SCOPES and not _elementwise(node):
+        return False
+    inner = [*node.args, *node.options.values(), *([node.condition] if node.condition else [])]
+    return any(_names_a_token(part) for part in inner)
 
 
 def meaning(text: str, tokens: Sequence) -> Meaning:

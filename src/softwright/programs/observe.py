@@ -18,6 +18,7 @@ from softwright.programs.reference import Reference
 from softwright.programs.terms import Term
 from softwright.result.observed import Observed
 
+_REFERENCE_ERROR = 2.0**-62  # of a quotient in extended precision: what is seen is no less than that
 _MOST_PAIRS = 40_000_000  # of tokens, in the reference, over one batch
 
 
@@ -37,7 +38,8 @@ def observe(network: ProgramNetwork, meaning: Meaning, tol: float, seed: int = 0
             with torch.no_grad():
                 values = network(x).double().numpy()
             for k, output in enumerate(meaning.outputs):
-                off = np.abs(values[..., k] - reference.of(output)).astype(float)
+                meant = reference.of(output)
+                off = (np.abs(values[..., k] - meant) - _REFERENCE_ERROR * np.abs(meant)).clip(min=0).astype(float)
                 off = np.where(np.isfinite(off), off, np.inf)
                 worst = max(worst, float(np.where(good[:, None], off, 0.0).max()))
             count += int(good.sum()) * n

@@ -121,6 +121,7 @@ def plain(op: str, a: list[np.ndarray]) -> np.ndarray:
         "and": lambda: a[0] * a[1],
         "or": lambda: np.maximum(a[0], a[1]),
         "where": lambda: np.where(a[0].astype(bool), a[1], a[2]),
+        "table": lambda: np.select([a[0] == k for k in range(len(a) - 2)], a[2:], a[1]),
     }
     return rules[op]()
 

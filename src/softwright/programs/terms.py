@@ -3,6 +3,7 @@
     field, position, length, number                      what is there: fields of token i, its place, how many tokens
     add sub neg mul div floordiv mod pow abs min max     numbers
     eq lt le not and or where                            truth values; where(c, a, b)
+    table(e, d, v0, v1, ...)                             the constant number e of a list, d outside
     map:<function>                                       an elementary function, such as map:sin
     at(a, e, default)                                    a at the place e, the default where there is no such token
     sum mean max_of min_of (value, condition)            over all tokens j that meet the condition; 0 if there are none
@@ -21,7 +22,7 @@ from typing import Any
 AGGREGATES = ("sum", "mean", "max_of", "min_of")
 COMPARISONS = ("eq", "lt", "le")
 TRUTHS = (*COMPARISONS, "not", "and", "or")
-PLAIN = ("add", "sub", "neg", "mul", "div", "floordiv", "mod", "pow", "abs", "min", "max", "where", *TRUTHS)
+PLAIN = ("add", "sub", "neg", "mul", "div", "floordiv", "mod", "pow", "abs", "min", "max", "where", "table", *TRUTHS)
 
 
 class Term:
@@ -103,6 +104,8 @@ def shown(term: Term, side: str = "") -> str:
         return f"{name}({shown(value)}{when}){at}"
     if op == "sort":
         return f"sorted({shown(args[0])}, by={shown(args[1])})[{side or 'i'}]"
+    if op == "table":
+        return f"table({shown(args[0], side)}, {len(args) - 2} values)"
     inside = ", ".join(shown(arg, side if term.plain else "") for arg in args)
     return f"{op.removeprefix('map:')}({inside}){'' if term.plain else at}"
 

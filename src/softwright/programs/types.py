@@ -96,6 +96,8 @@ class Types:
             return TRUTH
         if op == "where":
             return self._where(term, types)
+        if op == "table":
+            return self._table(term, types)
         if op in AGGREGATES:
             return self._aggregate(term, types)
         if op == "at":
@@ -132,6 +134,14 @@ class Types:
         if types[0].kind != "truth":
             raise Refused(term, f"{shown(term.args[0])} is {_named(types[0])}, not a condition; compare it")
         return _hull(term, types[1], types[2])
+
+    def _table(self, term: Term, types: list[Type]) -> Type:
+        if not types[0].whole:
+            raise Refused(term.args[0], f"{shown(term.args[0])} is {_named(types[0])}; tables are for whole numbers")
+        found = types[1]
+        for kind in types[2:]:
+            found = _hull(term, found, kind)
+        return found
 
     def _aggregate(self, term: Term, types: list[Type]) -> Type:
         value, condition = types

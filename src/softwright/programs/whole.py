@@ -11,12 +11,12 @@ from typing import Any
 
 from softwright.programs.columns import Board, Column, Form
 from softwright.programs.fields import Sequence
-from softwright.programs.finite import leaves_of, value_at
-from softwright.programs.heads import LARGEST_TABLE, SMALL_TABLE, Heads, NotPossible, Wanted
+from softwright.programs.finite import leaves_of, narrowest, value_at
+from softwright.programs.heads import LARGEST_TABLE, SMALL_TABLE, Heads, TooLarge, Wanted
 from softwright.programs.terms import Pool, Term, shown
 from softwright.programs.types import Type
 
-WIDEST_TABLE = 1024  # values of several whole numbers that one table takes together
+WIDEST_TABLE = 2048  # values of several whole numbers that one table takes together
 
 
 class WholeNumbers(ABC):
@@ -71,14 +71,11 @@ class WholeNumbers(ABC):
         if len(leaves) <= 1 and (not leaves or leaves[0].op in ("field", "position")):
             return self._embedded(term, leaves, name, holds, out, exact)
         count = prod(self.type(leaf).size for leaf in leaves)
-        if len(leaves) == 1 and count <= LARGEST_TABLE:
-            only = leaves[0]
-            low, high = int(self.type(only).low), int(self.type(only).high)
-            form, _ = self.near(only)
-            want = Wanted(name, [*holds, [only.number]], lambda k: out(self._at_one(term, only, k)), exact)
-            return self.heads.table(form, low, high, [want], name)[0]
+        only = leaves[0] if len(leaves) == 1 and count <= LARGEST_TABLE else narrowest(term, self._size)
+        if only is not None and (len(leaves) == 1 or count > SMALL_TABLE) and self._size(only) <= LARGEST_TABLE:
+            return self._single_table(term, only, name, holds, out, exact)
         args = [arg for arg in dict.fromkeys(term.args) if arg.op not in ("number", "symbol")]
-        fewer = prod(self.type(arg).size if self.type(arg).whole else 10**9 for arg in args)
+        fewer = prod(self._size(arg) for arg in args)
         if count <= SMALL_TABLE:
             return self._joint(term, leaves, name, holds, out, exact)
         if term.op in ("eq", "lt", "le"):
@@ -87,7 +84,22 @@ class WholeNumbers(ABC):
             return self._joint(term, args, name, holds, out, exact)
         if count <= WIDEST_TABLE:
             return self._joint(term, leaves, name, holds, out, exact)
-        raise NotPossible(f"a function of {fewer} different values is too large for a table; compare or count first")
+        known = f"{fewer} different values" if fewer < 10**9 else "real numbers"
+        raise TooLarge(f"a function of {known} is too large for a table of {WIDEST_TABLE}; compare or count first")
+
+    def _size(self, term: Term) -> int:
+        """How many values a term has; of reals, more than any table."""
+        kind = self.type(term)
+        return kind.size if kind.whole else 10**9
+
+    def _single_table(
+        self, term: Term, only: Term, name: str, holds: list[Any], out: Callable[[Fraction], Fraction], exact: bool
+    ) -> Column:
+        """A table on the one whole number that decides a term."""
+        low, high = int(self.type(only).low), int(self.type(only).high)
+        form, _ = self.near(only)
+        want = Wanted(name, [*holds, [only.number]], lambda k: out(self._at_one(term, only, k)), exact)
+        return self.heads.table(form, low, high, [want], name)[0]
 
     def _at_one(self, term: Term, leaf: Term, k: int) -> Fraction:
         return value_at(term, {leaf.number: Fraction(k)}, self.tokens.symbols)
@@ -139,7 +151,8 @@ class WholeNumbers(ABC):
 
     def _compared(self, term: Term, name: str, holds: list[Any], out: Callable[[Fraction], Fraction]) -> Column:
         """A comparison of two whole numbers: a table on their difference, or on its higher digit alone."""
-        difference = self.pool.make("sub", *term.args)
+        symbols = self.type(term.args[0]).kind == "symbol"
+        difference = self.pool.make("difference" if symbols else "sub", *term.args)
         kind = self.type(difference)
         form, _ = self.near(difference)
         low, high = int(kind.low), int(kind.high)

@@ -13,14 +13,32 @@ from softwright.checker.programs.language import Reader, Tree
 from softwright.checker.refusal import require
 
 MOST = 20_000  # values
-PLAIN = frozenset(("add", "sub", "neg", "mul", "div", "floordiv", "mod", "pow", "abs", "min", "max", "where")) | {
-    "eq",
-    "lt",
-    "le",
-    "not",
-    "and",
-    "or",
-}
+PLAIN = frozenset(
+    [
+        "add",
+        "sub",
+        "neg",
+        "mul",
+        "div",
+        "floordiv",
+        "mod",
+        "pow",
+        "abs",
+        "min",
+        "max",
+        "where",
+        "table",
+        "eq",
+        "lt",
+        "le",
+        "not",
+        "and",
+        "or",
+    ]
+)
+COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+SCOPES = ("sum", "mean", "max", "min", "count", "any", "all", "value")  # where i and j get a meaning of their own
+MOST_VALUES = 256  # of a table
 Sided = tuple[str, int]
 
 
@@ -59,6 +77,14 @@ class Graph:
             inner = self.folded(self.args[value][0])
             return None if inner is None else -inner
         return None
+
+    def quotient(self, value: int) -> Fraction | None:
+        """The number that a value is, fractions such as -1/3 included."""
+        if self.op[value] in ("neg", "div"):
+            first, *others = (self.quotient(arg) for arg in self.args[value])
+            below = others[0] if others else Fraction(-1)
+            return None if first is None or not below else first / below
+        return self.constant[value] if self.is_number(value) else None
 
 
 class Meaning:
@@ -161,11 +187,15 @@ class Meaning:
             return self._aggregate(tree)
         require(tree.condition is None, f"{name} takes no condition")
         options = {"prev": {"default"}, "at": {"default"}, "sorted": {"by"}, "value": {"where", "margin"}}
+        options["table"] = {"default"}
         require(tree.options.keys() <= options.get(name, set()), f"{name} has an unknown option")
         if name == "value":
             return self._value(tree)
         if name == "conv":
             return self._conv(tree)
+        if name == "table":
+            require(tree.parts, "a table cannot be read")
+            return self._table(tree, self.token(tree.parts[0]))
         parts = [self.token(part) for part in tree.parts]
         sizes = {"prev": (1, 2), "at": (2,), "first": (1,), "last": (1,), "sorted": (1,), "median": (1,)}
         sizes |= {"smooth": (2,), "abs": (1,), "where": (3,)}
@@ -193,12 +223,39 @@ class Meaning:
 
     def _default(self, tree: Tree) -> int:
         given = tree.options.get("default")
-        found = self.graph.number(0) if given is None else self.token(given)
-        number = self.graph.folded(found)
+        return self.graph.number(0) if given is None else self._constant(given)
+
+    def _constant(self, tree: Tree) -> int:
+        found = self.token(tree)
+        number = self.graph.quotient(found)
         if number is not None:
             return self.graph.number(number)
-        require(self.graph.op[found] == "symbol", "a default is no constant")
+        require(self.graph.op[found] == "symbol", "a default, or a value of a table, is no constant")
         return found
+
+    def _table(self, tree: Tree, index: int) -> int:
+        """Values by number; by keys, those between filled up with the default."""
+        graph, lists = self.graph, tree.parts[1:]
+        good = len(lists) in (1, 2) and all(part.op == "list" for part in lists)
+        require(good and tree.options.keys() <= {"default"}, "a table cannot be read")
+        values = [self._constant(part) for part in lists[-1].parts]
+        default = self._default(tree) if tree.options else None
+        if len(lists) == 2:
+            keys = [self._constant(part) for part in lists[0].parts]
+            symbols = [graph.op[key] == "symbol" for key in keys]
+            require(
+                len(set(keys)) == len(keys) == len(values) and len(set(symbols)) == 1, "keys of a table are damaged"
+            )
+            places = [self.symbols.index(graph.constant[key]) if symbols[0] else graph.constant[key] for key in keys]
+            require(all(Fraction(place).denominator == 1 for place in places), "a key of a table is not whole")
+            first = 0 if symbols[0] else int(min(places))
+            require(max(places) - first < MOST_VALUES, "the keys of a table are too far apart")
+            held = {int(place): value for place, value in zip(places, values, strict=True)}
+            between = values[0] if default is None else default
+            values = [held.get(k, between) for k in range(first, int(max(places)) + 1)]
+            index = graph.make("sub", index, graph.number(first)) if first else index
+        require(1 <= len(values) <= MOST_VALUES, "a table has too many values")
+        return graph.make("table", index, values[0] if default is None else default, *values)
 
     def _conv(self, tree: Tree) -> int:
         good = len(tree.parts) == 2 and tree.parts[1].op == "list" and len(tree.parts[1].parts) % 2 == 1
@@ -272,16 +329,74 @@ class Meaning:
             side, place = self.pair(index)
             require(side != "both", "a place of two tokens")
             return side or "j", self.at(self.token(tree.parts[0]), place)
-        if tree.op == "call":
-            several = tree.word in ("max", "min") and len(tree.parts) > 1
-            if tree.condition is not None or not (several or tree.word in ("abs", "where")):
-                return "j", self.token(tree)
+        if tree.op == "call" and tree.word == "table":
+            require(tree.parts and tree.condition is None, "a table cannot be read")
+            side, index = self.pair(tree.parts[0])
+            require(side != "both", "a table looked up with two tokens")
+            return side, self._table(tree, index)
+        if tree.op == "call" and not at_one_place(tree):
+            require(tree.word in SCOPES or not speaks_of_token(tree), f"{tree.word} inside an aggregate names a token")
+            return "j", self.token(tree)
         found = [self.pair(part) for part in tree.parts]
         sides = {side for side, _ in found} - {""}
         together = len(sides) == 2 or "both" in sides
         values = [self.sided(*one) if together else one[1] for one in found]
         op = tree.word if tree.op == "call" else tree.op
+        if op in COMPARED and "both" in sides:
+            values = self.apart(*values)
         value = self.operation(op, values[:2] if op in ("max", "min") else values)
         for other in values[2:] if op in ("max", "min") else ():
             value = self.operation(op, [value, other])
         return "both" if together else (sides.pop() if sides else ""), value
+
+    def apart(self, left: int, right: int) -> list[int]:
+        """The sides of a comparison: what token j has, and what token i has less the rest."""
+        graph = self.graph
+        mine: list[tuple[Fraction, int]] = []
+        other: list[tuple[Fraction, int]] = []
+        rest, pending = Fraction(0), [(Fraction(-1), right), (Fraction(1), left)]
+        while pending:
+            factor, value = pending.pop()
+            op, args = graph.op[value], graph.args[value]
+            numbers = [graph.quotient(arg) for arg in args] if op == "mul" else []
+            if op in ("add", "sub"):
+                pending += [(factor if op == "add" else -factor, args[1]), (factor, args[0])]
+            elif op == "neg":
+                pending.append((-factor, args[0]))
+            elif numbers and numbers[0] is not None:
+                pending.append((factor * numbers[0], args[1]))
+            elif numbers and numbers[1] is not None:
+                pending.append((factor * numbers[1], args[0]))
+            elif op == "number":
+                rest -= factor * graph.constant[value]
+            elif op in ("i", "j"):
+                (mine if op == "j" else other).append((factor if op == "j" else -factor, args[0]))
+            else:
+                return [left, right]
+        return [graph.make("j", self._added(mine, Fraction(0))), graph.make("i", self._added(other, rest))]
+
+    def _added(self, parts: list[tuple[Fraction, int]], rest: Fraction) -> int:
+        graph, found = self.graph, None
+        for factor, value in parts:
+            piece = value
+            if factor != 1:
+                piece = graph.make("neg", value) if factor == -1 else graph.make("mul", graph.number(factor), value)
+            found = piece if found is None else graph.make("add", found, piece)
+        if found is None:
+            return graph.number(rest)
+        return graph.make("add", found, graph.number(rest)) if rest != 0 else found
+
+
+def at_one_place(tree: Tree) -> bool:
+    """Whether a call is a function of its values at the same token."""
+    several = tree.word in ("max", "min") and len(tree.parts) > 1
+    return tree.condition is None and (several or tree.word in ("abs", "where"))
+
+
+def speaks_of_token(tree: Tree) -> bool:
+    """Whether i or j stands in a tree, aggregates of their own left out."""
+    if tree.op == "name":
+        return tree.word in ("i", "j")
+    if tree.op == "call" and tree.word in SCOPES and not at_one_place(tree):
+        return False
+    return any(speaks_of_token(part) for part in (*tree.parts, *tree.options.values()))

@@ -163,7 +163,8 @@ def prove_mean(read: Read) -> None:
         rank = graph.make("rank", args[1])
         wanted, causal, value = next(iter(cases_of(state, frozenset([("equal", rank, place)])))), False, args[0]
     elif op == "where":
-        require(args[2] == graph.number(0), "a gate of two values")
+        require(args[2] == state.zero(line.value), "a gate of two values")
+        default = ZERO if line.kind == "whole" else None
         atoms = frozenset([("equal", place, place), ("flag", "i", args[0])])
         wanted, causal, value = next(iter(cases_of(state, atoms))), False, args[1]
     else:

@@ -114,11 +114,13 @@ def check_tokens(tokens: Any) -> None:
     for entry in tokens["fields"]:
         kind = entry.get("kind")
         require(isinstance(kind, str) and kind in FIELD, "a field of unknown kind")
-        check_entries(entry, {"name": is_text, "kind": is_text, **FIELD[kind]}, "a field")
+        more = {"also": FIELD["symbol"]["symbols"]} if kind == "symbol" and "also" in entry else {}
+        check_entries(entry, {"name": is_text, "kind": is_text, **FIELD[kind], **more}, "a field")
         require(NAME.match(entry["name"]) and entry["name"] not in ("i", "j", "n"), "a field's name is damaged")
         names.append(entry["name"])
         if kind == "symbol":
-            require(len(set(entry["symbols"])) == len(entry["symbols"]) <= WIDEST, "a vocabulary is damaged")
+            every = [*entry["symbols"], *entry.get("also", ())]
+            require(len(set(every)) == len(every) <= WIDEST, "a vocabulary is damaged")
         if kind in ("integer", "real"):
             low, high = entry["low"], entry["high"]
             require(low <= high and max(abs(low), abs(high)) < 2.0**60, "a field's range is damaged")

@@ -37,8 +37,9 @@ TRUTH = Range("truth", Fraction(0), Fraction(1))
 def fields_of(tokens: dict[str, Any]) -> tuple[dict[str, Range], list[str]]:
     """The ranges of fields, and all symbols in the order of their numbers."""
     symbols: list[str] = []
-    for field in tokens["fields"]:
-        symbols += [symbol for symbol in field.get("symbols", ()) if symbol not in symbols]
+    for part in ("symbols", "also"):
+        for field in tokens["fields"]:
+            symbols += [symbol for symbol in field.get(part, ()) if symbol not in symbols]
     found: dict[str, Range] = {}
     for field in tokens["fields"]:
         kind = field["kind"]
@@ -89,6 +90,15 @@ class Ranges:
             return Range("integer", Fraction(0), Fraction(longest - 1))
         if op == "length":
             return Range("integer", Fraction(shortest), Fraction(longest))
+        if op == "difference":  # of the places of two symbols
+            require(len(given) == 2 and all(one.kind == "symbol" for one in given), "a difference of no symbols")
+            return Range("integer", given[0].low - given[1].high, given[0].high - given[1].low)
+        if op == "table":
+            require(len(given) >= 3 and given[0].whole, "a table of no whole number")
+            found = given[1]
+            for one in given[2:]:
+                found = _joined(found, one)
+            return found
         if op in ("i", "j"):
             return given[0]
         if op in ("eq", "lt", "le"):
@@ -194,10 +204,14 @@ def plain_value(graph: Graph, value: int, given: dict[int, Fraction], symbols: l
     if op == "symbol":
         return Fraction(symbols.index(graph.constant[value]))
     if op in ("eq", "lt", "le"):
-        difference = next((d for d in given if graph.op[d] == "sub" and graph.args[d] == args), None)
+        difference = next((d for d in given if graph.op[d] in ("sub", "difference") and graph.args[d] == args), None)
         if difference is not None:  # a < b is a - b < 0
             return _compare(op, given[difference], Fraction(0))
     require(op in PLAIN, "a table's value depends on what it does not look up")
+    if op == "table":
+        index = plain_value(graph, args[0], given, symbols)
+        chosen = args[2 + int(index)] if 0 <= index < len(args) - 2 else args[1]
+        return plain_value(graph, chosen, given, symbols)
     a = [plain_value(graph, arg, given, symbols) for arg in args]
     if op in ("eq", "lt", "le"):
         return _compare(op, a[0], a[1])

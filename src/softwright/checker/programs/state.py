@@ -137,7 +137,7 @@ class State:
             return _clean({"": graph.constant[value]})
         if op == "symbol":
             return _clean({"": Fraction(self.meaning.symbols.index(graph.constant[value]))})
-        if op in ("add", "sub"):
+        if op in ("add", "sub", "difference"):
             return _plus(self.combination(args[0]), self.combination(args[1]), Fraction(1 if op == "add" else -1))
         if op == "neg":
             return _plus({}, self.combination(args[0]), Fraction(-1))
@@ -153,8 +153,47 @@ class State:
             if divisor is not None and not self.ranges.of(args[0]).whole:
                 return _plus({}, self.combination(args[0]), 1 / divisor)
         if self.ranges.of(value).whole:
-            return {value: Fraction(1)}
+            return self._split(value, op, args)
+        if op == "div" and graph.op[args[0]] == "sum" and graph.op[args[1]] == "length":
+            inner, condition = graph.args[args[0]]  # n is the same at all tokens
+            inner = graph.args[inner][0] if graph.op[inner] == "j" else inner
+            share = graph.make("j", graph.make("div", inner, args[1]))
+            return {graph.make("sum", share, condition): Fraction(1)}
         return self._gates(value, op, args)
+
+    def zero(self, value: int) -> int:
+        """What is 0 among the values of a kind: of symbols the first."""
+        if self.ranges.of(value).kind == "symbol":
+            return self.graph.make("symbol", constant=self.meaning.symbols[0])
+        return self.graph.number(0)
+
+    def _split(self, value: int, op: str, args: tuple[int, ...]) -> Combination:
+        """Whole numbers as sums of gates where(c, a, 0) and of quarters: a b = (a + b)^2 // 4 - (a - b)^2 // 4."""
+        graph, kinds = self.graph, [self.ranges.of(arg).kind for arg in args]
+        if self.ranges.of(value).kind not in ("integer", "symbol"):
+            return {value: Fraction(1)}
+        if op in ("max", "min"):
+            first, second = args if op == "min" else args[::-1]
+            return self.combination(graph.make("where", graph.make("lt", *args), first, second))
+        if op == "abs":
+            below = graph.make("lt", args[0], graph.number(0))
+            return self.combination(graph.make("where", below, graph.make("neg", args[0]), args[0]))
+        if op == "mul" and args[0] != args[1] and set(kinds) <= {"integer", "truth"}:
+            found: Combination = {}
+            for sign, name in ((1, "add"), (-1, "sub")):
+                both = graph.make(name, *args)
+                quarter = graph.make("floordiv", graph.make("mul", both, both), graph.number(4))
+                found = _plus(found, {quarter: Fraction(1)}, Fraction(sign))
+            return found
+        zero = self.zero(value)
+        if op == "where" and args[2] != zero:
+            gates: Combination = {}
+            if args[1] != zero:
+                gates = {graph.make("where", args[0], args[1], zero): Fraction(1)}
+            return _plus(
+                gates, {graph.make("where", graph.make("not", args[0]), args[2], zero): Fraction(1)}, Fraction(1)
+            )
+        return {value: Fraction(1)}
 
     def _gates(self, value: int, op: str, args: tuple[int, ...]) -> Combination:
         """Reals under truth values: where(c, a, b) is b + where(c, a - b, 0); k x the sum of v where(k == v, x, 0)."""

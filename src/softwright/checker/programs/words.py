@@ -37,6 +37,8 @@ def shown(graph: Graph, value: int, side: str = "") -> str:
         return f"{op.removesuffix('_of')}({shown(graph, args[0])}{when}){where}"
     if op == "sort":
         return f"sorted({shown(graph, args[0])}, by={shown(graph, args[1])})[{side or 'i'}]"
+    if op == "table":
+        return f"table({shown(graph, args[0], side)}, {len(args) - 2} values)"
     plain = op in PLAIN
     inside = ", ".join(shown(graph, arg, side if plain else "") for arg in args)
     return f"{op}({inside}){'' if plain else where}"
