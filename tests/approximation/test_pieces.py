@@ -87,6 +87,29 @@ def test_a_jump_is_switched_in_a_narrow_band_and_said() -> None:
     assert np.abs(evaluate(fit.in_unit_frame(), t)[:, 0] - (t[:, 0] >= 0.2)).max() <= 1e-4
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sign(x)*abs(x)**(1/3)",
+        "where(x < 0, -sqrt(-x), sqrt(x))",
+        "where(abs(x) < 1e-12, 0, x*log(abs(x) + 1e-300))",
+        "where(x > 0, x*log(x), 0)",
+    ],
+)
+def test_an_unbounded_slope_is_no_jump(text: str) -> None:
+    problem, _ = formula_problem(text, unit_box("x"), 1e-3)
+    fit = fit_pieces(problem, line_breaks(problem))
+    assert fit is not None and not fit.jumps
+    assert fit.error <= 1e-3
+
+
+def test_a_jump_beside_an_unbounded_slope_has_its_own_size() -> None:
+    problem, _ = formula_problem("where(x < 0.3, sqrt(abs(x - 0.3)), 0.05 + sqrt(abs(x - 0.3)))", unit_box("x"), 1e-3)
+    fit = fit_pieces(problem, line_breaks(problem))
+    assert fit is not None
+    assert [reason.split(" at ")[0] for reason in fit.jumps] == ["the target jumps by 0.05"]
+
+
 def test_a_singularity_at_an_end_is_graded() -> None:
     problem = black_box(lambda t: np.sqrt(np.maximum(1 + t[:, 0], 0)), 1, 1e-3)
     fit = fit_pieces(problem, [])

@@ -248,15 +248,26 @@ def test_the_way_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert walked["head converted"] == 2  # once on the way, once in the line above
 
 
+@pytest.mark.parametrize("count", [9, 10, 20])
+@pytest.mark.parametrize("term", ["0.5*x{}", "pi*x{}", "cos(x{})", "max(x{}, 0)"])
+def test_sums_in_many_variables_are_proved_and_verified(count: int, term: str, tmp_path: Path) -> None:
+    box = sw.Box({f"x{i}": (-1, 1) for i in range(count)})
+    built = sw.approximate("+".join(term.format(i) for i in range(count)), box, tol=1e-3)
+    assert built.certificate is not None and built.certificate.bound <= 1e-3
+    built.save(tmp_path / "sum.safetensors")
+    assert sw.verify(tmp_path / "sum.safetensors").verified
+
+
 def test_too_many_variables_are_a_reason_and_no_error() -> None:
     box = sw.Box({f"x{i}": (-1, 1) for i in range(9)})
-    for target in ("x0 + 2*x8", lambda *x: x[0] - x[8]):
-        built = sw.approximate(target, box, tol=1e-6)
-        assert built.certificate is None and built.observed_error <= 1e-6
-    formula = sw.approximate("x0 + 2*x8", box, tol=1e-6)
-    assert formula.unproved == Outcome.TOO_MANY_VARIABLES.value
+    together = "pi*(" + "+".join(box.names) + ")"  # no closed form, and no parts in fewer variables
+    formula = sw.approximate(together, box, tol=1e-6)
+    assert formula.certificate is None and Outcome.TOO_MANY_VARIABLES.value in (formula.unproved or "")
+    assert sw.certify(formula.network, together, norm="L2").outcome is Outcome.TOO_MANY_VARIABLES
+    function = sw.approximate(lambda *x: x[0] - x[8], box, tol=1e-6)
+    assert function.certificate is None and function.observed_error <= 1e-6
     table = sw.approximate(sw.Table(box.sample(40), box.sample(40)[:, 0], names=box.names), tol=1e-6)
-    assert table.unproved == Outcome.TOO_MANY_VARIABLES.value
+    assert table.certificate is not None  # points of a table are no boxes
 
 
 def test_the_certificate_travels_with_the_weights(sine: sw.Built, tmp_path: Path) -> None:

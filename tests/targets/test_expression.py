@@ -169,6 +169,10 @@ def test_defined_formulas_are_not_refused(text: str, box: Box) -> None:
     ("text", "box", "report"),
     [
         ("log(x)", POSITIVE, "log(x) is undefined at x=0 (logarithm of a number that is not positive); shrink the box"),
+        ("sin(3*x)/x", UNIT, "sin(3*x) is (3*x)*sinc(3*x): write that"),
+        ("x**2*log(x)", POSITIVE, "xlogy(x**2, x) is (x**2)*log(x) with its limit 0 there: write that"),
+        ("(1 - cos(x))/x**2", UNIT, "1 - cos(x) is 0.5*(x)**2*sinc(0.5*(x))**2"),
+        ("cos(x)/x", UNIT, "cos(x)/x is undefined at x=0 (division by zero); shrink the box"),
         ("sin(x)/x", UNIT, "sin(x)/x is undefined at x=0 (division by zero)"),
         ("1/(x - 0.3)", UNIT, "is undefined at x=0.3"),
         ("1/(x**2 - 2)", WIDE, "is undefined near x=1.41421"),

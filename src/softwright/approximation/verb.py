@@ -30,7 +30,6 @@ from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput, ToleranceNotReached
 from softwright.precision import Dtype, Precision, precision_of
 from softwright.progress import Progress, reporting
-from softwright.proof import MOST_VARIABLES
 from softwright.proof import certify as prove
 from softwright.result.built import Built
 from softwright.result.outcome import Outcome
@@ -202,18 +201,12 @@ def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: P
 def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget, work: float) -> _Candidate:
     """The candidate with its certificate, or with the reason why there is none.
 
-    A target that carries no bounds, or has too many variables, cannot be proved: its error stays observed.
+    A target that carries no bounds cannot be proved: its error stays observed.
     """
     if found.fit.composed is not None:
         return _proved_stack(found, found.fit.composed, tolerance)
-    hopeless = (
-        Outcome.NO_PROMISE
-        if not target.is_known_between_points
-        else Outcome.TOO_MANY_VARIABLES
-        if target.dim > MOST_VARIABLES
-        else None
-    )
-    if hopeless is not None:
+    if not target.is_known_between_points:
+        hopeless = Outcome.NO_PROMISE
         return replace(found, built=replace(found.built, unproved=hopeless.value), outcome=hopeless)
     with threadpool_limits(limits=1):
         most = min(budget.max_work, work)

@@ -66,10 +66,7 @@ class Proof:
 
     def __init__(self, part: Part, statement: Statement) -> None:
         self.part, self.statement, self.boxes, self.undefined = part, statement, 0, ""
-        self.exponent, dim = statement.exponent, len(part.columns)
-        require(dim in ORDERS, f"{dim} variables are more than the {max(ORDERS)} that can be checked")
-        smallest, largest = ORDERS[dim]
-        self.space = Space(dim, min(max(statement.order, smallest), largest))
+        self.exponent = statement.exponent
         # Adding the heads' outputs: at least gamma of (heads - 1) additions.
         self.joining = statement.heads * statement.precision.unit if statement.heads > 1 else 0.0
         self.allowed = float(part.rounding)
@@ -86,6 +83,14 @@ class Proof:
             require(in_range, f"scores overflow in {statement.precision.name}")
         size = sum(len(head.bias) for head in part.heads) * (1 + sum(head.largest for head in part.heads))
         self.smallest = max(min(float(part.exact), self.allowed) / (2**14 * (size + 1)), 1e-300)
+
+    @functools.cached_property
+    def space(self) -> Space:
+        """The polynomials on boxes; a closed form needs none and has no limit on its variables."""
+        dim = len(self.part.columns)
+        require(dim in ORDERS, f"{dim} variables are more than the {max(ORDERS)} that boxes are checked in")
+        smallest, largest = ORDERS[dim]
+        return Space(dim, min(max(self.statement.order, smallest), largest))
 
     def frame(self, box: Box) -> tuple[list[arb], list[arb]]:
         """Centre and radius of a box in the network's frame t = (x - center) * scale."""

@@ -109,7 +109,7 @@ def singular_points(function: Node, low: float, high: float) -> list[float]:
             continue
         pending += node.arguments
         inner, ends = None, (0.0,)
-        if node.name in ("log", "sqrt"):
+        if node.name in ("log", "sqrt", "cbrt"):
             inner = node.arguments[0]
         elif node.name in ("div", "xlogy"):
             inner = node.arguments[1]

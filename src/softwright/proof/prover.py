@@ -39,7 +39,7 @@ from softwright.proof.conclusion import (
 )
 from softwright.proof.models.exact_heads import dtype_name
 from softwright.proof.models.overflow import stays_finite
-from softwright.proof.question import Certification, Question, as_point, pose, rest_below
+from softwright.proof.question import MOST_VARIABLES, Certification, Question, as_point, pose, rest_below
 from softwright.proof.search.additive import Group, Term
 from softwright.proof.search.integrate import integrate, root_up
 from softwright.proof.search.points_prover import point_errors
@@ -138,16 +138,22 @@ def _answer(
     if p is not None:
         if isinstance(question.target, Interpolant):
             raise InvalidInput("certify", ["integrals over a table's interpolant are not proved; use norm='sup'"])
+        if question.domain.dim > MOST_VARIABLES:
+            return _too_many(question, bound, None)
         return _integral(question, p, bound, tightness, run)
     closed = _closed_form(question)
     total = math.inf if closed is None else sum_rounded_up(closed.exact, closed.rounding)
     if closed is not None and bound is not None and total <= bound:
         return _by_closed_form(question, closed, bound)
-    behind_walls = _walls(question, bound, tightness, run)
+    few = question.domain.dim <= MOST_VARIABLES
+    behind_walls = _walls(question, bound, tightness, run) if few else None
     if behind_walls is not None and _settles(behind_walls, bound, tightness):
         return behind_walls
     nodes = question.formula
     divided = None if nodes is None else split_sum(question.residual, nodes, question.domain.names)
+    most = question.domain.dim if divided is None else max(len(group.columns) for group in divided[0])
+    if most > MOST_VARIABLES:
+        return _too_many(question, bound, closed)
     found = _sup(question, bound, tightness, run) if divided is None else _sum(question, bound, tightness, run, divided)
     weaker = behind_walls is not None and behind_walls.proved and not found.outcome.decided
     if behind_walls is not None and weaker and behind_walls.bound < min(found.proved_bound, total):
@@ -173,6 +179,14 @@ def _by_closed_form(question: Question, closed: MaxAffineProof, bound: float) ->
     exact = max(rest_below(bound, closed.rounding), closed.exact)
     certificate = question.certificate(bound, exact, closed.rounding, nothing, "closed form: gates of affine pieces")
     return Certification(Outcome.PROVED, bound, lower, as_point(witness), certificate, proved_bound=bound)
+
+
+def _too_many(question: Question, bound: float | None, closed: MaxAffineProof | None) -> Certification:
+    """No tree of boxes has so many variables; a closed form that was found still answers the open question."""
+    if closed is not None and bound is None:
+        return _by_closed_form(question, closed, 1.01 * sum_rounded_up(closed.exact, closed.rounding))
+    lower, witness, _ = lower_at(question.residual, question.domain.sample(64), bound or 1e-9)
+    return Certification(Outcome.TOO_MANY_VARIABLES, math.inf if bound is None else bound, lower, as_point(witness))
 
 
 def _points(question: Question, table: Table, bound: float | None, limits: Limits | None) -> Certification:

@@ -21,7 +21,7 @@ class Outcome(Enum):
     INTERRUPTED = "interrupted"
     NOT_ASKED = "not asked for"
     NO_PROMISE = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
-    TOO_MANY_VARIABLES = "a proof covers at most 8 variables; prove parts of the target that have fewer of them"
+    TOO_MANY_VARIABLES = "boxes cover at most 8 variables; write a formula as a sum of parts that have fewer of them"
 
     @property
     def decided(self) -> bool:

@@ -10,6 +10,7 @@ from softwright.targets.formula.tape import Tape
 
 ZERO, ONE, TWO = Number(0.0, "0"), Number(1.0, "1"), Number(2.0, "2")
 _LONGEST_EXACT = 30  # digits to which exact constants are folded; longer ones stay as operations
+_LARGEST_BITS, _HALF_RANGE = 1000, 2**512  # of a whole number that is a float, and a power of two to divide by
 
 
 def is_number(node: Node, value: int) -> bool:
@@ -127,7 +128,10 @@ def _folded(value: Fraction, otherwise: Node) -> Node:
 
 
 def number_node(value: Fraction) -> Node:
-    """The node of a rational number: a decimal if it ends within a few digits, else a quotient."""
+    """The node of a rational number: a decimal if it ends within a few digits, else a quotient.
+
+    Numerators and denominators beyond all floats, as those of 1e-300 are, lose powers of two first.
+    """
     if value < 0:
         return neg(number_node(-value))
     for digits in range(_LONGEST_EXACT):
@@ -136,6 +140,10 @@ def number_node(value: Fraction) -> Node:
             written = str(scaled.numerator).rjust(digits + 1, "0")
             text = f"{written[:-digits]}.{written[-digits:]}" if digits else written
             return Number(float(value), text)
+    if value.denominator.bit_length() > _LARGEST_BITS and value.denominator % _HALF_RANGE == 0:
+        return div(number_node(value * _HALF_RANGE), number_node(Fraction(_HALF_RANGE)))
+    if value.numerator.bit_length() > _LARGEST_BITS and value.numerator % _HALF_RANGE == 0:
+        return mul(number_node(value / _HALF_RANGE), number_node(Fraction(_HALF_RANGE)))
     top, bottom = str(value.numerator), str(value.denominator)
     return div(Number(float(value.numerator), top), Number(float(value.denominator), bottom))
 

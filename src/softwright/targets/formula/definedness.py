@@ -23,6 +23,7 @@ from softwright.targets.formula.formatting import format_node
 from softwright.targets.formula.functions import ELEMENTARY
 from softwright.targets.formula.intervals import Interval
 from softwright.targets.formula.nodes import Node, Operation, Variable
+from softwright.targets.formula.removable import continuous_twin
 from softwright.targets.formula.tape import Tape
 from softwright.targets.formula.values import NUMPY_RULES
 from softwright.targets.points import show_point
@@ -114,13 +115,24 @@ class UndefinedSearch:
             if len(self.reports) <= _MOST_REPORTS and index not in self.reports and mask.any():
                 row = _simplest(points, mask)
                 where, reason = show_point(self.names, points[row]), self._reason(index, values, row)
-                self._report(index, f"is undefined at {where} ({reason}); {_REMEDY}")
+                remedy = self._remedy(index, values, row)
+                self._report(index, f"is undefined at {where} ({reason}); {remedy}")
         if overflow.any():
             row = _simplest(points, overflow)
             index = self._first_infinite(values, row)
             where = show_point(self.names, points[row])
             if index not in self.reports:
                 self._report(index, f"exceeds float64 at {where}; shrink the box or rescale the formula")
+
+    def _remedy(self, index: int, values: list[np.ndarray], row: int) -> str:
+        """What to do about it; a function that is continuous there comes first."""
+
+        def vanishes(node: Node) -> bool:
+            place = next(i for i, step in enumerate(self.tape.steps) if step.node == node)
+            return bool(values[place][row] == 0.0)
+
+        twin = continuous_twin(self.tape, index, vanishes)
+        return f"{twin}: write that; or {_REMEDY}" if twin else _REMEDY
 
     def _reason(self, index: int, values: list[np.ndarray], row: int) -> str:
         node, arguments = self.tape.steps[index]
