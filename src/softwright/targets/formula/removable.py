@@ -4,8 +4,8 @@
     (1 - cos(a))/b     0.5*a**2*sinc(0.5*a)**2 = 1 - cos(a)        likewise
     a*log(b)           xlogy(a, b), 0 at a = 0                     where a vanishes with b
 
-A formula means what it says: at such a point it has no value, and no certificate may speak of one. So it is refused, and
-the refusal names the function whose value there is the limit.
+A formula means what it says: at such a point it has no value, and no certificate may speak of one. So it is refused,
+and the refusal names the function whose value there is the limit.
 """
 
 from __future__ import annotations
