@@ -2,6 +2,7 @@
 #   make run    builds one attention head for a two-variable formula, prints the plan and the error, writes out/
 #   make test   lint, types, layers and the test suite
 #   make studio serves the studio on this machine
+#   make docs   builds the documentation site into out/site, from what is here alone
 # make test-extras installs the heavy optional packages into an environment of its own and runs the tests that need them.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test test-extras check bench studio clean
+.PHONY: run test test-extras check bench studio docs clean
 
 run: $(STAMP)
 	@mkdir -p out
@@ -34,6 +35,9 @@ bench: $(STAMP)
 
 studio: $(STAMP)
 	$(BIN)/softwright studio
+
+docs: $(STAMP)
+	$(BIN)/python docs/make_site.py out/site
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "softwright needs Python 3.11 or later: make PYTHON=python3.11 ...")'

@@ -1,0 +1,1 @@
+"""The documentation site: pages from the texts of docs/, a reference from docstrings, a gallery, and a search."""
