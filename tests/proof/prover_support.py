@@ -76,6 +76,13 @@ def model_gap(
     return abs(value - total)
 
 
+def points_in(rng: np.random.Generator, center: np.ndarray, radius: np.ndarray, count: int) -> list[np.ndarray]:
+    """Random points and corners, moved inwards a little so that their rounding keeps them in the box."""
+    s = np.concatenate([rng.uniform(-1, 1, (count, len(center))), np.sign(rng.normal(size=(2, len(center))))])
+    inwards = 1 - 1e-15 - 4e-16 * np.abs(center) / radius
+    return [center + radius * row * inwards for row in s]
+
+
 def random_network(
     rng: np.random.Generator, dim: int, tokens: int, *, outputs: int = 1, heads: int = 1, affine: bool = False,
     hardness: float = 5.0, size: float = 1.0, dtype: torch.dtype = torch.float64, box: Box | None = None,

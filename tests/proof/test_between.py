@@ -241,6 +241,7 @@ class Spike:
     point: np.ndarray
     heads: tuple[()] = ()
     dim: int = 1
+    at_once: int = 1024
 
     def cost(self, boxes: int, groups: int) -> float:
         return 1000.0 * boxes

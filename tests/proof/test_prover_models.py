@@ -13,16 +13,9 @@ from softwright.proof.arithmetic.series import basis
 from softwright.proof.models.exact_heads import exact_heads
 from softwright.proof.models.flint_models import network_models_in_balls
 from softwright.proof.models.targets import FormulaModels
-from softwright.proof.models.taylor_head import head_on_boxes
+from softwright.proof.models.taylor_head import tokens_on_boxes
 from softwright.targets.formula.expression import Expression
-from tests.proof.prover_support import formula_value, head_value, model_gap, random_network
-
-
-def points_in(rng: np.random.Generator, center: np.ndarray, radius: np.ndarray, count: int) -> list[np.ndarray]:
-    """Random points and corners, moved inwards a little so that their rounding keeps them in the box."""
-    s = np.concatenate([rng.uniform(-1, 1, (count, len(center))), np.sign(rng.normal(size=(2, len(center))))])
-    inwards = 1 - 1e-15 - 4e-16 * np.abs(center) / radius
-    return [center + radius * row * inwards for row in s]
+from tests.proof.prover_support import formula_value, head_value, model_gap, points_in, random_network
 
 
 def test_exp_is_within_four_units_of_roundoff() -> None:
@@ -61,7 +54,7 @@ def test_head_models_contain_the_head(seed: int) -> None:
     centers = first + radius * 2 * rng.integers(-2, 3, (5, dim))
     with np.errstate(all="ignore"):
         radii = np.broadcast_to(radius, centers.shape)
-        found = head_on_boxes(head, shape, centers, radii, [np.arange(5)], accuracy=10.0 ** rng.uniform(-12, -2))
+        found = tokens_on_boxes(head, shape, centers, radii, [np.arange(5)], accuracy=10.0 ** rng.uniform(-12, -2))
     checked = 0
     with precision(200):
         for b in range(len(centers)):

@@ -24,7 +24,7 @@ from softwright.proof.models.exact_heads import check_network, dtype_name, exact
 from softwright.proof.models.mlp import MlpTarget
 from softwright.proof.models.targets import NARROWEST_CELL, check_provable, models_of
 from softwright.proof.search.cell_tree import tree_of
-from softwright.proof.search.residual import ORDERS, Residual
+from softwright.proof.search.residual import ORDERS, Residual, order_for
 from softwright.proof.search.search import BoxTree, SearchResult
 from softwright.proof.search.sum_prover import SumResult
 from softwright.result.certificate import Certificate
@@ -175,12 +175,13 @@ def pose(network: AttentionNetwork, target: Any, domain: Any, engine: str, order
     if wanted is None or box is None:
         raise RuntimeError("unreachable: a missing target or domain is a fault")
     models, assumed = models_of(wanted, network.names, box)
+    heads = exact_heads(network, engine)
     residual = Residual(
-        heads=exact_heads(network, engine),
+        heads=heads,
         target=models,
         dim=box.dim,
         outputs=network.outputs,
-        order=order or ORDERS.get(box.dim, 1),  # no boxes beyond MOST_VARIABLES
+        order=order or order_for(heads, box.dim),
         constant=np.zeros(network.outputs),
     )
     return Question(network, wanted, box, engine, residual, (*assumed, *assumptions(network.dtype)), started)

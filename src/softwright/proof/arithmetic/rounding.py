@@ -108,15 +108,31 @@ class RunEngine:
         The arguments are upper bounds (A,) of |k_j| |t|, of the biases, of |k_j - kbar| |t|, of m - s_j, and of what
         underflow takes from a score.
         """
+        argument = self.score_error(score_size, bias_size, shift_size, below_maximum, lost=lost, dim=dim)
+        return up(argument + self.exp_log_error(tokens))
+
+    def score_error(
+        self,
+        score_size: np.ndarray,
+        bias_size: np.ndarray,
+        shift_size: np.ndarray,
+        below_maximum: np.ndarray,
+        *,
+        lost: np.ndarray | float,
+        dim: int,
+    ) -> np.ndarray:
+        """What the arguments of exp are off, up to a common number; the axes of a grid add up to its tokens."""
         u = self.arithmetic.unit
         if self.axis_sizes:
             score = self.arithmetic.gamma(4) * (score_size + bias_size)
-            exps = len(self.axis_sizes) * (self.arithmetic.exp_error + 2 * u)
         else:
             score = self.arithmetic.gamma(dim + 1) * (score_size * (1 + 4 * u) + bias_size)
-            exps = (1 + tokens // _KEY_BLOCK) * (self.arithmetic.exp_error + 2 * u)
-        argument = score + lost + (2 * u + u * u) * shift_size + u * (below_maximum + 2 * (score + lost))
-        return up(argument + 2 * exps)  # log((1 + e)^k) and -log((1 - e)^k) stay below 2 e k
+        return score + lost + (2 * u + u * u) * shift_size + u * (below_maximum + 2 * (score + lost))
+
+    def exp_log_error(self, tokens: int) -> float:
+        """What all exponentials that a weight meets are off: log((1 + e)^k) and -log((1 - e)^k) stay below 2 e k."""
+        exps = len(self.axis_sizes) if self.axis_sizes else 1 + tokens // _KEY_BLOCK
+        return 2 * exps * (self.arithmetic.exp_error + 2 * self.arithmetic.unit)
 
     @staticmethod
     def theta(log_error: np.ndarray) -> np.ndarray:

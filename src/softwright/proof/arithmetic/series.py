@@ -63,7 +63,9 @@ class Basis:
 
     def by_degree(self, coefficients: np.ndarray) -> np.ndarray:
         """|coefficients| (M, ...) summed over each degree: (order + 1, ...), not yet rounded up."""
-        return np.add.reduceat(np.abs(coefficients), self.starts, axis=0)
+        ends = [*self.starts[1:], self.size]
+        parts = [np.abs(coefficients[a:b]).sum(axis=0) for a, b in zip(self.starts, ends, strict=True)]
+        return np.stack(parts)
 
 
 @lru_cache(maxsize=64)

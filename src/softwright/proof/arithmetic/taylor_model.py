@@ -40,6 +40,15 @@ class TaylorModel:
         """An upper bound (B,) of the polynomial's absolute value."""
         return up(np.abs(self.coefficients[self.live]).sum(axis=0), self.shape.size)
 
+    def moduli(self) -> np.ndarray:
+        """The sum of the moduli of the coefficients of each degree, (p+1, B), not yet rounded up."""
+        if 2 * np.count_nonzero(self.live) > self.shape.size:
+            return self.shape.by_degree(self.coefficients)
+        total = np.zeros((self.shape.order + 1, self.boxes))
+        for a in np.flatnonzero(self.live):
+            total[self.shape.degree[a]] += np.abs(self.coefficients[a])
+        return total
+
     def deviation(self) -> np.ndarray:
         """An upper bound (B,) of |phi - a_0|."""
         rest = self.live.copy()
@@ -106,7 +115,7 @@ class TaylorModel:
                 out[where] += sparse.coefficients[a] * dense.coefficients[:reach]
             live[where] |= dense.live[:reach]
             count += 1
-        left, right = shape.by_degree(sparse.coefficients), shape.by_degree(dense.coefficients)  # (p+1, B)
+        left, right = sparse.moduli(), dense.moduli()  # (p+1, B)
         left_norm, right_norm = left.sum(axis=0), right.sum(axis=0)
         beyond = np.cumsum(right[::-1], axis=0)[::-1]  # beyond[k]: degrees k and above
         cut = np.zeros(self.boxes)

@@ -17,6 +17,7 @@ from softwright.errors import Faults
 from softwright.precision import name_of
 from softwright.proof.arithmetic.directed import two_sum
 from softwright.proof.arithmetic.rounding import ARITHMETIC, RunEngine
+from softwright.proof.models.grid import grid_of, lines_of
 from softwright.proof.models.head_moments import ExactHead
 
 _LARGEST = 1e100  # beyond it products of parameters leave float64
@@ -56,11 +57,14 @@ def exact_heads(network: AttentionNetwork, engine: str) -> tuple[ExactHead, ...]
     for module in network.layer:
         keys, biases, values = (p.detach().double().cpu().numpy() for p in (module.keys, module.biases, module.values))
         slopes = None if module.slopes is None else module.slopes.detach().double().cpu().numpy()
-        low, size, run = np.zeros_like(biases), np.abs(biases), RunEngine(arithmetic)
-        if engine == "factorised" and module.structure == "grid":
-            keys, biases, low, size = _from_edges(module, keys, biases)
-            run = RunEngine(arithmetic, module.axis_sizes)
-        heads.append(ExactHead(keys, biases, low, size, values, slopes, center, scale, run))
+        low, size, run, grid = np.zeros_like(biases), np.abs(biases), RunEngine(arithmetic), None
+        by_axes = engine == "factorised"
+        if module.structure == "grid":
+            grid = grid_of(keys, biases, module.axis_sizes, by_axes)
+            if by_axes:
+                keys, biases, low, size = _from_edges(module, keys, biases)
+                run = RunEngine(arithmetic, module.axis_sizes)
+        heads.append(ExactHead(keys, biases, low, size, values, slopes, center, scale, run, grid))
     return tuple(heads)
 
 
@@ -75,8 +79,7 @@ def _from_edges(
     tokens = np.array(list(itertools.product(*[range(size) for size in sizes])))  # (N, d)
     edge_keys = np.empty_like(keys)
     high, low, size = np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys))
-    for i in range(d):
-        line = tuple(slice(None) if j == i else 0 for j in range(d))
+    for i, line in enumerate(lines_of(sizes)):
         edge_keys[:, i] = grid_keys[line][tokens[:, i], i]
         bias = grid_biases[line][tokens[:, i]]
         high, slip = two_sum(high, bias)

@@ -32,6 +32,7 @@ from softwright.proof.arithmetic.directed import (
 )
 from softwright.proof.arithmetic.rounding import RunEngine
 from softwright.proof.arithmetic.series import Basis
+from softwright.proof.models.grid import Grid
 
 _DROP = 1e-3  # share of the wanted accuracy that may go into dropped tokens
 _FAR = 60.0  # tokens whose score stays so far below the largest one hold no share of the sum worth counting
@@ -51,6 +52,7 @@ class ExactHead:
     center: np.ndarray  # (d,)
     scale: np.ndarray  # (d,)
     engine: RunEngine
+    grid: Grid | None = None  # the axes, if the tokens are a grid
 
     @property
     def sloped(self) -> list[int]:
@@ -97,7 +99,7 @@ class Moments:
     pull: np.ndarray  # (B, d)
 
 
-def _weight_error(argument_error: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
+def weight_error(argument_error: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
     """Relative error of exp_near(x) when x errs by `argument_error` and lies between `lowest` and `highest`."""
     eta = up(argument_error * (1.0 + argument_error) + 2 * EXP_ERROR)
     eta = np.where(argument_error <= 0.5, eta, np.inf)
@@ -210,7 +212,7 @@ def shared_moments(
     exponents = shifts @ kappa.T + S  # (B, A)
     W = exp_near(exponents)
     argument_error = up(S_error[kept] + (d + 6) * U * (size @ widest))
-    eta = _weight_error(argument_error, exponents.min(axis=0), exponents.max(axis=0))
+    eta = weight_error(argument_error, exponents.min(axis=0), exponents.max(axis=0))
 
     # Columns of the one matrix product.
     q = kappa * scaled  # (A, d)
@@ -322,7 +324,7 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
 
     S, S_error, theta = pick(S), pick(S_error), head.engine.theta(pick(log_error))
     W = np.where(here, exp_near(S), 0.0)
-    eta = np.where(here, _weight_error(up(S_error), S, S), 0.0)
+    eta = np.where(here, weight_error(up(S_error), S, S), 0.0)
     base = head.values[chosen]  # (B, A, m)
     base_size, slope_size = np.abs(base), np.zeros_like(base)
     columns = []

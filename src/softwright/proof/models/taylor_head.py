@@ -52,8 +52,22 @@ class HeadOnBoxes:
     noise: np.ndarray  # (m, B) how uncertain float64 leaves the centre value; steers only
     pull: np.ndarray  # (B, d) how strongly each variable moves the scores; steers only
 
+    def take(self, chosen: np.ndarray) -> HeadOnBoxes:
+        models = [
+            TaylorModel(model.shape, model.coefficients[:, chosen], model.remainder[chosen], model.live)
+            for model in self.models
+        ]
+        return HeadOnBoxes(
+            models,
+            self.rounding[:, chosen],
+            self.rounding_center[:, chosen],
+            self.size[:, chosen],
+            self.noise[:, chosen],
+            self.pull[chosen],
+        )
 
-def head_on_boxes(
+
+def tokens_on_boxes(
     head: ExactHead,
     shape: Basis,
     centers: np.ndarray,
@@ -95,10 +109,10 @@ def head_on_boxes(
             part = rest[first : first + step]
             pieces.append(_models(head, shape, own_moments(head, shape, centers[part], radii[part], accuracy)))
             places.append(part)
-    return _join(pieces, np.concatenate(places))
+    return joined(pieces, np.concatenate(places))
 
 
-def _join(parts: list[HeadOnBoxes], places: np.ndarray) -> HeadOnBoxes:
+def joined(parts: list[HeadOnBoxes], places: np.ndarray) -> HeadOnBoxes:
     """Results for several sets of boxes put together in the order of the boxes."""
     back = np.empty(len(places), dtype=np.int64)
     back[places] = np.arange(len(places))

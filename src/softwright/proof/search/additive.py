@@ -20,7 +20,7 @@ import numpy as np
 from softwright.domain import Box
 from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.models.targets import FormulaModels
-from softwright.proof.search.residual import ORDERS, Residual
+from softwright.proof.search.residual import Residual, order_for
 from softwright.targets.formula import Expression, Node, Number, Operation, additive_terms, variables_of
 
 _ZERO = Number(0.0, "0")
@@ -109,7 +109,7 @@ def part_residual(whole: Residual, group: Group, terms: list[Term], names: tuple
         heads=heads,
         target=FormulaModels(Expression.from_nodes(nodes, [names[i] for i in columns])),
         dim=len(columns),
-        order=ORDERS[len(columns)],
+        order=order_for(heads, len(columns)),
         summed_heads=len(whole.heads),
     )
 
@@ -122,6 +122,7 @@ def restricted(head: ExactHead, columns: list[int]) -> ExactHead:
         slopes=None if head.slopes is None else np.ascontiguousarray(head.slopes[:, :, columns]),
         center=head.center[columns],
         scale=head.scale[columns],
+        grid=None if head.grid is None else head.grid.on(columns),
     )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from softwright.proof.arithmetic.directed import up
 from softwright.proof.arithmetic.rounding import sum_error
 from softwright.proof.arithmetic.series import basis
+from softwright.proof.models.grid_head import head_on_boxes
 from softwright.proof.models.head_moments import ExactHead
-from softwright.proof.models.taylor_head import head_on_boxes
 
 _BATCH = 2048
 _GROUP = 32

@@ -16,16 +16,27 @@ from softwright.proof.arithmetic.directed import gamma, up
 from softwright.proof.arithmetic.rounding import sum_error
 from softwright.proof.arithmetic.series import basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant
+from softwright.proof.models.grid_head import by_axes, head_on_boxes
 from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.models.targets import TargetModels
-from softwright.proof.models.taylor_head import HeadOnBoxes, head_on_boxes
+from softwright.proof.models.taylor_head import HeadOnBoxes
 from softwright.work import count
 
 _NOISY = 0.02  # share of the wanted accuracy that float64 noise may take before ball arithmetic is used
 # Nominal nanoseconds (`work.py`): of one call; of two coefficients of a box multiplied; of a token at a coefficient,
 # of each box and of each group; of a model in ball arithmetic.
 _ROUND, _TERM, _SHARED, _OWN, _IN_BALLS = 5_000_000, 8.0, 2.0, 5.0, 3_000_000
+_AXES, _CONTRACTED = 1_000_000, 8.0  # of a call for a grid head by its axes, and for each box and coefficient of it
+_BATCH, _ENTRIES = 1024, 400_000  # boxes bounded at once, and coefficients of all of them: what a cache holds
 ORDERS = {1: 12, 2: 10, 3: 8, 4: 6, 5: 5, 6: 4, 7: 4, 8: 4}
+_GRID_ORDERS = {4: 8, 5: 8, 6: 6}  # where all heads are grids, whose models cost little
+
+
+def order_for(heads: Sequence[ExactHead], dim: int) -> int:
+    """The degree of the models unless one is asked for; beyond the variables of `ORDERS` there are no boxes."""
+    grids = bool(heads) and all(by_axes(head, dim) for head in heads)
+    usual = ORDERS.get(dim, 1)
+    return _GRID_ORDERS.get(dim, usual) if grids else usual
 
 
 @dataclass
@@ -84,8 +95,15 @@ class Residual:
     def cost(self, boxes: int, groups: int) -> float:
         """Nominal nanoseconds of bounds on so many boxes in so many groups, which share moments."""
         size = basis(self.dim, self.order).size
-        tokens = sum(len(head.keys) for head in self.heads)
-        return _ROUND + boxes * size * (_TERM * size + _SHARED * tokens) + groups * _OWN * tokens * size
+        grids = [head for head in self.heads if by_axes(head, self.dim)]
+        tokens = sum(len(head.keys) for head in self.heads if not by_axes(head, self.dim))
+        axes = sum(_AXES + boxes * _CONTRACTED * size * max(head.grid.sizes) for head in grids if head.grid)
+        return _ROUND + axes + boxes * size * (_TERM * size + _SHARED * tokens) + groups * _OWN * tokens * size
+
+    @property
+    def at_once(self) -> int:
+        """How many boxes are best bounded together."""
+        return min(_BATCH, max(128, _ENTRIES // basis(self.dim, self.order).size))
 
     def with_constant(self, constant: np.ndarray) -> Residual:
         return replace(self, constant=np.asarray(constant, dtype=float))

@@ -29,7 +29,6 @@ from softwright.work import Allowance, count
 
 LEAF = 255
 _GROUP_BITS = {1: 3, 2: 3, 3: 2}  # neighbours that share moments: 8, 64, 64 boxes; 2^d above three variables
-_BATCH = 1024
 _DEEPEST = 900  # halvings towards the lower end of a side, where indices stay small: 2^-900 of it is still a number
 _LARGEST_INDEX = 2**58
 
@@ -384,7 +383,8 @@ def _results(
 ) -> Iterator[tuple[np.ndarray, BoxBounds]]:
     """Bounds batch by batch, with the boxes they belong to."""
     centers, radii = tree.boxes(boxes.index, boxes.level)
-    size = _BATCH if executor is None else max(64, min(_BATCH, len(boxes) // 8 + 1))
+    most = residual.at_once
+    size = most if executor is None else max(64, min(most, len(boxes) // 8 + 1))
     batches = _batches(tree.alike(boxes.index, boxes.level), size)
     tasks = [(residual, centers[chosen], radii[chosen], groups, accuracy) for chosen, groups in batches]
     results = map(_evaluate, tasks) if executor is None else executor.map(_evaluate, tasks)
