@@ -47,6 +47,7 @@ def _mlp() -> torch.nn.Module:
     return torch.nn.Sequential(*layers).double().eval()
 
 
+TOKENS = sw.Sequence(length=(1, 16), s=sw.Symbols("abcd"), x=(-1, 1))
 MADE: dict[str, Callable[[], sw.Built[Any]]] = {
     "approximation": lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6),
     "composition": lambda: sw.approximate("sin(3*x)*exp(-y**2) + max(x*y, 0.1)", BOX, tol=1e-5, strategy="compose"),
@@ -54,6 +55,7 @@ MADE: dict[str, Callable[[], sw.Built[Any]]] = {
     "transpiled": lambda: sw.transpile(_mlp(), box=(-1, 1)),
     "transpiled_module": lambda: sw.transpile(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()),
     "in_context": lambda: sw.in_context("ridge", features=2, penalty=0.1),
+    "program": lambda: sw.compile("count(s[j] == s[i]), sum(x[j] for j <= i)", TOKENS),
     "theorem": lambda: sw.theorem("A1").build(points=12, tokens=3, dim=2),
 }
 

@@ -19,6 +19,7 @@ IMAGES = Path(__file__).resolve().parent / "images"
 BOX = sw.Box(x=(-1, 1), y=(-2, 2))
 TEXTS = ["the cat sees a bird", "a bird sees the cat", "the small dog", "the large red bird", "a dog and a cat"]
 LABELS = ["animal", "animal", "size", "colour", "pair"]
+BALANCE = "b = sum((s[j] == '(') - (s[j] == ')') for j <= i); b, all(b >= 0) and last(b) == 0"
 Shot = tuple[Callable[[], sw.Built[Any]], int, int, str]
 SHOTS: dict[str, Shot] = {
     "page-wave.png": (lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6), 1100, 860, "light"),
@@ -29,6 +30,12 @@ SHOTS: dict[str, Shot] = {
         "dark",
     ),
     "page-in-context.png": (lambda: sw.in_context("ridge", features=1, penalty=0.1), 820, 780, "light"),
+    "page-program.png": (
+        lambda: sw.compile(BALANCE, sw.Sequence(length=(1, 16), s=sw.Symbols("()"))),
+        900,
+        1024,
+        "light",
+    ),
     "page-memory.png": (lambda: sw.memorize(TEXTS, LABELS), 400, 900, "dark"),
 }
 

@@ -27,6 +27,7 @@ def _mlp() -> torch.nn.Module:
 
 
 TEXTS = ["the cat sees a bird", "a bird sees the cat", "the small dog", "the large red bird", "a dog and a cat"]
+TOKENS = sw.Sequence(length=(1, 24), s=sw.Symbols("abcd"))
 KINDS: dict[str, tuple[str, Callable[[], sw.Built[Any]]]] = {
     "one head for a formula": ("wave", lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6)),
     "a stack for a formula": (
@@ -36,6 +37,7 @@ KINDS: dict[str, tuple[str, Callable[[], sw.Built[Any]]]] = {
     "a memory of texts": ("memory", lambda: sw.memorize(TEXTS, ["animal", "animal", "size", "colour", "pair"])),
     "an MLP as attention": ("transpiled", lambda: sw.transpile(_mlp(), box=(-1, 1))),
     "ridge regression in context": ("in-context", lambda: sw.in_context("ridge", features=1, penalty=0.1)),
+    "a program over sequences": ("program", lambda: sw.compile("count(s[j] == s[i])", TOKENS)),
     "a theorem's own network": ("theorem", lambda: sw.theorem("A1").build(points=12, tokens=3, dim=2)),
 }
 

@@ -256,6 +256,86 @@ def test_a_stack_in_context_fits_as_in_python(method: str, watched: Watched, tmp
     agree()
 
 
+FIELDS = sw.Sequence(length=(1, 12), s=sw.Symbols("abc"), k=sw.Integers(-2, 3), x=(-1, 1), t=sw.Truths())
+PROGRAMS: dict[str, Callable[[], sw.Built[Any]]] = {
+    "counts": lambda: sw.compile("count(s[j] == s[i]), sorted(s)[i]", FIELDS),
+    "sums in float32": lambda: sw.compile(
+        "sum(x[j] for j <= i), max(x[j] for j <= i)", FIELDS, dtype="float32", tol=1e-2
+    ),
+    "truths": lambda: sw.compile("any(t[j] and k[j] > k[i]), k[n-1-i]", FIELDS),
+    "means": lambda: sw.compile("conv(x, [1, -2, 1]), mean(x[j] for s[j] == s[i])", FIELDS, tol=1e-4),
+}
+
+
+def _sequences(network: Any, count: int) -> list[dict[str, list[float]]]:
+    """Sequences of all lengths, as numbers; values of reals are float32 numbers."""
+    generator, drawn = np.random.default_rng(6), []
+    for i in range(count):
+        length, one = 1 + i % network.longest, {}
+        for field in network.fields:
+            if field["kind"] == "real":
+                values = generator.uniform(field["low"], field["high"], length).astype(np.float32).astype(float)
+            elif field["kind"] == "symbol":
+                values = generator.integers(0, len(field["symbols"]), length)
+            else:
+                values = generator.integers(field.get("low", 0), field.get("high", 1) + 1, length)
+            one[field["name"]] = [float(value) for value in values]
+        drawn.append(one)
+    return drawn
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_have_the_numbers_of_python(name: str, watched: Watched, tmp_path: Path) -> None:
+    built = PROGRAMS[name]()
+    network = cast(Any, built.network)
+    built.page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    drawn = _sequences(network, 100)
+    # Exact programs agree exactly. A claim about reals does not name its rounding: 64 units in the last place of 1.
+    allowed = 0.0 if built.certificate.bound == 0 else 64 * torch.finfo(network.dtype).eps
+    found = page.evaluate("all => all.map(one => softwright.run(one))", drawn)
+    for one, values in zip(drawn, found, strict=True):
+        stacked = torch.tensor([one[name] for name in network.names], dtype=network.dtype).T[None]
+        assert np.abs(network(stacked)[0].double().numpy() - values).max() <= allowed
+    one = drawn[11]
+    named = {**one, "s": [network.symbols[int(code)] for code in one["s"]]}
+    for layer in range(network.depth):
+        wanted = network.attention_of(layer, **named)
+        for head in range(len(wanted)):
+            weights = page.evaluate("([a, l, h]) => softwright.weights(a, l, h)", [one, layer, head])
+            assert np.abs(np.array(weights) - wanted[head]).max() <= 1e-5
+
+
+def test_a_sequence_is_typed_dragged_and_looked_into(watched: Watched, tmp_path: Path) -> None:
+    built = PROGRAMS["counts"]()
+    built.page(tmp_path / "f.html")
+    page = watched.open(tmp_path / "f.html")
+    page.get_by_label("values of s").fill("aabc")
+    assert page.inner_text("#result").splitlines() == ["output 1: 2211", "output 2: aabc"]
+    page.get_by_label("values of s").fill("aax")
+    assert "no symbol" in page.inner_text("#fault")
+    page.get_by_label("values of s").fill("cbaa")
+    first, last = (page.locator("#row button").nth(i).bounding_box() for i in (0, 3))
+    page.mouse.move(first["x"] + 9, first["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 9, last["y"] + 9, steps=6)
+    page.mouse.up()
+    assert page.evaluate("softwright.given().s") == [1, 0, 0, 2]
+    page.locator("#row button").nth(0).focus()
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate("softwright.given().s") == [0, 1, 0, 2]
+    box = page.locator("#drag").bounding_box()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.3 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.1 * box["height"], steps=3)
+    page.mouse.up()
+    assert 3 in page.evaluate("softwright.given().k")
+    assert page.locator("#patterns button").count() == built.network.distinct[0].heads
+    page.get_by_label("token that asks", exact=True).fill("2")
+    assert "token 2" in page.inner_text("#writes-title")
+    assert page.locator("#writes tbody tr").count() >= 1
+
+
 def test_a_data_point_is_dragged(watched: Watched, tmp_path: Path) -> None:
     sw.in_context("ridge", features=1, penalty=0.1).page(tmp_path / "f.html")
     page = watched.open(tmp_path / "f.html")

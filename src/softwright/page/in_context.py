@@ -51,7 +51,7 @@ def content(built: Built[Any]) -> Content:
         "tail": network.tail,
         "read": numbers(network.read.reshape(-1)),
     }
-    return Content(title, headline, ("in_context.html",), ("in_context.js",), data)
+    return Content(title, headline, ("in_context.html",), ("tokens.js", "in_context.js"), data)
 
 
 def _allowed(method: str) -> dict[str, bool]:

@@ -74,6 +74,7 @@ KINDS: dict[str, Kind] = {
             "program",
             network="softwright.attention.program:ProgramNetwork",
             figure="softwright.programs.figure:plot_program",
+            page="softwright.page.program:content",
         ),
         Kind(
             "theorem",

@@ -1,14 +1,5 @@
 /* A stack over segments of tokens: X_rows <- X_rows R + sum_h softmax(X_rows Wq_h (X_keys Wk_h)^T) X_keys Wv_h Wo_h. */
 const W = D.width, d = D.features;
-/* Tokens are {count, v}, row by row. */
-function map(tokens, wide, {shape, rows, columns, values}) {
-  const out = shape[1], y = new Float64Array(tokens.count * out), v = tokens.v;
-  for (let p = 0; p < values.length; p++) {
-    const r = rows[p], c = columns[p], f = values[p];
-    for (let t = 0; t < tokens.count; t++) y[t * out + c] = rnd(y[t * out + c] + rnd(v[t * wide + r] * f));
-  }
-  return {count: tokens.count, v: y, wide: out};
-}
 function joined(stream, names) {
   const parts = names.map(name => stream[name]), count = parts.reduce((n, p) => n + p.count, 0), v = new Float64Array(count * W);
   let at = 0;
@@ -42,8 +33,7 @@ function applyLayer(layer, stream, watch) {
 function embed(x, y, queries) {
   const inputs = {data: x.map((row, i) => [...row, y[i], 0]), query: queries.map(row => [...row, 0, 0])}, stream = {};
   for (const segment of D.segments) {
-    const base = new Float64Array(segment.tokens * W), {rows, columns, values} = segment.base;
-    for (let p = 0; p < values.length; p++) base[rows[p] * W + columns[p]] = values[p];
+    const base = dense(segment.base);
     if (!segment.embed) { stream[segment.name] = {count: segment.tokens, v: base}; continue; }
     const given = inputs[segment.source], flat = {count: given.length, v: Float64Array.from(given.flat(), rnd)}, made = map(flat, d + 2, segment.embed).v;
     for (let t = 0; t < given.length; t++) for (let c = 0; c < W; c++) made[t * W + c] = rnd(made[t * W + c] + base[c]);
