@@ -3,15 +3,17 @@
     python benchmarks/grammar.py                          300 formulas at 1e-4, and the traps
     python benchmarks/grammar.py --count 60 --seed 5      others
     python benchmarks/grammar.py --only traps --verify    the traps alone, each file proved again
+    python benchmarks/grammar.py --first 100 --last 150   formulas 100 to 149 of the same draw
 
 The grammar: 1 to 10 variables in equal shares, depth 2 to 7, at most 80 nodes, all functions of the language inside
 their domains, kinks (abs, max, min), and jumps (where, sign, floor, ceil, round, mod, step), which get `gap=1e-5`. A
 formula is kept if a sample of it is defined and finite and it has a moderate range; nothing is looked at that the
 compiler does with it. Tolerances are relative to half the range.
 
-Attack: 4,000 points on the box, its corners, points at the scale of every gate and just outside of every band, then a
-climb from the worst of them. A point at which the network is certainly farther off than what was proved, in ball
-arithmetic, makes the run fail. Traps are rewritings that are wrong on a part of their box unless a sign is known.
+Attack: 100,000 fresh points of the box (`--points`), its corners, points at the scale of every gate and just outside of
+every band, then a climb from the worst of them. A point at which the network is certainly farther off than what was
+proved, in ball arithmetic, makes the run fail. Traps are rewritings that are wrong on a part of their box unless a sign
+is known.
 """
 
 from __future__ import annotations
@@ -194,11 +196,11 @@ def drawn(count: int, seed: int) -> list[tuple[str, sw.Box]]:
     return found
 
 
-def attacked(compiled: Compiled, expression: sw.Expression) -> float:
+def attacked(compiled: Compiled, expression: sw.Expression, count: int) -> float:
     """Observed over proved; a certain violation raises."""
     network, box, program = network_of(compiled), compiled.box, compiled.program
     points = np.concatenate(
-        [box.from_unit(probe_points(box.dim, 4000, seed=71)), box.corners(256), gate_points(compiled, 120, 23)]
+        [box.from_unit(probe_points(box.dim, count, seed=71)), box.corners(256), gate_points(compiled, 120, 23)]
     )
     seen = climbed(network, expression, points, seed=9, counts=lambda x: outside_bands(program, box, x))
     if seen.error > compiled.proof.bound:
@@ -207,7 +209,7 @@ def attacked(compiled: Compiled, expression: sw.Expression) -> float:
     return seen.error / compiled.proof.bound
 
 
-def tried(text: str, box: sw.Box, tol: float, verify: bool) -> Result:
+def tried(text: str, box: sw.Box, tol: float, verify: bool, points: int) -> Result:
     expression = sw.Expression(text, box)
     values = expression(box.from_unit(probe_points(box.dim, 4000, seed=1)))
     half = max(0.5 * float(np.ptp(values[np.isfinite(values)])), 1e-3)
@@ -223,7 +225,7 @@ def tried(text: str, box: sw.Box, tol: float, verify: bool) -> Result:
                 seconds=seconds,
                 reason="; ".join(compiled.proof.faults[:1]) or f"{compiled.proof.bound / half:.2g}",
             )
-        ratio = attacked(compiled, expression)
+        ratio = attacked(compiled, expression, points)
     except CannotCompile as error:
         return Result("refused", text, seconds=time.process_time() - started, reason=str(error)[-110:])
     except ContradictedProof as error:
@@ -270,13 +272,16 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-4)
     parser.add_argument("--only", choices=["formulas", "traps"])
     parser.add_argument("--verify", action="store_true")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int)
+    parser.add_argument("--points", type=int, default=100_000, help="fresh points of each attack")
     options = parser.parse_args()
     met = True
     if options.only != "traps":
-        formulas = drawn(options.count, options.seed)
+        formulas = drawn(options.count, options.seed)[options.first : options.last]
         results = []
         for k, (text, box) in enumerate(formulas):
-            results.append(tried(text, box, options.tol, options.verify))
+            results.append(tried(text, box, options.tol, options.verify, options.points))
             if k % 25 == 24:
                 print(f"... {k + 1}: {sum(r.status == 'proved' for r in results)} proved", flush=True)
         jumping = sum(
@@ -286,7 +291,7 @@ def main() -> None:
         print(f"{jumping} of {len(formulas)} have a jump in their text")
         met &= report(f"grammar, seed {options.seed}, tol {options.tol:g}", results, 0.95, options.verify)
     if options.only != "formulas":
-        results = [tried(text, sw.Box(sides), options.tol, options.verify) for text, sides in TRAPS]
+        results = [tried(text, sw.Box(sides), options.tol, options.verify, options.points) for text, sides in TRAPS]
         met &= report(f"traps, tol {options.tol:g}", results, 0.0, options.verify)
     sys.exit(0 if met else 1)
 

@@ -14,6 +14,7 @@ from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
 from softwright.compiler.evidence import certificate_of
 from softwright.compiler.features import INPUT
+from softwright.compiler.integrals import NormProof
 from softwright.compiler.layout import network_of
 from softwright.compiler.look import contradiction, gate_points, outside_bands
 from softwright.result.built import Built
@@ -48,9 +49,10 @@ def composed_built(fit: Fit, compiled: Compiled, target: Target, tolerance: floa
     return Built(network=network, plan=plan, target=target.describe(), observed=seen, source=target)
 
 
-def composed_certified(built: Built[Any], compiled: Compiled) -> Built[Any]:
+def composed_certified(built: Built[Any], compiled: Compiled, norm: NormProof | None = None) -> Built[Any]:
+    """With the certificate, in the sup norm unless another one was proved."""
     network: ComposedNetwork = built.network
-    certificate = certificate_of(compiled, network, built.source, time.monotonic() - built.plan.seconds)
+    certificate = certificate_of(compiled, network, built.source, time.monotonic() - built.plan.seconds, norm)
     return replace(built, certificate=certificate)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from softwright.approximation.by_target import fit_target, problem_of
 from softwright.approximation.catalogue import STRATEGIES, listed
 from softwright.approximation.composed import Compiled, composed_built, composed_certified
 from softwright.approximation.formula import Formula
+from softwright.approximation.in_norm import in_norm, norm_faults
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, probe_points
@@ -41,6 +43,7 @@ _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
 _ONE_LAYER = {2: 1.2, 3: 1.2}
 _READABLE = 32  # tokens of one layer in two variables that no stack replaces: one head is read, drawn and run as it is
 _ONE_LAYER_OF_MANY = 0.4
+_NOT_ASKED = Outcome.NOT_ASKED.value
 _ROUNDS = 3  # how often a missed check may send the problem back
 
 
@@ -53,6 +56,7 @@ def approximate(
     strategy: str = "auto",
     dtype: Dtype = "float64",
     gap: float | None = None,
+    norm: str | float = "sup",
     max_tokens: int = 100_000,
     max_work: float = 60.0,
     max_seconds: float = 600.0,
@@ -68,6 +72,8 @@ def approximate(
     dtype        "float64" or "float32", or the torch.dtype: what the network runs in, and what is checked and proved
     gap          allows jumps (`where`, sign, floor, ...) of a formula: the error is proved wherever no comparison a < b
                  has |b - a| < gap; inside that band the network passes from one value of the jump to the other
+    norm         "sup", or "L1", "L2", ...: (integral of |network - formula|^p)^(1/p) over the box is what `tol` bounds;
+                 jumps of a formula are allowed then, everywhere
     max_tokens, max_work    the budget; `ToleranceNotReached` carries the best result if it does not suffice. Work is
                  counted, about a second of one core a unit, so the same call gives the same network on a busy machine
     max_seconds  a last resort by the clock; the plan says so if it ended the search
@@ -79,9 +85,13 @@ def approximate(
     started = time.monotonic()
     with reporting(progress, "checking the input") as say:
         limits = {"max_tokens": max_tokens, "max_work": max_work, "max_seconds": max_seconds}
-        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, gap, limits)
+        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, gap, norm, limits)
         budget = Budget(max_tokens, max_work, max_seconds, say)
         tolerance = _absolute(wanted, domain, tol, relative)
+        if norm != "sup":
+            more = {"strategy": strategy, "dtype": dtype, "certify": certify, "progress": say, **limits}
+            built = in_norm(wanted, domain, tolerance, norm, precision, budget, partial(approximate, **more))
+            return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
         problem = replace(problem, gap=gap)
         asked, rival = problem, None
@@ -101,7 +111,7 @@ def approximate(
                 break
             if found.error <= tolerance:
                 if not certify:
-                    return _told(replace(_chosen(found, rival).built, unproved=Outcome.NOT_ASKED.value), budget)
+                    return _told(replace(_chosen(found, rival).built, unproved=_NOT_ASKED), budget)
                 say("proving")
                 found = _proved(found, wanted, tolerance, budget, _PROOF_WORK if rival is None else 1.0)
                 if found.outcome is Outcome.PROVED:
@@ -122,7 +132,7 @@ def approximate(
             rival = _stack(wanted, domain, asked, formula, precision, started)
     if rival is not None:
         built = _chosen(None, rival).built
-        return _told(built if certify else replace(built, certificate=None, unproved=Outcome.NOT_ASKED.value), budget)
+        return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
     if best is None:
         raise ToleranceNotReached(
             f"no network was finished within {_limit(budget)}; allow more with it, or a larger tol", None
@@ -238,7 +248,7 @@ def _better(new: Built[Any], old: Built[Any], tolerance: float) -> bool:
 
 
 def _checked(
-    target: Any, box: Any, tol: Any, strategy: Any, dtype: Any, gap: Any, limits: dict[str, Any]
+    target: Any, box: Any, tol: Any, strategy: Any, dtype: Any, gap: Any, norm: Any, limits: dict[str, Any]
 ) -> tuple[Target, Box, Precision]:
     """Everything that can be wrong with the input, found before any work and reported together."""
     faults = Faults("approximate")
@@ -268,6 +278,7 @@ def _checked(
         faults.take(Expression, target)
     if wanted is not None and gap is not None:
         faults.check(isinstance(wanted, Expression), "gap= is for the jumps of a formula; this target is none")
+    faults.found += norm_faults(norm, wanted, gap, strategy)
     if wanted is not None and domain is not None:
         faults.found += wanted.faults_on(domain)
     faults.raise_if_any()
@@ -320,7 +331,7 @@ def _advice(best: _Candidate, tolerance: float, problem: Problem) -> str:
         lines += [f"  {reason}" for reason in best.fit.jumps]
         lines.append(
             "  no continuous network can meet a jump in the sup norm: give gap=1e-6 to prove it outside of a band, "
-            "exclude it from the box, or smooth the target"
+            "norm='L1' or 'L2' to prove it in the mean, exclude it from the box, or smooth the target"
         )
     elif problem.budget.out_of_time:
         lines.append("  the time is used up: raise max_seconds")

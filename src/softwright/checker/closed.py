@@ -51,7 +51,8 @@ def reprove_composition(file: ModelFile, progress: Callable[[int], None]) -> Ver
     """A formula compiled into a stack: that its program is the formula, and how far its heads are from the program."""
     boxes = prove_composition(file, progress)
     said = file.sections["certificate"]
-    return settled(f"sup |network - target| <= {said['bound']:.6g} re-proved", boxes=boxes)
+    norm = "sup" if said["norm"] == "sup" else f"{said['norm']} norm of"
+    return settled(f"{norm} |network - target| <= {said['bound']:.6g} re-proved", boxes=boxes)
 
 
 def reprove_program(file: ModelFile, _: Callable[[int], None]) -> Verdict:

@@ -34,6 +34,9 @@ def approximate_command(
     gap: Annotated[
         float | None, option("Allow jumps: proved where no comparison a < b has |b - a| below this.")
     ] = None,
+    norm: Annotated[
+        str, typer.Option(help="sup, or L1, L2, ...: bound the error in the mean, which allows jumps everywhere.")
+    ] = "sup",
     strategy: Annotated[str, typer.Option(help=f"{names_in_words()}.")] = "auto",
     max_tokens: Annotated[int, typer.Option(help="Most tokens the network may have.")] = 100_000,
     max_work: Annotated[float, typer.Option(help="Most work, counted: about a second of one core a unit.")] = 60.0,
@@ -56,6 +59,7 @@ def approximate_command(
             "dtype": dtype,
             "strategy": strategy,
             "gap": gap,
+            "norm": norm,
             "max_tokens": max_tokens,
             "max_work": max_work,
             "max_seconds": max_seconds,

@@ -7,12 +7,15 @@ nothing here need be believed: a checker finds ranges, conditions of rewriting a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
 from softwright.compiler.features import INPUT, Feature, Program
 from softwright.compiler.heads import TableHead
+from softwright.compiler.integrals import NormProof, plain_norm
 from softwright.compiler.nodes import Expression, text
 from softwright.precision import assumptions
 from softwright.result.closed_form import ClosedForm
@@ -77,17 +80,54 @@ def statement_of(program: Program) -> str:
     return f"{_STATEMENT} {which} within {program.gap!r} of 0"
 
 
-def certificate_of(compiled: Compiled, network: ComposedNetwork, expression: Expression, started: float) -> ClosedForm:
-    """The statement that a proof which met its tolerance makes."""
+def _norm_statement(norm: NormProof) -> str:
+    what = "the largest deviation of an output from the formula's"
+    return f"the {norm.name} norm over the box of {what} is at most the bound"
+
+
+def _bands(gap: float, differences: Sequence[str], exact: float, rounding: float) -> dict[str, Any]:
+    """What a norm rests on: the bands that are left out, and the two parts of the bound everywhere else."""
+    numbers = {"gap": gap if differences else 0.0, "exact": exact, "rounding": rounding}
+    return {**numbers, "of": list(differences), "hex": {k: float(x).hex() for k, x in numbers.items()}}
+
+
+def certificate_in_norm(proved: ClosedForm, p: int, volume: float) -> ClosedForm:
+    """What a bound in the sup norm over a whole box of at most this volume says of an L_p norm."""
+    norm = plain_norm(p, volume, proved.exact_part, proved.rounding_part)
+    return replace(
+        proved,
+        statement=_norm_statement(norm),
+        bound=norm.bound,
+        exact_part=norm.exact,
+        rounding_part=norm.rounding,
+        norm=norm.name,
+        parts={**proved.parts, "bands": [_bands(0.0, (), proved.exact_part, proved.rounding_part)]},
+    )
+
+
+def certificate_of(
+    compiled: Compiled,
+    network: ComposedNetwork,
+    expression: Expression,
+    started: float,
+    norm: NormProof | None = None,
+) -> ClosedForm:
+    """The statement that a proof which met its tolerance makes: in the sup norm outside of bands, or in a norm."""
     proof, program = compiled.proof, compiled.program
+    excluded = {"gap": program.gap, "of": list(program.differences)} if program.differences else None
+    parts = parts_of(compiled)
+    if norm is not None:
+        bands = _bands(program.gap, program.differences, proof.exact, proof.rounding)
+        excluded, parts = None, {**parts, "bands": [bands]}
     return ClosedForm.of(
         network,
         expression.describe(),
         started,
-        statement=statement_of(program),
-        bound=proof.bound,
-        exact_part=proof.exact,
-        rounding_part=proof.rounding,
+        statement=statement_of(program) if norm is None else _norm_statement(norm),
+        bound=proof.bound if norm is None else norm.bound,
+        exact_part=proof.exact if norm is None else norm.exact,
+        rounding_part=proof.rounding if norm is None else norm.rounding,
+        norm="sup" if norm is None else norm.name,
         method=_METHOD,
         quantities={
             "layers": float(compiled.program.depth),
@@ -97,6 +137,6 @@ def certificate_of(compiled: Compiled, network: ComposedNetwork, expression: Exp
         assumptions=assumptions(network.dtype),
         engine="sdpa",
         domain={name: (low, high) for name, low, high in compiled.box},
-        outside={"gap": program.gap, "of": list(program.differences)} if program.differences else None,
-        parts=parts_of(compiled),
+        outside=excluded,
+        parts=parts,
     )

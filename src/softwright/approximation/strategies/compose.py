@@ -24,8 +24,13 @@ def fit_compose(problem: Problem, formula: Formula | None) -> Fit | None:
     try:
         return fit_composed(problem, formula)
     except CannotCompile as error:
-        remedy = "choose another strategy, or a box on which it keeps clear of this"
-        raise InvalidInput("compose", [f"{error}; {remedy}"]) from error
+        raise cannot_compile(error) from error
+
+
+def cannot_compile(error: CannotCompile) -> InvalidInput:
+    """The same as something that is wrong with the input, with a remedy."""
+    remedy = "choose another strategy, or a box on which it keeps clear of this"
+    return InvalidInput("compose", [f"{error}; {remedy}"])
 
 
 def fit_composed(problem: Problem, formula: Formula | None) -> Fit | None:

@@ -34,6 +34,7 @@ PARTS: dict[str, Test] = {
     "features": list_of(is_object),
     "outputs": list_of(is_text),
     "tables": list_of(is_object),
+    "bands": list_of(is_object),  # of claims about norms alone
 }
 FEATURE: dict[str, Test] = {
     **dict.fromkeys(("name", "kind", "score", "value", "base"), is_text),
@@ -213,7 +214,7 @@ def _spelt(tree: Tree) -> str:
 
 def read_program(parts: Any, names: Sequence[str]) -> Program:
     """The program of the evidence; refuses what is not exactly one."""
-    check_entries(parts, PARTS, "the parts of the proof")
+    check_entries(parts, PARTS, "the parts of the proof", ("bands",))
     entries, texts = parts["features"], [*parts["outputs"]]
     require(0 < len(entries) <= MOST_FEATURES, f"a program has 1 to {MOST_FEATURES} features, this one {len(entries)}")
     require(0 < len(texts) <= MOST_OUTPUTS, f"a program has 1 to {MOST_OUTPUTS} outputs, this one {len(texts)}")

@@ -5,7 +5,8 @@ In this order, each with what the ones before have shown:
 1. the model section says what the tensors are (`weights.py` compares every entry), and the evidence is a program;
 2. the program means the formula on the box, and the formula is defined there (`same.py`, `ranges.py`);
 3. every table computes its function on its frame (`kinds/table.py`);
-4. the errors of all heads, through the program, add up to no more than is stated (`bound.py`).
+4. the errors of all heads, through the program, add up to no more than is stated (`bound.py`); of a claim about an L_p
+   norm, to no more than its evidence says of the points outside of bands, from which the norm follows (`measure.py`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,21 @@ from flint import arb, fmpq
 
 from softwright.checker.claims import decode
 from softwright.checker.composition.adjoints import Network
-from softwright.checker.composition.bound import Claimed, prove_bound
+from softwright.checker.composition.bound import prove_bound
 from softwright.checker.composition.jumps import Bands, has_steps, sentence
 from softwright.checker.composition.kinds.catalogue import GATES
 from softwright.checker.composition.kinds.gates import Run
 from softwright.checker.composition.kinds.kind import Kind
 from softwright.checker.composition.kinds.table import Frame, TableFeature, prove_table
+from softwright.checker.composition.measure import (
+    Outside,
+    claimed_of,
+    exponent_of,
+    prove_norm,
+    read_outside,
+    relaxed_stream,
+    sentence_of_norm,
+)
 from softwright.checker.composition.model import check_model
 from softwright.checker.composition.program import Feature, Program, read_program
 from softwright.checker.composition.ranges import Ranges
@@ -77,20 +87,21 @@ def prove_composition(file: ModelFile, progress: Callable[[int], None]) -> int:
     shapes = {name: array.shape for name, array in file.tensors.items()}
     texts = check_model(model, program, weights, shapes, precision.name)
     lower, upper = read_domain(said, model, names, precision)
-    formula, outside = Parser(target["text"], names).outputs(), said.get("outside")
+    formula, exponent = Parser(target["text"], names).outputs(), exponent_of(said["norm"])
+    outside = _outside(said, exponent)
     require(len(formula) == len(program.outputs), f"the formula has {len(formula)} outputs, the network another number")
-    check_said(said, program, weights, precision)
+    check_said(said, program, weights, precision, exponent)
 
     ranges, meanings = Ranges(names, lower, upper), [feature.meaning for feature in program.features]
     prove_defined(formula, ranges)
-    require(outside is not None or not has_steps(program.features), "steps are proved outside of bands alone")
-    gap = 0.0
-    if outside is not None:
-        bands = Bands(outside, names, ranges)
-        gap, formula = bands.gap, [bands.rewritten(tree) for tree in formula]
-        prove_defined(formula, ranges)  # both sides of every jump
+    require(outside.bands is not None or not has_steps(program.features), "steps are proved outside of bands alone")
+    gap, bands, meant = 0.0, None, formula
+    if outside.bands is not None:
+        bands = Bands(outside.bands, names, ranges)
+        gap, meant = bands.gap, [bands.rewritten(tree) for tree in formula]
+        prove_defined(meant, ranges)  # both sides of every jump
         bands.prove_steps(program, ranges.stream(meanings))
-    prove_same(formula, meanings, [form.tree for form in program.outputs], ranges)
+    prove_same(meant, meanings, [form.tree for form in program.outputs], ranges)
     prove_texts(texts, meanings, ranges)
     boxes = 0
     for table in weights.tables:
@@ -99,32 +110,38 @@ def prove_composition(file: ModelFile, progress: Callable[[int], None]) -> int:
             boxes += prove_table(table, q, function, frames[place], precision)
             progress(boxes)
     network = bound_network(program, weights, frames, precision, gap)
-    claimed = Claimed(
-        all=_below(rational(said["exact_part"]) + rational(said["rounding_part"])), real=said["exact_part"]
-    )
-
-    stream = ranges.stream(meanings)
+    asked, stream = ranges, ranges.stream(meanings)
+    if exponent is not None and bands is not None:
+        asked, stream = relaxed_stream(program, gap, names, (lower, upper))
 
     def limit(feature: Feature) -> bool:
-        return feature.kind == "table" and _limited(
-            network, feature, ranges, ranges.dag.tree(feature.score.tree, stream)
-        )
+        return feature.kind == "table" and _limited(network, feature, asked, asked.dag.tree(feature.score.tree, stream))
 
-    return boxes + prove_bound(network, lower, upper, claimed, limit, lambda done: progress(boxes + done))
-
-
-def _below(exact: fmpq) -> float:
-    """The largest float near a number that is certainly not above it."""
-    near = float(arb(exact))
-    return near if rational(near) <= exact else float(np.nextafter(near, -np.inf))
+    boxes += prove_bound(network, lower, upper, claimed_of(outside), limit, lambda done: progress(boxes + done))
+    if exponent is not None:
+        boxes += prove_norm(said, outside, exponent, formula, bands, network, ranges)
+    return boxes
 
 
-def check_said(said: dict[str, Any], program: Program, weights: Weights, precision: Precision) -> None:
+def _outside(said: dict[str, Any], exponent: int | None) -> Outside:
+    """What is left out of the claim, or of what its norm rests on, and the bound of the rest."""
+    if exponent is not None:
+        require("outside" not in said, "a norm is one over the whole box")
+        return read_outside(said["parts"].get("bands", []))
+    require("bands" not in said["parts"], "a claim in the sup norm says in its set which bands it leaves out")
+    return Outside(said.get("outside"), said["exact_part"], said["rounding_part"])
+
+
+def check_said(
+    said: dict[str, Any], program: Program, weights: Weights, precision: Precision, exponent: int | None
+) -> None:
     """All that the statement says beside its numbers."""
     facts = {"layers": program.depth, "heads": weights.heads, "tokens": weights.tokens}
     words = tuple(premises(said["target"], {}, {}, precision))
+    text = SENTENCE if said.get("outside") is None else sentence(SENTENCE, said["outside"])
     wanted = Proved(
-        statement=SENTENCE if said.get("outside") is None else sentence(SENTENCE, said["outside"]),
+        statement=text if exponent is None else sentence_of_norm(exponent),
+        norm="sup" if exponent is None else f"L{exponent}",
         exact=arb(0),
         rounding=None,
         method=METHOD,
