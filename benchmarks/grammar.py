@@ -282,6 +282,12 @@ def main() -> None:
         results = []
         for k, (text, box) in enumerate(formulas):
             results.append(tried(text, box, options.tol, options.verify, options.points))
+            if results[-1].status != "proved" or results[-1].verified not in ("", "VERIFIED"):
+                told = f"{results[-1].reason}{results[-1].verified}"
+                print(
+                    f"{options.first + k}: {results[-1].status} ({results[-1].seconds:.1f} s): {text}: {told}",
+                    flush=True,
+                )
             if k % 25 == 24:
                 print(f"... {k + 1}: {sum(r.status == 'proved' for r in results)} proved", flush=True)
         jumping = sum(

@@ -15,22 +15,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from softwright.approximation.composed import composed_built, composed_certified
-from softwright.approximation.problem import Budget, Fit, OutOfBudget
-from softwright.approximation.strategies.compose import cannot_compile, reasons
+from softwright.approximation.problem import Budget, OutOfBudget
+from softwright.approximation.strategies.compose import fit_in_norm
 from softwright.attention import AttentionNetwork
 from softwright.compiler.evidence import certificate_in_norm
-from softwright.compiler.integrals import compile_in_norm, volume_above
-from softwright.compiler.look import check_rewriting
-from softwright.compiler.nodes import CannotCompile
 from softwright.domain import Box
 from softwright.errors import Faults, ToleranceNotReached
 from softwright.precision import Precision
-from softwright.proof import certify as prove
-from softwright.proof.prover import exponent_of
+from softwright.proof.prover import certify, exponent_of
 from softwright.result.built import Built
 from softwright.result.closed_form import ClosedForm
 from softwright.result.observed import Observed
-from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Target
 
 LARGEST_EXPONENT = 8
@@ -68,7 +63,7 @@ def in_norm(
     p = int(exponent_of(norm) or 1)
     if isinstance(target, Expression) and _jumps(target):
         return stack_in_norm(target, box, tolerance, p, precision, budget)
-    enough = _SHARE * tolerance / volume_above(box) ** (1.0 / p)
+    enough = _SHARE * tolerance / float(np.prod(box.upper - box.lower)) ** (1.0 / p)
     return restated(in_sup_norm(target, box, tol=enough), target, tolerance, p, budget)
 
 
@@ -96,14 +91,14 @@ def restated(built: Built[Any], target: Target, tolerance: float, p: int, budget
     if proved is None:
         return built
     if isinstance(proved, ClosedForm):
-        return replace(built, certificate=certificate_in_norm(proved, p, volume_above(built.network.box)))
+        return replace(built, certificate=certificate_in_norm(proved, p, built.network.box))
     if not isinstance(built.network, AttentionNetwork):
         raise RuntimeError("what is proved by boxes is one layer")
     with threadpool_limits(limits=1):
-        answer = prove(
+        answer = certify(
             built.network, target, bound=tolerance, norm=p, max_work=budget.max_work, max_seconds=budget.max_seconds
         )
-    if answer.outcome is Outcome.PROVED:
+    if answer.certificate is not None:
         return replace(built, certificate=answer.certificate)
     return replace(built, certificate=None, unproved=f"undecided ({answer.reason})")
 
@@ -115,15 +110,10 @@ def stack_in_norm(
     started = time.monotonic()
     try:
         with threadpool_limits(limits=1):
-            compiled, norm = compile_in_norm(target, box, tolerance, p, precision, budget.check)
-    except CannotCompile as error:
-        raise cannot_compile(error) from error
+            fit, compiled, norm = fit_in_norm(target, box, tolerance, p, precision, budget)
     except OutOfBudget:
         spent = f"max_work = {budget.max_work:g} or max_seconds = {budget.max_seconds:g}"
         raise ToleranceNotReached(f"no stack was finished within {spent}; allow more, or a larger tol", None) from None
-    check_rewriting(compiled.program, target, box)
-    told = (f"outside of bands of gap {compiled.program.gap:.3g} the error is at most {compiled.proof.bound:.3g}",)
-    fit = Fit([], norm.bound, "compose", (*told, *reasons(compiled)), composed=compiled)
     built = composed_built(fit, compiled, target, tolerance, started)
     built = replace(built, observed=seen_in_norm(built, target, p))
     if norm.bound <= tolerance and compiled.heads.tokens <= budget.max_tokens:

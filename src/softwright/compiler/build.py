@@ -161,7 +161,7 @@ def _set_slacks(draft: _Draft) -> None:
             low, high = analysis.range_of(feature.score)
             draft.slacks[k, "score"] = draft.slack * max(high - low, 1e-9 * max(abs(low), abs(high)))
             if feature.kind == STEP:
-                draft.slacks[k, "score"] = min(draft.slacks[k, "score"], _OF_GAP * feature.gap)
+                draft.slacks[k, "score"] = min(draft.slacks[k, "score"] or feature.gap, _OF_GAP * feature.gap)
             if feature.kind in (PRODUCT, EXPONENTIAL, STEP):
                 low, high = analysis.range_of(feature.value)
                 size = max(high - low, 1e-6 * max(abs(low), abs(high)))

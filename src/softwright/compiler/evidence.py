@@ -15,8 +15,9 @@ from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
 from softwright.compiler.features import INPUT, Feature, Program
 from softwright.compiler.heads import TableHead
-from softwright.compiler.integrals import NormProof, plain_norm
+from softwright.compiler.integrals import NormProof, plain_norm, volume_above
 from softwright.compiler.nodes import Expression, text
+from softwright.domain import Box
 from softwright.precision import assumptions
 from softwright.result.closed_form import ClosedForm
 from softwright.result.proof_tree import encode_tree
@@ -91,9 +92,9 @@ def _bands(gap: float, differences: Sequence[str], exact: float, rounding: float
     return {**numbers, "of": list(differences), "hex": {k: float(x).hex() for k, x in numbers.items()}}
 
 
-def certificate_in_norm(proved: ClosedForm, p: int, volume: float) -> ClosedForm:
-    """What a bound in the sup norm over a whole box of at most this volume says of an L_p norm."""
-    norm = plain_norm(p, volume, proved.exact_part, proved.rounding_part)
+def certificate_in_norm(proved: ClosedForm, p: int, box: Box) -> ClosedForm:
+    """What a bound in the sup norm over a whole box says of an L_p norm."""
+    norm = plain_norm(p, volume_above(box), proved.exact_part, proved.rounding_part)
     return replace(
         proved,
         statement=_norm_statement(norm),

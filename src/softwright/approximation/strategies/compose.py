@@ -8,13 +8,15 @@ Lipschitz constants, summed.
 from __future__ import annotations
 
 from softwright.approximation.formula import Formula
-from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_fit, probe_points
+from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, affine_fit, probe_points
 from softwright.compiler.build import Compiled, compile_formula
+from softwright.compiler.integrals import NormProof, compile_in_norm
 from softwright.compiler.look import check_rewriting
 from softwright.compiler.nodes import CannotCompile
+from softwright.domain import Box
 from softwright.errors import InvalidInput
-from softwright.precision import precision_of
-from softwright.targets.formula import is_affine
+from softwright.precision import Precision, precision_of
+from softwright.targets.formula import Expression, is_affine
 
 _SHARE = 0.3  # of the work, before anything else is tried
 
@@ -46,6 +48,19 @@ def fit_composed(problem: Problem, formula: Formula | None) -> Fit | None:
     check_rewriting(compiled.program, expression, box)
     error = float("inf") if compiled.proof.faults else compiled.proof.bound
     return Fit([], error, "compose", reasons(compiled), composed=compiled)
+
+
+def fit_in_norm(
+    expression: Expression, box: Box, tolerance: float, p: int, precision: Precision, budget: Budget
+) -> tuple[Fit, Compiled, NormProof]:
+    """The stack of a formula that may jump, for an L_p norm, with what is proved of that norm."""
+    try:
+        compiled, norm = compile_in_norm(expression, box, tolerance, p, precision, budget.check)
+    except CannotCompile as error:
+        raise cannot_compile(error) from error
+    check_rewriting(compiled.program, expression, box)
+    told = f"outside of bands of gap {compiled.program.gap:.3g} the error is at most {compiled.proof.bound:.3g}"
+    return Fit([], norm.bound, "compose", (told, *reasons(compiled)), composed=compiled), compiled, norm
 
 
 def proved_stack(problem: Problem, formula: Formula | None) -> Fit | None:
