@@ -42,7 +42,7 @@ class CSource:
 
     name = "c"
     suffix = ".c"
-    kinds = frozenset(PROGRAMS)
+    kinds = frozenset(PROGRAMS) - {"in_context", "memory", "program"}
     needs = ""
     summary = "one C99 function with its tables, -Wall -Wextra -Werror -pedantic clean; self-test under -DSELFTEST"
 
@@ -116,7 +116,7 @@ def _shapes(program: Program) -> dict[str, tuple[int, ...]]:
     for name, shape in program.inputs.items():
         values[name] = np.zeros([1 if isinstance(size, str) else size for size in shape], dtype=program.dtype)
     for node in program.nodes:
-        values[node.output] = computed(node, [values[name] for name in node.inputs])
+        values[node.output] = computed(node, [values[name] for name in node.inputs], program.dtype)
     return {name: array.shape for name, array in values.items()}
 
 
@@ -164,13 +164,30 @@ def _loops(
     match node.op:
         case "Reshape":
             return [f"  const {real} *const {out} = {sources[0]};"]
-        case "Sub" | "Add" | "Mul":
-            sign = {"Sub": "-", "Add": "+", "Mul": "*"}[node.op]
+        case "Sub" | "Add" | "Mul" | "Div":
+            sign = {"Sub": "-", "Add": "+", "Mul": "*", "Div": "/"}[node.op]
             one, two = (f"{s}[{_at(index, _strides(g, rank))}]" for s, g in zip(sources, given, strict=True))
             return [declared, f"  {loops}{out}[{here}] = {one} {sign} {two};"]
         case "Relu":
             one = f"{sources[0]}[{here}]"
             return [declared, f"  {loops}{out}[{here}] = {one} > 0 ? {one} : 0;"]
+        case "Expand":
+            return [declared, f"  {loops}{out}[{here}] = {sources[0]}[{_at(index, _strides(given[0], rank))}];"]
+        case "Causal":
+            row, column = (letter or "0" for letter in index[-2:])
+            kept = f"{column} > {row} + {node.numbers['offset'][0]} ? -HUGE_VAL : {sources[0]}[{here}]"
+            return [declared, f"  {loops}{out}[{here}] = {kept};"]
+        case "Hardmax":
+            loops, index = _nest(shape[:-1], _LETTERS)
+            row, n, s = _at(index, own[:-1]), shape[-1], sources[0]
+            return [
+                declared,
+                f"  {loops}{{ {real} top = {s}[{row}], sum = 0;",
+                f"    for (int j = 1; j < {n}; j++) if ({s}[{row} + j] > top) top = {s}[{row} + j];",
+                f"    for (int j = 0; j < {n}; j++) {{ {out}[{row} + j] = {s}[{row} + j] == top;"
+                f" sum += {out}[{row} + j]; }}",
+                f"    for (int j = 0; j < {n}; j++) {out}[{row} + j] /= sum; }}",
+            ]
         case "Transpose":
             moved = _strides(given[0], rank)
             place = _at(index, [moved[axis] for axis in node.numbers["perm"]])

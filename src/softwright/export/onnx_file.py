@@ -1,8 +1,8 @@
 """A network as an ONNX graph: a free batch, tensors as initializers under their own names, the claim in the metadata.
 
-The graph is the `Program` of the network, node by node; whole numbers that a node takes stand in `Constant` nodes, so
-that the initializers are the network's tensors and nothing else. The metadata are the sections of the model file.
-`softwright verify f.onnx` reads both, writes the graph that such tensors mean once more, by itself, compares the two
+The graph is the `Program` of the network, node by node (`onnx_nodes.py`); numbers that a node takes stand in `Constant`
+nodes, so that the initializers are the network's tensors and nothing else. The metadata are the sections of the model
+file. `softwright verify f.onnx` reads both, writes the graph that such tensors mean once more, by itself, compares the two
 byte by byte, and proves the claim again. No node is of an operator set later than 17.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from softwright.export.claim import claim_lines
 from softwright.export.extras import needed
+from softwright.export.onnx_nodes import nodes_of
 from softwright.export.program import Node, Program
 from softwright.export.programs import PROGRAMS, program_of
 from softwright.fileformat import SCHEMA, with_reference, write_atomically
@@ -46,12 +47,16 @@ def model_of(built: Built[Any]) -> onnx.ModelProto:
     onnx = needed("onnx", "onnx")
     program, sections = program_of(built), built.sections()
     kind = {"float64": onnx.TensorProto.DOUBLE, "float32": onnx.TensorProto.FLOAT}[program.dtype]
-    (name, shape), *_ = program.inputs.items()
     stored = with_reference(program.constants, built.reference)
     graph = onnx.helper.make_graph(
-        nodes=[node for step in _named(program) for node in _nodes(step, onnx.helper.make_node)],
+        nodes=[node for step in _named(program) for node in nodes_of(step, program.dtype, onnx)],
         name=built.kind,
-        inputs=[onnx.helper.make_tensor_value_info(name, kind, list(shape))],
+        inputs=[
+            onnx.helper.make_tensor_value_info(
+                name, onnx.TensorProto.INT64 if name in program.whole else kind, list(shape)
+            )
+            for name, shape in program.inputs.items()
+        ],
         outputs=[onnx.helper.make_tensor_value_info("y", kind, list(program.shape))],
         initializer=[onnx.numpy_helper.from_array(np.ascontiguousarray(stored[key]), key) for key in sorted(stored)],
     )
@@ -75,30 +80,6 @@ def _named(program: Program) -> list[Node]:
         return "y" if name == program.output else name
 
     return [Node(one.op, tuple(map(named, one.inputs)), named(one.output), one.numbers) for one in program.nodes]
-
-
-def _nodes(step: Node, make: Any) -> list[Any]:
-    """A step as ONNX has it: whole numbers are attributes, or constants that come first."""
-    given, numbers, constants = list(step.inputs), step.numbers, []
-
-    def constant(what: str, values: tuple[int, ...]) -> str:
-        name = f"{step.output}.{what}"
-        constants.append(make("Constant", [], [name], name=name, value_ints=list(values)))
-        return name
-
-    attributes: dict[str, Any] = {}
-    if step.op == "Softmax":
-        attributes = {"axis": -1}
-    elif step.op == "Concat":
-        attributes = {"axis": numbers["axis"][0]}
-    elif step.op == "Transpose":
-        attributes = {"perm": list(numbers["perm"])}
-    elif step.op == "Reshape":
-        given.append(constant("shape", numbers["shape"]))
-    elif step.op == "Slice":
-        for what, key in (("starts", "start"), ("ends", "stop"), ("axes", "axis")):
-            given.append(constant(what, numbers[key]))
-    return [*constants, make(step.op, given, [step.output], name=step.output, **attributes)]
 
 
 EXPORTER = OnnxFile()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.errors import InvalidInput
+from softwright.errors import Faults
 from softwright.export.claim import claim_lines
 from softwright.export.program import Node, Program, folded
 from softwright.export.programs import PROGRAMS, program_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from softwright.result.built import Built
 
 MOST_NUMBERS = 1 << 18  # constants of a source: more of them belong into a file of tensors
+MOST_NODES = 1 << 12  # operations of a source: compilers take minutes over longer functions
 
 
 class PythonSource:
@@ -44,9 +45,9 @@ def python_source(built: Built[Any], library: str) -> str:
     program, lines = checked_program(built), claim_lines(built.sections())
     names = identifiers(program)
     text = "\n".join(_plain(line) for line in lines)
-    given = next(iter(program.inputs))
-    body = [f"    {names[node.output]} = {_expression(node, names, library)}" for node in program.nodes]
-    shape = ", ".join(str(size) for size in program.inputs[given])
+    body = [f"    {names[node.output]} = {_expression(node, names, library, program.dtype)}" for node in program.nodes]
+    takes = ", ".join(f"{names[one]} ({', '.join(map(str, shape))})" for one, shape in program.inputs.items())
+    kinds = {one: "int64" if one in program.whole else program.dtype for one in program.inputs}
     source = [
         f'"""{text}',
         "",
@@ -65,11 +66,12 @@ def python_source(built: Built[Any], library: str) -> str:
         "",
         "",
         *(_IN_FULL if library == "jax.numpy" else _SOFTMAX),
+        *(line for op, lines in _HELPERS.items() if any(node.op == op for node in program.nodes) for line in lines),
         "",
         "",
-        f"def f({names[given]}):",
-        f'    """({shape}) -> ({", ".join(map(str, program.shape))}), in {program.dtype}; any number of points q."""',
-        f'    {names[given]} = xp.asarray({names[given]}, dtype="{program.dtype}")',
+        f"def f({', '.join(names[one] for one in program.inputs)}):",
+        f'    """{takes} -> ({", ".join(map(str, program.shape))}), in {program.dtype}; letters are free, q counts."""',
+        *(f'    {names[one]} = xp.asarray({names[one]}, dtype="{kind}")' for one, kind in kinds.items()),
         *body,
         f"    return {names[program.output]}",
         "",
@@ -81,8 +83,11 @@ def checked_program(built: Built[Any]) -> Program:
     """The program as sources print it, unless it is too large for one."""
     program = folded(program_of(built))
     size = sum(array.size for array in program.constants.values())
-    if size > MOST_NUMBERS:
-        raise InvalidInput("export", [f"{size} constants are too many for a source; use .onnx or .npz"])
+    faults = Faults("export")
+    faults.check(size <= MOST_NUMBERS, f"{size} constants are too many for a source; use .onnx or .npz")
+    most = len(program.nodes) <= MOST_NODES
+    faults.check(most, f"{len(program.nodes)} operations are too many for a source; use .onnx, or fewer steps")
+    faults.raise_if_any()
     return program
 
 
@@ -106,6 +111,8 @@ def _plain(line: str) -> str:
 
 
 def _constant(array: np.ndarray) -> str:
+    if array.dtype.kind == "i":
+        return f"xp.array({array.ravel().tolist()}).reshape({tuple(array.shape)})"
     texts = " ".join(float(value).hex() for value in array.ravel())
     parts, line = [], ""
     for word in texts.split(" "):
@@ -123,6 +130,22 @@ _SOFTMAX = [
     "    w = xp.exp(s - s.max(axis=-1, keepdims=True))",
     "    return w / w.sum(axis=-1, keepdims=True)",
 ]
+_HELPERS = {
+    "Causal": [
+        "",
+        "",
+        "def _causal(s, offset):",
+        "    later = xp.arange(s.shape[-1]) > xp.arange(s.shape[-2])[:, None] + offset",
+        "    return xp.where(later, xp.array(-xp.inf, dtype=s.dtype), s)",
+    ],
+    "Hardmax": [
+        "",
+        "",
+        "def _hardmax(s):",
+        "    w = (s == s.max(axis=-1, keepdims=True)).astype(s.dtype)",
+        "    return w / w.sum(axis=-1, keepdims=True)",
+    ],
+}
 _IN_FULL = [
     *_SOFTMAX,
     "",
@@ -132,9 +155,9 @@ _IN_FULL = [
 ]
 
 
-def _expression(node: Node, names: dict[str, str], library: str) -> str:
+def _expression(node: Node, names: dict[str, str], library: str, dtype: str) -> str:
     values, numbers = [names[name] for name in node.inputs], node.numbers
-    signs = {"Sub": "-", "Add": "+", "Mul": "*", "MatMul": "@"}
+    signs = {"Sub": "-", "Add": "+", "Mul": "*", "Div": "/", "MatMul": "@"}
     if node.op == "MatMul" and library == "jax.numpy":  # else a GPU would take TF32
         return f"_matmul({values[0]}, {values[1]})"
     if node.op in signs:
@@ -144,8 +167,24 @@ def _expression(node: Node, names: dict[str, str], library: str) -> str:
             return f"_softmax({values[0]})"
         case "Relu":
             return f"xp.maximum({values[0]}, 0)"
+        case "Sqrt":
+            return f"xp.sqrt({values[0]})"
         case "Reshape":
-            return f"{values[0]}.reshape({tuple(numbers['shape'])})"
+            sizes = [f"{values[0]}.shape[{i}]" if n == 0 else str(n) for i, n in enumerate(numbers["shape"])]
+            return f"{values[0]}.reshape(({', '.join(sizes)},))"
+        case "Expand":
+            lead = numbers["lead"][0]
+            return f"xp.broadcast_to({values[0]}, {values[1]}.shape[:{lead}] + {values[0]}.shape[{lead}:])"
+        case "First":
+            return f"{values[0]}[: {values[1]}.shape[1]]"
+        case "Rows":
+            return f'{values[0]}[{values[1]}.astype("int64") - {numbers["low"][0]}]'
+        case "Equals":
+            return f'({values[0]} == {values[1]}).astype("{dtype}")'
+        case "Hardmax":
+            return f"_hardmax({values[0]})"
+        case "Causal":
+            return f"_causal({values[0]}, {numbers['offset'][0]})"
         case "Transpose":
             return f"{values[0]}.transpose({tuple(numbers['perm'])})"
         case "Concat":
@@ -157,12 +196,13 @@ def _expression(node: Node, names: dict[str, str], library: str) -> str:
 
 
 def _selftest(answers: Answers) -> list[str]:
+    given = ", ".join(f"x{i}" for i in range(len(answers.given)))
     return [
         "",
         'if __name__ == "__main__":',
-        f"    x = {_indented(_constant(answers.inputs))}",
+        *(f"    x{i} = {_indented(_constant(array))}" for i, array in enumerate(answers.given)),
         f"    y = {_indented(_constant(answers.outputs))}",
-        "    off = float(abs(f(x) - y).max())",
+        f"    off = float(abs(f({given}) - y).max())",
         f"    allowed = float.fromhex({answers.allowed.hex()!r})  # {answers.meaning}",
         '    print(f"largest deviation from torch {off:.3g}, allowed {allowed:.3g}")',
         "    raise SystemExit(0 if off <= allowed else 1)",

@@ -1,8 +1,9 @@
 """Points and answers that a source takes along to test itself: inputs of the network's set, what torch gives at them.
 
 Two runs that a certificate covers lie within its rounding part of the network in real arithmetic each, so they differ
-by twice that at most. Where nothing is proved of rounding the allowance is a number of units in the last place of the
-largest answer, and the source says so.
+by twice that at most. Where a claim says nothing of the rounding of a whole run (a stack in context is proved step by
+step, a memory for what it stores, a program's bound is not parted) the allowance is a number of units in the last place
+of the largest answer, and the source says so.
 """
 
 from __future__ import annotations
@@ -13,50 +14,107 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from softwright.precision import precision_of
+from softwright.precision import name_of, precision_of
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
 
 POINTS = 8
-_ULPS = 4096
+_FEW = 4096
+_ULPS = {
+    "memory": ({"float64": 4096, "float32": 4096}, "the claim speaks of stored items"),
+    "in_context": ({"float64": 2**20, "float32": 2**12}, "the claim speaks of one step"),
+}
 
 
 @dataclass(frozen=True)
 class Answers:
-    """inputs (q, ..), outputs (q, ..), the largest deviation that is allowed, and why."""
+    """Inputs, each (q, ..), outputs (q, ..), the largest deviation that is allowed, and why."""
 
-    inputs: np.ndarray
+    given: tuple[np.ndarray, ...]
     outputs: np.ndarray
     allowed: float
     meaning: str
 
+    @property
+    def inputs(self) -> np.ndarray:
+        """The only input."""
+        (only,) = self.given
+        return only
 
-def inputs_of(built: Built[Any], count: int, seed: int = 0) -> np.ndarray:
+
+def given_to(built: Built[Any], count: int, seed: int = 0) -> tuple[np.ndarray, ...]:
     """Inputs of the set that the network was made for, in its dtype: a fixed sample."""
     network, rng = built.network, np.random.default_rng(seed)
-    dtype = str(network.dtype).removeprefix("torch.")
-    if hasattr(network, "box"):
-        return network.box.sample(count, seed=seed).astype(dtype)
-    if built.kind == "theorem":
-        return rng.uniform(0.0, 1.0, size=(count, *network.inputs)).astype(dtype)
-    low, high = built.target.get("low", -1.0), built.target.get("high", 1.0)
-    return rng.uniform(low, high, size=(count, network.inputs)).astype(dtype)
+    dtype = name_of(network.dtype)
+    match built.kind:
+        case "theorem":
+            return (rng.uniform(0.0, 1.0, size=(count, *network.inputs)).astype(dtype),)
+        case "memory":
+            return (_sequences(network, count, rng).astype(dtype if network.head.takes_vectors else np.int64),)
+        case "in_context":
+            d, n = network.features, max(12, 3 * network.features)
+            x, queries = rng.normal(size=(count, n, d)), rng.normal(size=(count, 3, d))
+            y = rng.integers(0, 2, size=(count, n))
+            return tuple(array.astype(dtype) for array in (x, y, queries))
+        case "program":
+            return (_tokens(network, count, rng).astype(dtype),)
+        case "transpiled":
+            low, high = built.target.get("low", -1.0), built.target.get("high", 1.0)
+            return (rng.uniform(low, high, size=(count, network.inputs)).astype(dtype),)
+    return (network.box.sample(count, seed=seed).astype(dtype),)
+
+
+def _sequences(network: Any, count: int, rng: np.random.Generator) -> np.ndarray:
+    head = network.head
+    shape = (count, max(1, head.longest))
+    if head.takes_vectors:
+        return rng.uniform(-1, 1, size=(*shape, head.code_size)) * head.reach.double().numpy()
+    known = head.vocabulary.numpy() if len(head.vocabulary) else np.arange(len(head.codes))
+    return rng.choice(known, size=shape)
+
+
+def _tokens(network: Any, count: int, rng: np.random.Generator) -> np.ndarray:
+    shortest, longest = network.tokens["length"]
+    shape = (count, max(shortest, min(longest, 6)))
+    columns = []
+    for field in network.fields:
+        if field["kind"] == "real":
+            columns.append(rng.uniform(field["low"], field["high"], size=shape))
+        elif field["kind"] == "symbol":
+            columns.append(rng.choice([network.symbols.index(one) for one in field["symbols"]], size=shape))
+        else:
+            columns.append(rng.integers(field.get("low", 0), field.get("high", 1) + 1, size=shape))
+    return np.stack(columns, axis=-1)
+
+
+def inputs_of(built: Built[Any], count: int, seed: int = 0) -> np.ndarray:
+    """The same of a network with one input."""
+    (only,) = given_to(built, count, seed)
+    return only
+
+
+def answered(built: Built[Any], given: tuple[np.ndarray, ...]) -> np.ndarray:
+    """What torch gives."""
+    with torch.no_grad():
+        return built.network(*(torch.from_numpy(array) for array in given)).numpy()
 
 
 def answers_of(built: Built[Any], count: int = POINTS) -> Answers:
     """What torch answers at a few inputs."""
-    inputs = inputs_of(built, count)
-    with torch.no_grad():
-        outputs = built.network(torch.from_numpy(inputs)).numpy()
+    given = given_to(built, count)
+    outputs = answered(built, given)
     allowed, meaning = allowance(built, float(np.abs(outputs).max(initial=0.0)))
-    return Answers(inputs, outputs, allowed, meaning)
+    return Answers(given, outputs, allowed, meaning)
 
 
 def allowance(built: Built[Any], size: float) -> tuple[float, str]:
     """How far two runs of the network may differ, and why."""
+    ulp = 2.0 * precision_of(built.network.dtype).unit * max(size, 1.0)
     rounding = 0.0 if built.certificate is None else float(built.certificate.rounding_part)
+    if built.kind in _ULPS:  # their claims are not about the rounding of a run at any input
+        count, why = _ULPS[built.kind]
+        return count[name_of(built.network.dtype)] * ulp, f"{count[name_of(built.network.dtype)]} ulp: {why}"
     if rounding > 0.0:
         return 2.0 * rounding, "twice the rounding part of the claim"
-    unit = precision_of(built.network.dtype).unit
-    return _ULPS * 2.0 * unit * max(size, 1.0), f"{_ULPS} ulp: nothing is proved of rounding here"
+    return _FEW * ulp, f"{_FEW} ulp: nothing is proved of rounding here"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from softwright.checker.graphs.lines import Lines
+from softwright.checker.graphs.lines import Graph, Lines
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
 
 
-def approximation(file: ModelFile, write: Lines) -> tuple[str, list[Any], str, list[Any]]:
+def approximation(file: ModelFile, write: Lines) -> Graph:
     tensors, model = file.tensors, file.sections["model"]
     engine = file.sections["certificate"]["claim"]["engine"]
     require(engine in ("sdpa", "any"), "the claim is about the factorised engine, the graph is the dense one")
@@ -36,4 +34,4 @@ def approximation(file: ModelFile, write: Lines) -> tuple[str, list[Any], str, l
                 write(f"{h}linear = Reshape {h}linear_column | shape=-1,{m}")
             out = write(f"{h}head = Add {out} {h}linear")
         total = write(f"sum.{i} = Add {total} {out}") if i else out
-    return "x", ["q", d], total, ["q", m]
+    return Graph([("x", ["q", d])], total, ["q", m])

@@ -6,13 +6,11 @@ weight 0 is part of the re-proof of such files, which reads it off the weights.
 
 from __future__ import annotations
 
-from typing import Any
-
-from softwright.checker.graphs.lines import Lines
+from softwright.checker.graphs.lines import Graph, Lines
 from softwright.fileformat import ModelFile
 
 
-def composition(file: ModelFile, write: Lines) -> tuple[str, list[Any], str, list[Any]]:
+def composition(file: ModelFile, write: Lines) -> Graph:
     tensors, model = file.tensors, file.sections["model"]
     D = tensors["read"].shape[0]
     write("embedded = MatMul x embed_data")
@@ -42,7 +40,7 @@ def composition(file: ModelFile, write: Lines) -> tuple[str, list[Any], str, lis
         write(f"{s}written = MatMul {s}mixed_flat {s}Wo_flat")
         stream = write(f"stream.{i + 1} = Add {stream} {s}written")
     last = write(f"outputs = MatMul {stream} read")
-    return "x", ["q", len(model["variables"])], last, ["q", tensors["read"].shape[1]]
+    return Graph([("x", ["q", len(model["variables"])])], last, ["q", tensors["read"].shape[1]])
 
 
 def _table(p: str, write: Lines) -> None:

@@ -18,7 +18,9 @@ import numpy as np
 from softwright.checker.claims import STATEMENT
 from softwright.checker.graphs.approximation import approximation
 from softwright.checker.graphs.composition import composition
-from softwright.checker.graphs.lines import Lines
+from softwright.checker.graphs.lines import Graph, Lines
+from softwright.checker.graphs.memory import ASIDE, memory
+from softwright.checker.graphs.stacks import in_context, program
 from softwright.checker.graphs.theorem import theorem
 from softwright.checker.graphs.transpiled import transpiled
 from softwright.checker.precision import Precision, precision_of
@@ -26,12 +28,16 @@ from softwright.checker.refusal import NotProvedError, require
 from softwright.errors import FileFormatError
 from softwright.fileformat import READERS, ModelFile, reading
 
-GRAPHS: dict[str, Callable[[ModelFile, Lines], tuple[str, list[Any], str, list[Any]]]] = {
+GRAPHS: dict[str, Callable[[ModelFile, Lines], Graph]] = {
     "approximation": approximation,
     "composition": composition,
     "transpiled": transpiled,
+    "in_context": in_context,
+    "memory": memory,
+    "program": program,
     "theorem": theorem,
 }
+APART = {"memory": ASIDE}  # tensors whose dtype is not that of the network
 NUMBERS = {"float32": 1, "uint8": 2, "int32": 6, "int64": 7, "float64": 11}  # ONNX's types of elements
 IR_VERSION, OPSET = 8, 17
 LARGEST_FILE = 2**31 - 1  # bytes: what ONNX's own encoding can hold
@@ -92,22 +98,26 @@ def _written(file: ModelFile, entries: list[tuple[str, str]], onnx: Any) -> byte
     schema = sections["certificate"].get("schema")
     require(schema == STATEMENT, f"an ONNX file states its claim by the schema {STATEMENT}")
     precision = precision_of(sections["certificate"]["claim"]["dtype"])
-    lines = Lines()
-    given, shape, last, out = GRAPHS[kind](file, lines)
-    made = lines.names() | {given, "y"}
+    lines = Lines(precision.name)
+    asked = GRAPHS[kind](file, lines)
+    made = lines.names() | {name for name, _ in asked.inputs} | {"y"}
     for name, tensor in file.tensors.items():
         fit = name not in made and " " not in name and name
         require(fit, f"a tensor cannot be called {name!r} here")
-        require(tensor.dtype.name == precision.name, f"the tensor {name!r} is not of the dtype stated")
-    graph = onnx.GraphProto(name=kind, node=lines.messages(last, onnx))
+        stated = APART.get(kind, {}).get(name, precision.name)
+        require(tensor.dtype.name == stated, f"the tensor {name!r} is not of the dtype stated")
+    graph = onnx.GraphProto(name=kind, node=lines.messages(asked.last, onnx))
     for name in sorted(file.tensors):
         tensor = np.ascontiguousarray(file.tensors[name])
         ordered = tensor if sys.byteorder == "little" else tensor.byteswap()
         code = NUMBERS[tensor.dtype.name]
         graph.initializer.add(name=name, dims=tensor.shape, data_type=code, raw_data=ordered.tobytes())
-    for place, name, sizes in ((graph.input, given, shape), (graph.output, "y", out)):
+    for place, name, sizes in (
+        *((graph.input, name, sizes) for name, sizes in asked.inputs),
+        (graph.output, "y", asked.shape),
+    ):
         tensor_type = place.add(name=name).type.tensor_type
-        tensor_type.elem_type = NUMBERS[precision.name]
+        tensor_type.elem_type = NUMBERS["int64" if name in asked.whole else precision.name]
         tensor_type.shape.SetInParent()
         for size in sizes:
             tensor_type.shape.dim.add(**({"dim_param": size} if isinstance(size, str) else {"dim_value": size}))

@@ -6,28 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from softwright.checker.graphs.lines import Lines
+from softwright.checker.graphs.lines import Graph, Lines
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
 
 Matrix = tuple[str, int, int]  # a value (batch, rows, columns)
 
 
-def theorem(file: ModelFile, write: Lines) -> tuple[str, list[Any], str, list[Any]]:
+def theorem(file: ModelFile, write: Lines) -> Graph:
     tensors, model = file.tensors, file.sections["model"]
     d, n = model["inputs"]
     at: Matrix = ("X", d, n)
     for i, stage in enumerate(model["stages"]):
-        known = stage["type"] in STAGES and not stage.get("causal") and not stage.get("hard")
-        require(known, f"no graph is known of a stage of type {stage['type']!r} of this form")
+        require(stage["type"] in STAGES, f"no graph is known of a stage of type {stage['type']!r}")
         own = {name.removeprefix(f"stages.{i}."): tensor for name, tensor in tensors.items()}
         at = STAGES[stage["type"]](f"stages.{i}.", at, own, stage, write)
-    return "X", ["q", d, n], at[0], ["q", at[1], at[2]]
+    return Graph([("X", ["q", d, n])], at[0], ["q", at[1], at[2]])
 
 
-def _down(p: str, scores: str, write: Lines) -> str:
-    write(f"{p}scores_across = Transpose {scores} | perm=0,2,1")
-    write(f"{p}weights_across = Softmax {p}scores_across")
+def _down(p: str, scores: str, write: Lines, back: bool = False, hard: bool = False) -> str:
+    across = write(f"{p}scores_across = Transpose {scores} | perm=0,2,1")
+    if back:
+        across = write.causal(f"{p}scores_back", across, 0)
+    if hard:
+        write.hardmax(f"{p}weights_across", across)
+    else:
+        write(f"{p}weights_across = Softmax {across}")
     return write(f"{p}weights = Transpose {p}weights_across | perm=0,2,1")
 
 
@@ -58,7 +62,7 @@ def _attention(p: str, at: Matrix, own: dict[str, np.ndarray], stage: Any, write
         write(f"{g}queries = MatMul {part('W_Q')} {at[0]}")
         write(f"{g}keys_across = Transpose {g}keys | perm=0,2,1")
         write(f"{g}scores = MatMul {g}keys_across {g}queries")
-        weights = _down(g, f"{g}scores", write)
+        weights = _down(g, f"{g}scores", write, stage["causal"], stage["hard"])
         write(f"{g}values = MatMul {part('W_V')} {at[0]}")
         out = write(f"{g}mixed = MatMul {g}values {weights}")
         if "W_O" in own:

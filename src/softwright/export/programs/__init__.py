@@ -14,6 +14,9 @@ from softwright.errors import InvalidInput
 from softwright.export.program import Program
 from softwright.export.programs.approximation import approximation
 from softwright.export.programs.composition import composition
+from softwright.export.programs.in_context import in_context
+from softwright.export.programs.memory import memory
+from softwright.export.programs.sequence import sequence
 from softwright.export.programs.theorem import theorem
 from softwright.export.programs.transpiled import transpiled
 from softwright.result.constructed import tensors_of
@@ -25,6 +28,9 @@ PROGRAMS: dict[str, Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], Prog
     "approximation": approximation,
     "composition": composition,
     "transpiled": transpiled,
+    "in_context": in_context,
+    "memory": memory,
+    "program": sequence,
     "theorem": theorem,
 }
 

@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from softwright.errors import InvalidInput
 from softwright.export.program import Program
 
 
 def theorem(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Program:
     d, n = model["inputs"]
-    for flag in ("causal", "hard"):
-        if any(stage.get(flag) for stage in model["stages"]):
-            raise InvalidInput("export", [f"a {flag} stage is not written as a program; use the safetensors file"])
     dtype = str(next(iter(tensors.values())).dtype)
     program = Program({"X": ("q", d, n)}, dict(tensors), dtype)
     value, shape = "X", (d, n)
@@ -27,10 +23,12 @@ def theorem(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Prog
 _Shape = tuple[int, int]
 
 
-def _softmax_down(program: Program, at: str, scores: str) -> str:
-    """Softmax over the axis before the last, (q, N, queries)."""
-    program.add("Transpose", [scores], f"{at}scores_across", perm=[0, 2, 1])
-    program.add("Softmax", [f"{at}scores_across"], f"{at}weights_across")
+def _softmax_down(program: Program, at: str, scores: str, causal: bool = False, hard: bool = False) -> str:
+    """Softmax over the axis before the last, (q, N, queries); `hard` shares the weight among the largest scores."""
+    across = program.add("Transpose", [scores], f"{at}scores_across", perm=[0, 2, 1])
+    if causal:
+        across = program.add("Causal", [across], f"{at}scores_back", offset=[0])
+    program.add("Hardmax" if hard else "Softmax", [across], f"{at}weights_across")
     return program.add("Transpose", [f"{at}weights_across"], f"{at}weights", perm=[0, 2, 1])
 
 
@@ -61,7 +59,7 @@ def _attention(program: Program, at: str, value: str, shape: _Shape, stage: Any)
         program.add("MatMul", [own("W_Q"), value], f"{head}queries")
         program.add("Transpose", [f"{head}keys"], f"{head}keys_across", perm=[0, 2, 1])
         program.add("MatMul", [f"{head}keys_across", f"{head}queries"], f"{head}scores")  # (q, N keys, N queries)
-        weights = _softmax_down(program, head, f"{head}scores")
+        weights = _softmax_down(program, head, f"{head}scores", stage["causal"], stage["hard"])
         program.add("MatMul", [own("W_V"), value], f"{head}values")
         out = program.add("MatMul", [f"{head}values", weights], f"{head}mixed")  # (q, m, N)
         rows_out = program.constants[f"{at}W_V"].shape[1]
