@@ -2,8 +2,8 @@
 
 The graph is the `Program` of the network, node by node (`onnx_nodes.py`); numbers that a node takes stand in `Constant`
 nodes, so that the initializers are the network's tensors and nothing else. The metadata are the sections of the model
-file. `softwright verify f.onnx` reads both, writes the graph that such tensors mean once more, by itself, compares the two
-byte by byte, and proves the claim again. No node is of an operator set later than 17.
+file. `softwright verify f.onnx` reads both, writes the graph that such tensors mean once more, by itself, compares the
+two byte by byte, and proves the claim again. No node is of an operator set later than 17.
 """
 
 from __future__ import annotations
