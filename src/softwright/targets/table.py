@@ -11,12 +11,16 @@
 
 In every case the value at a stored point is the stored value exactly. Outside its box a grid is continued by the value
 at the nearest point of the box. Two points are the same only if their coordinates are equal to the last bit.
+
+Rows with a missing number are left out, and rows that contradict each other are replaced by their mean, unless
+`missing` and `repeated` say otherwise (`targets/table_rows.py`); `notes` says what was done, with counts.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,11 +31,12 @@ from scipy.spatial import KDTree
 
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.targets.points import as_points, show_point
-from softwright.targets.table_files import read_columns
+from softwright.targets.columns import Column, column_of, frame_columns
+from softwright.targets.points import as_points
+from softwright.targets.table_files import column_places, read_columns
+from softwright.targets.table_rows import RowPolicy
 from softwright.targets.target import Target
 
-_LISTED = 5  # bad cells or rows named one by one; the rest are counted
 _TRIANGULATED = 3  # dimensions; Delaunay triangulations grow too fast beyond
 
 
@@ -44,31 +49,38 @@ class Table(Target):
 
     kind: ClassVar[str] = "table"
 
-    def __init__(self, points: Any, values: Any, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        points: Any,
+        values: Any,
+        names: Sequence[str] | None = None,
+        *,
+        missing: str = "drop",
+        repeated: str = "mean",
+    ) -> None:
         faults = Faults("Table")
         where = _matrix("points", points, faults)
         what = _matrix("values", values, faults)
+        policy = RowPolicy(missing, repeated)
+        faults.found += policy.faults()
         faults.raise_if_any()
         faults.check(
             len(where) == len(what),
             f"{len(where)} points but {len(what)} values; give one row of values for each point",
         )
-        _check_finite("points", where, faults)
-        _check_finite("values", what, faults)
         names = _names(names, where.shape[1], faults)
         faults.raise_if_any()
-        where = where + 0.0  # -0.0 becomes 0.0: they are the same place
-        distinct, first, group = np.unique(where, axis=0, return_index=True, return_inverse=True)
-        group = group.reshape(-1)
-        self._check_duplicates(where, what, first[group], names, faults)
-        self._check_extent(distinct, names, faults)
+        rows = policy.applied(where, what, names, faults)
         faults.raise_if_any()
-        axes = tuple(np.unique(distinct[:, i]) for i in range(distinct.shape[1]))
+        self._check_extent(rows.points, names, faults)
+        faults.raise_if_any()
+        axes = tuple(np.unique(rows.points[:, i]) for i in range(rows.points.shape[1]))
         # Distinct points are a subset of the grid of their coordinates, so equal counts mean that they fill it; sorted
         # points are then in C order.
-        is_grid = _size(axes) == len(distinct)
-        rows = first if is_grid else np.sort(first)
-        self._set(where[rows], what[rows], axes if is_grid else None, names)
+        is_grid = _size(axes) == len(rows.points)
+        order = np.arange(len(rows.points)) if is_grid else np.argsort(rows.first, kind="stable")
+        self._set(rows.points[order], rows.values[order], axes if is_grid else None, names)
+        self.counts, self.spread, self.notes = rows.counts[order], rows.spread, rows.notes
 
     @classmethod
     def grid(cls, axes: Sequence[Any], values: Any, names: Sequence[str] | None = None) -> Table:
@@ -92,22 +104,105 @@ class Table(Target):
         return made
 
     @classmethod
-    def load(
-        cls, path: str | Path, inputs: Sequence[str], outputs: Sequence[str], names: Sequence[str] | None = None
+    def from_frame(
+        cls,
+        frame: Any,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        names: Sequence[str] | None = None,
+        *,
+        missing: str = "drop",
+        repeated: str = "mean",
     ) -> Table:
-        """A table from columns of a .csv, .npz or .parquet file; `names` renames the input columns."""
-        inputs = [inputs] if isinstance(inputs, str) else list(inputs)
-        outputs = [outputs] if isinstance(outputs, str) else list(outputs)
-        faults = Faults("Table.load")
-        faults.check(bool(inputs), "no input columns; name them with inputs=[...]")
-        faults.check(bool(outputs), "no output columns; name them with outputs=[...]")
-        repeated = sorted({name for name in [*inputs, *outputs] if [*inputs, *outputs].count(name) > 1})
-        faults.check(not repeated, f"columns {', '.join(repeated)} are named twice; name each column once")
+        """A table from columns of a pandas, polars or pyarrow frame, or of a mapping from names to columns.
+
+        Truths, dates and categories become numbers by the rules of `targets/columns.py`; `notes` says which did.
+        `names` renames the input columns. `Table.encode` does the same to the inputs of another frame.
+        """
+        inputs, outputs = _wanted("Table.from_frame", inputs, outputs)
+        present = frame_columns(frame)
+        if present is None:
+            fault = f"{type(frame).__name__} is no frame; give one of pandas, polars or pyarrow, or a dict of columns"
+            raise InvalidInput("Table.from_frame", [fault])
+        column_places("Table.from_frame", [*inputs, *outputs], present)
+        faults = Faults("Table.from_frame")
+        columns = {name: column_of(name, frame[name], faults) for name in [*inputs, *outputs]}
         faults.raise_if_any()
+        return cls._from_columns("Table.from_frame", columns, inputs, outputs, names, missing, repeated)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        names: Sequence[str] | None = None,
+        *,
+        missing: str = "drop",
+        repeated: str = "mean",
+    ) -> Table:
+        """A table from columns of a .csv, .npz or .parquet file; `names` renames the input columns.
+
+        Truths, dates and categories become numbers as in `from_frame`.
+        """
+        inputs, outputs = _wanted("Table.load", inputs, outputs)
         columns = read_columns(Path(path), [*inputs, *outputs])
-        points = np.stack([columns[name] for name in inputs], axis=1)
-        values = np.stack([columns[name] for name in outputs], axis=1)
-        return cls(points, values, names=inputs if names is None else names)
+        subject = f"Table.load {Path(path).name}"
+        return cls._from_columns(subject, columns, inputs, outputs, names, missing, repeated)
+
+    @classmethod
+    def _from_columns(
+        cls,
+        subject: str,
+        columns: Mapping[str, Column],
+        inputs: list[str],
+        outputs: list[str],
+        names: Sequence[str] | None,
+        missing: str,
+        repeated: str,
+    ) -> Table:
+        faults = Faults(subject)
+        lengths = {name: len(column.numbers) for name, column in columns.items()}
+        faults.check(
+            len(set(lengths.values())) == 1,
+            f"the columns have different lengths {lengths}; give one value per row in each",
+        )
+        for name in outputs:
+            remedy = "give numbers, or use softwright.sklearn.AttentionClassifier"
+            faults.check(columns[name].kind != "category", f"the output {name!r} holds categories; {remedy}")
+        given = [names] if isinstance(names, str) else names
+        faults.check(given is None or len(given) == len(inputs), f"{len(inputs)} inputs but names {given}; name each")
+        faults.raise_if_any()
+        own = list(inputs if given is None else given)
+        chosen = [replace(columns[name], name=new) for name, new in zip(inputs, own, strict=True)]
+        parts = [column.expanded() for column in chosen]
+        points = np.hstack([numbers for _, numbers in parts])
+        values = np.stack([columns[name].numbers for name in outputs], axis=1)
+        try:
+            table = cls(points, values, [n for new, _ in parts for n in new], missing=missing, repeated=repeated)
+        except InvalidInput as error:
+            raise InvalidInput(subject, error.faults) from error
+        table.encoding = tuple(zip(inputs, chosen, strict=True))
+        table.notes = (*(note for _, column in table.encoding if (note := _told(column))), *table.notes)
+        return table
+
+    def encode(self, frame: Any) -> np.ndarray:
+        """The inputs of another frame, a mapping or one row as points (n, d) of this table's variables."""
+        faults = Faults("Table.encode")
+        present = frame_columns(frame)
+        if not self.encoding or present is None:
+            faults.add("encode is for frames, of tables that were made from one; give points instead")
+        faults.raise_if_any()
+        column_places("Table.encode", [name for name, _ in self.encoding], present or [])
+        parts = []
+        for name, known in self.encoding:
+            column = column_of(name, frame[name], faults, known.levels)
+            if not np.isnan(column.numbers).all():
+                fault = f"column {name!r} holds {column.kind}s; the table was made from {known.kind}s"
+                faults.check(column.kind == known.kind, fault)
+            parts.append(replace(known, numbers=column.numbers).expanded()[1])
+        faults.raise_if_any()
+        return np.hstack(parts)
 
     def _set(
         self, points: np.ndarray, values: np.ndarray, axes: tuple[np.ndarray, ...] | None, names: tuple[str, ...]
@@ -118,20 +213,12 @@ class Table(Target):
         self.names = names
         self.outputs = values.shape[1]
         self.box = Box.from_bounds(points.min(axis=0), points.max(axis=0), names)
+        self.counts = np.ones(len(points), dtype=np.int64)
+        self.spread: np.ndarray | None = None
+        self.notes: tuple[str, ...] = ()
+        self.encoding: tuple[tuple[str, Column], ...] = ()
         for array in (points, values, *(axes or ())):
             array.setflags(write=False)
-
-    @staticmethod
-    def _check_duplicates(
-        points: np.ndarray, values: np.ndarray, first: np.ndarray, names: tuple[str, ...], faults: Faults
-    ) -> None:
-        """Rows that repeat a point must repeat its values; `first` is the first row with the same point."""
-        rows = np.flatnonzero(np.any(values != values[first], axis=1))
-        for row in rows[:_LISTED].tolist():
-            at = show_point(names, points[row])
-            faults.add(f"rows {first[row]} and {row} give different values at {at}; keep one of them or their mean")
-        if len(rows) > _LISTED:
-            faults.add(f"{len(rows) - _LISTED} more rows contradict an earlier row; remove the contradictions")
 
     @staticmethod
     def _check_extent(points: np.ndarray, names: tuple[str, ...], faults: Faults) -> None:
@@ -207,7 +294,8 @@ class Table(Target):
 
     def __repr__(self) -> str:
         kind = "scattered" if self.axes is None else "grid " + " x ".join(str(len(axis)) for axis in self.axes)
-        return f"Table({len(self.points)} points, {kind}, names={list(self.names)}, outputs={self.outputs})"
+        told = "".join(f"; {note}" for note in self.notes)
+        return f"Table({len(self.points)} points, {kind}, names={list(self.names)}, outputs={self.outputs}{told})"
 
 
 class Interpolant(Target):
@@ -234,6 +322,32 @@ class Interpolant(Target):
 
     def __repr__(self) -> str:
         return f"{self.table!r}.interpolant()"
+
+
+def _wanted(subject: str, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The columns asked for, as two lists."""
+    inputs = [inputs] if isinstance(inputs, str) else list(inputs)
+    outputs = [outputs] if isinstance(outputs, str) else list(outputs)
+    faults = Faults(subject)
+    faults.check(bool(inputs), "no input columns; name them with inputs=[...]")
+    faults.check(bool(outputs), "no output columns; name them with outputs=[...]")
+    repeated = sorted({name for name in [*inputs, *outputs] if [*inputs, *outputs].count(name) > 1})
+    faults.check(not repeated, f"columns {', '.join(repeated)} are named twice; name each column once")
+    faults.raise_if_any()
+    return inputs, outputs
+
+
+def _told(column: Column) -> str:
+    """What became of a column that is not of numbers."""
+    if column.kind == "truth":
+        return f"{column.name}: false is 0, true is 1"
+    if column.kind == "date":
+        return f"{column.name}: days since 1970-01-01 UTC"
+    if column.kind == "category" and len(column.levels) == 2:
+        return f"{column.name}: {column.levels[0]} is 0, {column.levels[1]} is 1"
+    if column.kind == "category":
+        return f"{column.name}: {len(column.levels)} categories, a variable of 0 and 1 for each"
+    return ""
 
 
 def _size(axes: Sequence[np.ndarray]) -> int:
@@ -267,11 +381,9 @@ def _matrix(what: str, given: Any, faults: Faults) -> np.ndarray:
 def _check_finite(what: str, array: np.ndarray, faults: Faults) -> None:
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
-        cells = ", ".join(
-            f"row {row} column {column} is {array[row, column]}" for row, column in bad[:_LISTED].tolist()
-        )
-        more = f" and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
-        faults.add(f"{what}: {cells}{more}; remove or mend these rows")
+        row, column = bad[0].tolist()
+        first = f"row {row} column {column} is {array[row, column]}"
+        faults.add(f"{what}: {first}, one of {len(bad)} that are no finite numbers; a grid needs a value everywhere")
 
 
 def _axis(index: int, given: Any, faults: Faults) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Tables in files. One reader and one writer of CSV; columns of numbers from .csv, .npz and .parquet files.
+"""Tables in files. One reader and one writer of CSV; columns from .csv, .npz and .parquet files.
 
 CSV: the first line names the columns; commas, semicolons and tabs are told apart by it. Text is UTF-8, with or without
 a byte order mark. Every fault names the file and its place; damaged and hostile files end in our errors, and what they
@@ -21,6 +21,7 @@ import numpy as np
 
 from softwright.errors import Faults, FileFormatError, InvalidInput
 from softwright.fileformat import reading, write_atomically
+from softwright.targets.columns import MISSING_TEXTS, Column, column_of, column_of_texts
 
 LISTED = 5  # bad cells that are named one by one
 _MOST_BYTES = 1 << 28  # in memory, where the file itself is small
@@ -79,14 +80,6 @@ def column_places(subject: str, wanted: Sequence[str], present: Sequence[str]) -
     return [list(present).index(name) for name in wanted]
 
 
-def number_in(text: str) -> float | None:
-    """The number in a cell. Python also reads 1_000 as a number, which no other reader of CSV files does."""
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
-
-
 class CellFaults(Faults):
     """Faults of single cells: the first few are named, the rest are counted."""
 
@@ -106,11 +99,11 @@ class CellFaults(Faults):
             self.add(f"{self._unlisted} more cells are {what}")
 
 
-# Columns of numbers ----------------------------------------------------------------------------------------------
+# Columns ---------------------------------------------------------------------------------------------------------
 
 
-def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
-    """The wanted columns as float64 arrays (n,) of one length."""
+def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+    """The wanted columns, by the rules of `columns.py`."""
     subject = f"Table.load {path.name}"
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
@@ -118,42 +111,71 @@ def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
         raise InvalidInput(subject, [fault])
     if not path.is_file():
         raise InvalidInput(subject, [f"there is no file {path}; check the path"])
-    columns = reader(path, wanted)
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        fault = f"the columns have different lengths {lengths}; give one value per row in each"
-        raise InvalidInput(subject, [fault])
-    return columns
+    return reader(path, wanted)
 
 
-def _read_csv(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
-    faults = CellFaults(f"Table.load {path.name}")
-    numbers: list[list[float]] = []
+def _read_csv(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+    """pyarrow where it is there and finds numbers alone, else a cell at a time, which names what is wrong with one."""
+    faults = Faults(f"Table.load {path.name}")
     with open_csv(path) as rows:
         if not any(rows.header):
             raise InvalidInput(faults.subject, ["the file is empty; its first line must name the columns"])
         places = column_places(faults.subject, wanted, rows.header)
+        quickly = _csv_by_arrow(path, wanted, rows.header, rows.delimiter)
+        if quickly is not None:
+            return quickly
+        texts: list[list[str]] = [[] for _ in wanted]
+        lines: list[str] = []
         for line, cells in rows:
-            row = [number_in(cells[place] if place < len(cells) else "") for place in places]
-            for name, place, number in zip(wanted, places, row, strict=True):
-                if number is None:
-                    written = repr(cells[place]) if place < len(cells) else "missing"
-                    faults.add_cell(f"line {line}, column {name}: {written} is not a number; mend or remove the line")
-            numbers.append([0.0 if number is None else number for number in row])
-    faults.close("not numbers")
-    faults.check(bool(numbers), "the file has no rows below its header; add the data")
+            lines.append(f"line {line}")
+            for place, column in zip(places, texts, strict=True):
+                column.append(cells[place] if place < len(cells) else "")
+    faults.check(bool(lines), "the file has no rows below its header; add the data")
     faults.raise_if_any()
-    array = np.array(numbers, dtype=np.float64)
-    return {name: array[:, i] for i, name in enumerate(wanted)}
+    found = {n: column_of_texts(n, column, lines, faults) for n, column in zip(wanted, texts, strict=True)}
+    faults.raise_if_any()
+    return found
 
 
-def _read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
-    """Arrays of numbers. Shape and type are read before the array is, so that a small file cannot claim much memory.
+def _csv_by_arrow(path: Path, wanted: Sequence[str], header: list[str], delimiter: str) -> dict[str, Column] | None:
+    """Columns that hold nothing but numbers and missing cells, to the same bits; None if that is not so.
+
+    Both readers round decimal numbers correctly, so that they agree; whatever pyarrow does not take for a number, or
+    for a row, is left to the other reader.
+    """
+    try:
+        arrow, csv_reader = import_module("pyarrow"), import_module("pyarrow.csv")
+    except ImportError:
+        return None
+    options = csv_reader.ConvertOptions(
+        column_types=dict.fromkeys(wanted, arrow.float64()),
+        include_columns=list(wanted),
+        null_values=list(MISSING_TEXTS),
+        quoted_strings_can_be_null=True,
+    )
+    reading = csv_reader.ReadOptions(column_names=header, skip_rows=1, use_threads=False)
+    parsing = csv_reader.ParseOptions(delimiter=delimiter, newlines_in_values=False)
+    try:
+        table = csv_reader.read_csv(path, reading, parsing, options)
+    except (arrow.ArrowException, OSError, ValueError):
+        return None
+    found = {}
+    for name in wanted:
+        numbers = np.array(table.column(name).to_numpy(), dtype=np.float64)
+        if not len(numbers) or np.isinf(numbers).any():
+            return None
+        found[name] = Column(name, "number", numbers)
+    return found
+
+
+def _read_npz(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+    """Arrays of numbers, truths, dates or texts. Shape and type are read before the array is, so that a small file
+    cannot claim much memory.
 
     A pickle in the file could run any code: arrays of objects are refused by their type, nothing is ever unpickled.
     """
     faults = Faults(f"Table.load {path.name}")
-    columns: dict[str, np.ndarray] = {}
+    columns: dict[str, Column] = {}
     with reading(path, "an .npz file of plain arrays", "write it with np.savez"), zipfile.ZipFile(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist()]
         places = column_places(faults.subject, wanted, members)
@@ -163,13 +185,13 @@ def _read_npz(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
                 fault = f"array {name!r} has shape {shape}; save each column as a 1-D array"
                 good = faults.check(len(shape) == 1, fault)
                 fault = f"array {name!r} has dtype {dtype}; save real numbers, such as float64"
-                if not faults.check(dtype.kind in "fiub", fault) or not good:
+                if not faults.check(dtype.kind in "fiubMmU" and dtype.itemsize > 0, fault) or not good:
                     continue
-                _check_size(path, 8 * shape[0] * len(wanted))
+                _check_size(path, max(8, dtype.itemsize) * shape[0] * len(wanted))
                 data = stream.read(shape[0] * dtype.itemsize)
                 if len(data) != shape[0] * dtype.itemsize or stream.read(1):
                     raise ValueError(f"the array {name!r} does not hold the {shape[0]} numbers that it claims")
-                columns[name] = np.frombuffer(data, dtype).astype(np.float64)
+                columns[name] = column_of(name, np.frombuffer(data, dtype), faults)
     faults.raise_if_any()
     return columns
 
@@ -194,21 +216,15 @@ def _check_size(path: Path, size: int) -> None:
         raise FileFormatError(f"{path}: {claim}; at most {most / 2**20:.0f} MB are read: split it, or save it as .csv")
 
 
-def _read_parquet(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+def _read_parquet(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
     faults = Faults(f"Table.load {path.name}")
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
+    columns: dict[str, Column] = {}
     with open_parquet(path, faults.subject, wanted) as file:
-        arrow = import_module("pyarrow")
+        table = file.read(columns=list(wanted))
         for name in wanted:
-            kind = file.schema_arrow.field(name).type
-            is_number = arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind)
-            faults.check(is_number, f"column {name!r} has the type {kind}; store real numbers")
-        faults.raise_if_any()
-        for batch in file.iter_batches(columns=list(wanted)):
-            for name in wanted:
-                column = batch.column(name).to_numpy(zero_copy_only=False)  # a null becomes nan and is reported later
-                parts[name].append(np.asarray(column, dtype=np.float64))
-    return {name: np.concatenate([np.zeros(0), *column]) for name, column in parts.items()}
+            columns[name] = column_of(name, table.column(name), faults)
+    faults.raise_if_any()
+    return columns
 
 
 @contextmanager
@@ -229,7 +245,7 @@ def open_parquet(path: Path, subject: str, wanted: Sequence[str], cell: int = 8)
         yield file
 
 
-_READERS: dict[str, Callable[[Path, Sequence[str]], dict[str, np.ndarray]]] = {
+_READERS: dict[str, Callable[[Path, Sequence[str]], dict[str, Column]]] = {
     ".csv": _read_csv,
     ".npz": _read_npz,
     ".parquet": _read_parquet,

@@ -1,0 +1,227 @@
+"""Columns as people have them, as numbers: one rule for each kind, the same for frames and for files.
+
+    numbers      as they are; infinities are refused
+    truths       false is 0, true is 1
+    dates        days since 1970-01-01 00:00 UTC; spans of time in days
+    categories   of two levels one column, 0 and 1 in their order; of more, a column of 0 and 1 for each level
+    missing      None, NaN, NaT, null, and in text one of `MISSING_TEXTS`
+
+Texts are read as a column: as numbers if all are, else as dates (ISO 8601), else as true/false, else as categories. A
+column of numbers in which a few cells are none is refused, with the line of each: it is a mistake, and no category.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from softwright.errors import Faults
+
+MISSING_TEXTS = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "NaT")
+MOST_LEVELS = 64
+_MISTAKES = 0.5  # of the cells of a column: if more than this share are numbers, the others are mistakes
+_LISTED = 5
+_DAY = np.timedelta64(1, "D")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as numbers (n,), nan where it is missing; `levels` name the categories that the numbers count."""
+
+    name: str
+    kind: str  # number, truth, date, category
+    numbers: np.ndarray
+    levels: tuple[str, ...] = ()
+
+    def expanded(self) -> tuple[list[str], np.ndarray]:
+        """Names and numbers (n, k) of the variables that stand for it."""
+        if self.kind != "category" or len(self.levels) == 2:
+            return [self.name], self.numbers[:, None]
+        missing = np.isnan(self.numbers)[:, None]
+        table = np.where(missing, np.nan, (self.numbers[:, None] == np.arange(len(self.levels))).astype(float))
+        return _level_names(self.name, self.levels), table
+
+
+def _level_names(name: str, levels: tuple[str, ...]) -> list[str]:
+    """name_level, in letters, digits and underscores, told apart by a number where two would be alike."""
+    found: list[str] = []
+    for level in levels:
+        text = f"{name}_{re.sub(r'[^0-9A-Za-z]+', '_', level).strip('_') or 'blank'}"
+        found.append(text if text not in found else f"{text}_{len(found)}")
+    return found
+
+
+def column_of(name: str, given: Any, faults: Faults, levels: tuple[str, ...] = ()) -> Column:
+    """A column of anything that holds numbers, truths, dates or texts; `levels` are those that are known already."""
+    array, missing = _as_array(given)
+    nothing = Column(name, "number", np.zeros(len(array)))
+    if array.ndim != 1:
+        faults.add(f"column {name!r} has shape {array.shape}; give one value a row")
+        return nothing
+    kind = array.dtype.kind
+    if kind == "b":
+        numbers = array.astype(np.float64)
+        return Column(name, "truth", np.where(missing, np.nan, numbers))
+    if kind in "iuf":
+        return _checked(Column(name, "number", np.where(missing, np.nan, array.astype(np.float64))), faults)
+    if kind in "Mm":
+        start = np.datetime64(0, "D") if kind == "M" else np.timedelta64(0, "D")
+        lost = missing | np.isnat(array)
+        days = np.where(lost, np.nan, (np.where(lost, start, array) - start) / _DAY)
+        return Column(name, "date", days)
+    if kind not in "OUSTV":
+        faults.add(f"column {name!r} has the type {array.dtype}; give numbers, truths, dates or texts")
+        return nothing
+    return _of_objects(name, array.tolist(), missing, faults, levels)
+
+
+def _as_array(given: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a column, and which of them the frame itself says are missing."""
+    if hasattr(given, "chunks") and hasattr(given, "unify_dictionaries"):  # pyarrow
+        if hasattr(given.type, "value_type") and hasattr(given.type, "index_type"):
+            given = given.cast(given.type.value_type)
+        array, missing = np.asarray(given.to_numpy()), np.asarray(given.is_null().to_numpy())
+    elif hasattr(given, "isna") and hasattr(given, "to_numpy"):  # pandas
+        array, missing = np.asarray(given.to_numpy()), np.asarray(given.isna().to_numpy())
+    elif hasattr(given, "is_null") and hasattr(given, "to_numpy"):  # polars
+        array, missing = np.asarray(given.to_numpy()), np.asarray(given.is_null().to_numpy())
+    else:
+        array = np.asarray(given)
+        missing = np.zeros(array.shape[:1], dtype=bool)
+    return array, missing.astype(bool)
+
+
+def _checked(column: Column, faults: Faults) -> Column:
+    rows = np.flatnonzero(np.isinf(column.numbers))
+    if len(rows):
+        listed = ", ".join(str(row) for row in rows[:_LISTED])
+        faults.add(f"column {column.name!r} is infinite in row(s) {listed}; remove them or bound the values")
+    return column
+
+
+def _of_objects(
+    name: str, values: list[Any], missing: np.ndarray, faults: Faults, levels: tuple[str, ...]
+) -> Column:
+    """Python objects: all of one kind, or an error that names two rows that differ."""
+    kinds: dict[str, int] = {}
+    absent = missing.tolist()
+    for row, value in enumerate(values):
+        kind = "" if absent[row] else _kind(value)
+        absent[row] = kind == ""
+        kinds.setdefault(kind, row)
+    kinds.pop("", None)
+    if len(kinds) > 1:
+        (first, row), (second, other) = list(kinds.items())[:2]
+        faults.add(f"column {name!r} mixes {first}s (row {row}) and {second}s (row {other}); give one kind")
+        return Column(name, "number", np.zeros(len(values)))
+    kind = next(iter(kinds), "number")
+    if kind == "text":
+        texts = ["" if gone else str(value) for value, gone in zip(values, absent, strict=True)]
+        return column_of_texts(name, texts, [f"row {row}" for row in range(len(texts))], faults, levels)
+    if kind == "date":
+        stamps = [None if gone else _utc(value) for value, gone in zip(values, absent, strict=True)]
+        return column_of(name, np.array(stamps, dtype="datetime64[us]"), faults)
+    numbers = np.array([math.nan if gone else float(value) for value, gone in zip(values, absent, strict=True)])
+    return _checked(Column(name, kind, numbers), faults)
+
+
+def _kind(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "truth"
+    if isinstance(value, Real | Decimal):
+        return "number"
+    if isinstance(value, datetime.date | np.datetime64):
+        return "date"
+    return "text" if isinstance(value, str) else type(value).__name__
+
+
+def _utc(value: Any) -> Any:
+    """A date without its zone, in UTC."""
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return value
+
+
+def column_of_texts(
+    name: str, texts: Sequence[str], places: Sequence[str], faults: Faults, levels: tuple[str, ...] = ()
+) -> Column:
+    """A column of texts by the rules above; `places` say where each of them stands, for faults."""
+    texts = [text.strip() for text in texts]
+    present = [i for i, text in enumerate(texts) if text not in MISSING_TEXTS]
+    numbers = np.full(len(texts), np.nan)
+    if levels:
+        return _coded(name, texts, present, places, levels, faults)
+    parsed = {i: number for i in present if (number := number_in(texts[i])) is not None}
+    if len(parsed) == len(present):
+        numbers[list(parsed)] = list(parsed.values())
+        return _checked(Column(name, "number", numbers), faults)
+    if len(parsed) > _MISTAKES * len(present):
+        wrong = [i for i in present if i not in parsed]
+        for i in wrong[:_LISTED]:
+            faults.add(f"{places[i]}, column {name}: {texts[i]!r} is not a number; mend or remove the line")
+        if len(wrong) > _LISTED:
+            faults.add(f"{len(wrong) - _LISTED} more cells of column {name} are not numbers")
+        return Column(name, "number", numbers)
+    try:
+        stamps = [_utc(datetime.datetime.fromisoformat(texts[i])) for i in present]
+    except ValueError:
+        stamps = []
+    if stamps:
+        days = (np.array(stamps, dtype="datetime64[us]") - np.datetime64(0, "D")) / _DAY
+        numbers[present] = days
+        return Column(name, "date", numbers)
+    truths = {"true": 1.0, "false": 0.0}
+    if all(texts[i].lower() in truths for i in present):
+        numbers[present] = [truths[texts[i].lower()] for i in present]
+        return Column(name, "truth", numbers)
+    found = tuple(sorted({texts[i] for i in present}))
+    if len(found) > MOST_LEVELS:
+        most = f"column {name!r} has {len(found)} different texts, {places[present[0]]}: {texts[present[0]]!r} the first"
+        faults.add(f"{most}; at most {MOST_LEVELS} are categories: leave the column out, or give numbers")
+        return Column(name, "number", np.zeros(len(texts)))
+    return _coded(name, texts, present, places, found, faults)
+
+
+def _coded(
+    name: str, texts: Sequence[str], present: list[int], places: Sequence[str], levels: tuple[str, ...], faults: Faults
+) -> Column:
+    """Categories as their places among the levels."""
+    codes = {level: float(i) for i, level in enumerate(levels)}
+    numbers = np.full(len(texts), np.nan)
+    unknown = [i for i in present if texts[i] not in codes]
+    for i in unknown[:_LISTED]:
+        faults.add(f"{places[i]}, column {name}: {texts[i]!r} is none of the categories {', '.join(levels)}")
+    if len(unknown) > _LISTED:
+        faults.add(f"{len(unknown) - _LISTED} more cells of column {name} are none of its categories")
+    if not unknown:
+        numbers[present] = [codes[texts[i]] for i in present]
+    return Column(name, "category", numbers, levels)
+
+
+def number_in(text: str) -> float | None:
+    """The number in a cell. Python also reads 1_000 as a number, which no other reader of CSV files does."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def frame_columns(frame: Any) -> list[str] | None:
+    """The names of a frame's columns; None if it is no frame."""
+    if isinstance(frame, Mapping):
+        return [str(name) for name in frame]
+    for attribute in ("column_names", "columns"):  # pyarrow; pandas, polars
+        names = getattr(frame, attribute, None)
+        if names is not None and hasattr(frame, "__getitem__"):
+            return [str(name) for name in names]
+    return None
