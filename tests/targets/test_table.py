@@ -86,7 +86,7 @@ def test_faults_are_listed_together() -> None:
     points, values = GRID.copy(), bilinear(GRID)
     points[3, 1] = np.nan
     values[[1, 2, 4, 5, 6, 7], 0] = np.inf
-    faults = faults_of(points, values[:-1], names=["x", "x"])
+    faults = faults_of(points, values[:-1], names=["x", "x"], missing="refuse")
     assert any("15 points but 14 values" in fault for fault in faults)
     assert any("row 3 column 1 is nan" in fault for fault in faults)
     assert any("row 1 column 0 is inf" in fault and "and 1 more" in fault for fault in faults)
@@ -107,7 +107,7 @@ def test_faults_are_listed_together() -> None:
     ],
 )
 def test_faults(points: Any, values: Any, message: str) -> None:
-    assert any(message in fault for fault in faults_of(points, values))
+    assert any(message in fault for fault in faults_of(points, values, repeated="refuse"))
 
 
 def test_grid_faults() -> None:
@@ -163,15 +163,15 @@ def test_csv_faults_name_the_line(tmp_path: Path) -> None:
         Table.load(path, ["x"], ["y"])
     assert [fault.split(";")[0] for fault in caught.value.faults] == [
         "line 3, column y: 'abc' is not a number",
-        "line 5, column y: missing is not a number",
         "line 6, column y: '1_000' is not a number",
+        "line 5, column y: the line ends before it, after 1 cell(s)",
     ]
     path.write_text("x,y\n" + "a,b\n" * 10)
-    with pytest.raises(InvalidInput, match="15 more cells"):
+    with pytest.raises(InvalidInput, match="5 more cells of column y"):
         Table.load(path, ["x"], ["y"])
     path.write_text("x,y\n1,2\n2,nan\n")
     with pytest.raises(InvalidInput, match="row 1 column 0 is nan"):
-        Table.load(path, ["x"], ["y"])
+        Table.load(path, ["x"], ["y"], missing="refuse")
     for text in ("", "x,y\n"):
         path.write_text(text)
         with pytest.raises(InvalidInput, match=r"empty|no rows"):

@@ -49,4 +49,4 @@ def fit_target(target: Target, box: Box, problem: Problem, formula: Formula | No
 
 @fit_target.register
 def _(target: Table, box: Box, problem: Problem, formula: Formula | None, strategy: str) -> Fit:
-    return fit_table(problem, target, box)
+    return fit_table(problem, target, box).because(*target.notes)

@@ -14,7 +14,8 @@ import numpy as np
 
 from softwright.cli.screen import Say, printable
 from softwright.errors import InvalidInput
-from softwright.targets.table_files import CellFaults, CsvRows, column_places, number_in, open_csv, write_csv
+from softwright.targets.columns import number_in
+from softwright.targets.table_files import CellFaults, CsvRows, column_places, open_csv, write_csv
 
 if TYPE_CHECKING:
     from softwright.result.built import Built

@@ -75,7 +75,7 @@ def in_context_command(
 def _read(path: Path, target: str, inputs: str | None) -> tuple[list[str], np.ndarray, np.ndarray]:
     import numpy as np
 
-    from softwright.targets.table_files import read_columns
+    from softwright.targets.table_files import read_numbers
 
     if not path.is_file():
         raise FileFormatError(f"{path}: no such file")
@@ -90,18 +90,18 @@ def _read(path: Path, target: str, inputs: str | None) -> tuple[list[str], np.nd
     faults.check(target not in names, f"{target!r} is the target and among --inputs; leave it out of one of them")
     faults.check(len(set(names)) == len(names), "a column is named twice in --inputs; name each once")
     faults.raise_if_any()
-    columns = read_columns(path, [*names, target])
+    columns = read_numbers(path, [*names, target])
     return names, np.stack([columns[name] for name in names], axis=1), columns[target]
 
 
 def _read_rows(path: Path, names: list[str]) -> np.ndarray:
     import numpy as np
 
-    from softwright.targets.table_files import read_columns
+    from softwright.targets.table_files import read_numbers
 
     if not path.is_file():
         raise FileFormatError(f"{path}: no such file")
-    columns = read_columns(path, names)
+    columns = read_numbers(path, names)
     return np.stack([columns[name] for name in names], axis=1)
 
 

@@ -107,9 +107,7 @@ def _checked(column: Column, faults: Faults) -> Column:
     return column
 
 
-def _of_objects(
-    name: str, values: list[Any], missing: np.ndarray, faults: Faults, levels: tuple[str, ...]
-) -> Column:
+def _of_objects(name: str, values: list[Any], missing: np.ndarray, faults: Faults, levels: tuple[str, ...]) -> Column:
     """Python objects: all of one kind, or an error that names two rows that differ."""
     kinds: dict[str, int] = {}
     absent = missing.tolist()
@@ -153,9 +151,17 @@ def _utc(value: Any) -> Any:
 
 
 def column_of_texts(
-    name: str, texts: Sequence[str], places: Sequence[str], faults: Faults, levels: tuple[str, ...] = ()
+    name: str,
+    texts: Sequence[str],
+    places: Sequence[str],
+    faults: Faults,
+    levels: tuple[str, ...] = (),
+    only_numbers: bool = False,
 ) -> Column:
-    """A column of texts by the rules above; `places` say where each of them stands, for faults."""
+    """A column of texts by the rules above; `places` say where each of them stands, for faults.
+
+    With `only_numbers` every other text is a mistake.
+    """
     texts = [text.strip() for text in texts]
     present = [i for i, text in enumerate(texts) if text not in MISSING_TEXTS]
     numbers = np.full(len(texts), np.nan)
@@ -165,7 +171,7 @@ def column_of_texts(
     if len(parsed) == len(present):
         numbers[list(parsed)] = list(parsed.values())
         return _checked(Column(name, "number", numbers), faults)
-    if len(parsed) > _MISTAKES * len(present):
+    if only_numbers or len(parsed) > _MISTAKES * len(present):
         wrong = [i for i in present if i not in parsed]
         for i in wrong[:_LISTED]:
             faults.add(f"{places[i]}, column {name}: {texts[i]!r} is not a number; mend or remove the line")
@@ -186,7 +192,9 @@ def column_of_texts(
         return Column(name, "truth", numbers)
     found = tuple(sorted({texts[i] for i in present}))
     if len(found) > MOST_LEVELS:
-        most = f"column {name!r} has {len(found)} different texts, {places[present[0]]}: {texts[present[0]]!r} the first"
+        most = (
+            f"column {name!r} has {len(found)} different texts, {places[present[0]]}: {texts[present[0]]!r} the first"
+        )
         faults.add(f"{most}; at most {MOST_LEVELS} are categories: leave the column out, or give numbers")
         return Column(name, "number", np.zeros(len(texts)))
     return _coded(name, texts, present, places, found, faults)

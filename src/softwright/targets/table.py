@@ -68,6 +68,7 @@ class Table(Target):
             len(where) == len(what),
             f"{len(where)} points but {len(what)} values; give one row of values for each point",
         )
+        policy.check_cells(where, what, faults)
         names = _names(names, where.shape[1], faults)
         faults.raise_if_any()
         rows = policy.applied(where, what, names, faults)
@@ -146,7 +147,7 @@ class Table(Target):
         Truths, dates and categories become numbers as in `from_frame`.
         """
         inputs, outputs = _wanted("Table.load", inputs, outputs)
-        columns = read_columns(Path(path), [*inputs, *outputs])
+        columns = read_columns(Path(path), [*inputs, *outputs], outputs)
         subject = f"Table.load {Path(path).name}"
         return cls._from_columns(subject, columns, inputs, outputs, names, missing, repeated)
 

@@ -102,8 +102,21 @@ class CellFaults(Faults):
 # Columns ---------------------------------------------------------------------------------------------------------
 
 
-def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
-    """The wanted columns, by the rules of `columns.py`."""
+def read_numbers(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+    """The wanted columns as float64 arrays (n,) of one length; what is missing is nan, other texts are faults."""
+    columns = read_columns(path, wanted, wanted)
+    faults = Faults(f"Table.load {path.name}")
+    for name, column in columns.items():
+        faults.check(column.kind != "category", f"column {name!r} holds texts; store real numbers")
+    lengths = {name: len(column.numbers) for name, column in columns.items()}
+    same = len(set(lengths.values())) <= 1
+    faults.check(same, f"the columns have different lengths {lengths}; give one value per row in each")
+    faults.raise_if_any()
+    return {name: column.numbers for name, column in columns.items()}
+
+
+def read_columns(path: Path, wanted: Sequence[str], numbers: Sequence[str] = ()) -> dict[str, Column]:
+    """The wanted columns, by the rules of `columns.py`; those among `numbers` hold numbers, or have faults."""
     subject = f"Table.load {path.name}"
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
@@ -111,10 +124,10 @@ def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
         raise InvalidInput(subject, [fault])
     if not path.is_file():
         raise InvalidInput(subject, [f"there is no file {path}; check the path"])
-    return reader(path, wanted)
+    return reader(path, wanted, numbers)
 
 
-def _read_csv(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+def _read_csv(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict[str, Column]:
     """pyarrow where it is there and finds numbers alone, else a cell at a time, which names what is wrong with one."""
     faults = Faults(f"Table.load {path.name}")
     with open_csv(path) as rows:
@@ -126,13 +139,21 @@ def _read_csv(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
             return quickly
         texts: list[list[str]] = [[] for _ in wanted]
         lines: list[str] = []
+        short = CellFaults(faults.subject)
         for line, cells in rows:
             lines.append(f"line {line}")
-            for place, column in zip(places, texts, strict=True):
+            for name, place, column in zip(wanted, places, texts, strict=True):
                 column.append(cells[place] if place < len(cells) else "")
+                if place >= len(cells):
+                    ends = f"line {line}, column {name}: the line ends before it, after {len(cells)} cell(s)"
+                    short.add_cell(f"{ends}; mend or remove the line")
     faults.check(bool(lines), "the file has no rows below its header; add the data")
     faults.raise_if_any()
-    found = {n: column_of_texts(n, column, lines, faults) for n, column in zip(wanted, texts, strict=True)}
+    short.close("missing")
+    found = {}
+    for name, column in zip(wanted, texts, strict=True):
+        found[name] = column_of_texts(name, column, lines, faults, only_numbers=name in numbers)
+    faults.found += short.found
     faults.raise_if_any()
     return found
 
@@ -168,7 +189,7 @@ def _csv_by_arrow(path: Path, wanted: Sequence[str], header: list[str], delimite
     return found
 
 
-def _read_npz(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+def _read_npz(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict[str, Column]:
     """Arrays of numbers, truths, dates or texts. Shape and type are read before the array is, so that a small file
     cannot claim much memory.
 
@@ -185,7 +206,8 @@ def _read_npz(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
                 fault = f"array {name!r} has shape {shape}; save each column as a 1-D array"
                 good = faults.check(len(shape) == 1, fault)
                 fault = f"array {name!r} has dtype {dtype}; save real numbers, such as float64"
-                if not faults.check(dtype.kind in "fiubMmU" and dtype.itemsize > 0, fault) or not good:
+                kinds = "fiub" if name in numbers else "fiubMmU"
+                if not faults.check(dtype.kind in kinds and dtype.itemsize > 0, fault) or not good:
                     continue
                 _check_size(path, max(8, dtype.itemsize) * shape[0] * len(wanted))
                 data = stream.read(shape[0] * dtype.itemsize)
@@ -216,13 +238,15 @@ def _check_size(path: Path, size: int) -> None:
         raise FileFormatError(f"{path}: {claim}; at most {most / 2**20:.0f} MB are read: split it, or save it as .csv")
 
 
-def _read_parquet(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+def _read_parquet(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict[str, Column]:
     faults = Faults(f"Table.load {path.name}")
     columns: dict[str, Column] = {}
     with open_parquet(path, faults.subject, wanted) as file:
         table = file.read(columns=list(wanted))
         for name in wanted:
             columns[name] = column_of(name, table.column(name), faults)
+            plain = name not in numbers or columns[name].kind in ("number", "truth")
+            faults.check(plain, f"column {name!r} has the type {table.column(name).type}; store real numbers")
     faults.raise_if_any()
     return columns
 
@@ -245,7 +269,7 @@ def open_parquet(path: Path, subject: str, wanted: Sequence[str], cell: int = 8)
         yield file
 
 
-_READERS: dict[str, Callable[[Path, Sequence[str]], dict[str, Column]]] = {
+_READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], dict[str, Column]]] = {
     ".csv": _read_csv,
     ".npz": _read_npz,
     ".parquet": _read_parquet,

@@ -50,18 +50,19 @@ class RowPolicy:
             found.append(f"repeated={self.repeated!r} is not known; use {', '.join(map(repr, REPEATED))}")
         return found
 
+    def check_cells(self, points: np.ndarray, values: np.ndarray, faults: Faults) -> None:
+        """Record the cells that no policy mends."""
+        for what, array in (("points", points), ("values", values)):
+            _check(what, array, np.isinf(array), "remove or mend these rows", faults)
+            if self.missing == "refuse":
+                _check(what, array, np.isnan(array), "remove or mend these rows, or give missing='drop'", faults)
+
     def applied(self, points: np.ndarray, values: np.ndarray, names: tuple[str, ...], faults: Faults) -> Rows:
         """The rows that stay; faults are recorded."""
         notes: list[str] = []
         total = len(points)
-        _check("points", points, np.isinf(points), "remove or mend these rows", faults)
-        _check("values", values, np.isinf(values), "remove or mend these rows", faults)
         gone = np.isnan(points).any(axis=1) | np.isnan(values).any(axis=1)
-        if self.missing == "refuse":
-            remedy = "remove or mend these rows, or give missing='drop'"
-            _check("points", points, np.isnan(points), remedy, faults)
-            _check("values", values, np.isnan(values), remedy, faults)
-        elif gone.any():
+        if gone.any():
             notes.append(f"{int(gone.sum())} of {total} rows left out: a number is missing")
         rows = np.flatnonzero(~gone)
         if not len(rows) and total:

@@ -1,0 +1,119 @@
+"""Tables as people have them: missing cells, repeated rows, categories, dates, truths; frames and files alike."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import softwright as sw
+from softwright.errors import InvalidInput
+from softwright.targets import Table, table_files
+
+COLUMNS: dict[str, list[Any]] = {
+    "size": [1.0, 2.0, None, 4.0, 2.0],
+    "day": [datetime.datetime(2024, 1, 1 + i) for i in (0, 1, 2, 3, 1)],
+    "wet": [True, False, True, True, False],
+    "kind": ["oak", "ash", "oak", "elm", "ash"],
+    "y": [1.0, 2.0, 3.0, 4.0, 2.5],
+}
+INPUTS = ["size", "day", "wet", "kind"]
+DAY = (datetime.date(2024, 1, 1) - datetime.date(1970, 1, 1)).days
+
+
+def expected() -> tuple[list[list[float]], list[float]]:
+    # one row has no size, two rows share their point: 2 and 2.5
+    return [[1, DAY, 1, 0, 0, 1], [2, DAY + 1, 0, 1, 0, 0], [4, DAY + 3, 1, 0, 1, 0]], [1.0, 2.25, 4.0]
+
+
+def frames() -> list[Any]:
+    found: list[Any] = [COLUMNS]
+    arrow = pytest.importorskip("pyarrow")
+    found.append(arrow.table(COLUMNS))
+    found.append(arrow.table({**COLUMNS, "kind": arrow.array(COLUMNS["kind"]).dictionary_encode()}))
+    for name in ("pandas", "polars"):
+        try:
+            found.append(importlib.import_module(name).DataFrame(COLUMNS))
+        except ImportError:
+            continue
+    return found
+
+
+def test_frames_of_all_kinds_become_the_same_table() -> None:
+    points, values = expected()
+    for frame in frames():
+        table = Table.from_frame(frame, INPUTS, ["y"])
+        assert table.names == ("size", "day", "wet", "kind_ash", "kind_elm", "kind_oak")
+        assert table.points.tolist() == points and table.values[:, 0].tolist() == values
+        assert table.encode(frame)[[0, 1, 3]].tolist() == points
+        assert "1 of 5 rows left out: a number is missing" in table.notes
+        assert "1 point(s) have several values: the mean of their rows is taken" in table.notes
+        assert "wet: false is 0, true is 1" in repr(table)
+
+
+def test_files_become_the_same_table(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table(COLUMNS), tmp_path / "t.parquet")
+    rows = zip(*COLUMNS.values(), strict=True)
+    text = "\n".join(",".join("NA" if cell is None else str(cell) for cell in row) for row in rows)
+    (tmp_path / "t.csv").write_text(",".join(COLUMNS) + "\n" + text + "\n")
+    arrays = {name: np.array(column) for name, column in COLUMNS.items()}
+    arrays["size"] = np.array(COLUMNS["size"], dtype=float)
+    arrays["day"] = arrays["day"].astype("datetime64[s]")
+    np.savez(tmp_path / "t.npz", allow_pickle=False, **arrays)
+    points, values = expected()
+    for name in ("t.parquet", "t.csv", "t.npz"):
+        table = Table.load(tmp_path / name, INPUTS, ["y"])
+        assert table.points.tolist() == points and table.values[:, 0].tolist() == values
+
+
+def test_both_readers_of_csv_give_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(5)
+    numbers = rng.normal(size=(400, 2)) * 10.0 ** rng.integers(-300, 300, (400, 2))
+    odd = ["1e-320", "-0", "+3.5", " 7 ", "4.9406564584124654e-324", "0.1000000000000000055511151231257827"]
+    lines = [f"{x!r},{y!r}" for x, y in numbers.tolist()] + [f"{x},{i}" for i, x in enumerate(odd)] + ["NA,1", "", "5,"]
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "\n".join(lines) + "\n")
+    quick = table_files.read_columns(path, ["x", "y"])
+    monkeypatch.setattr(table_files, "_csv_by_arrow", lambda *arguments: None)
+    slow = table_files.read_columns(path, ["x", "y"])
+    for name in ("x", "y"):
+        assert quick[name].numbers.tobytes() == slow[name].numbers.tobytes()
+
+
+def test_policies_can_be_refusals_and_are_checked() -> None:
+    with pytest.raises(InvalidInput, match="give missing='drop'"):
+        Table([0.0, 1.0, np.nan], [1.0, 2.0, 3.0], missing="refuse")
+    with pytest.raises(InvalidInput, match="give repeated='mean'"):
+        Table([0.0, 1.0, 0.0], [1.0, 2.0, 3.0], repeated="refuse")
+    assert Table([0.0, 1.0, 0.0], [1.0, 2.0, 3.0], repeated="first").values[:, 0].tolist() == [1.0, 2.0]
+    with pytest.raises(InvalidInput, match="missing='ignore' is not known"):
+        Table([0.0, 1.0], [1.0, 2.0], missing="ignore")
+    spread = Table([0.0, 1.0, 0.0, 1.0], [1.0, 2.0, 3.0, 2.0]).spread
+    assert spread is not None and spread[0] == pytest.approx(1.0)  # sqrt((1 + 1 + 0 + 0) / 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (np.array([1.0, 2.0, "three"], dtype=object), "mixes numbers"),
+        (["1", "2", "three"], "row 2, column x: 'three' is not a number"),
+        ([f"name {i}" for i in range(80)], "80 different texts"),
+        ([1.0, np.inf, 2.0], "infinite in row"),
+        ([[1.0, 2.0], [3.0, 4.0]], "one value a row"),
+    ],
+)
+def test_columns_that_are_refused(column: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Table.from_frame({"x": column, "y": np.arange(len(column))}, ["x"], ["y"])
+
+
+def test_the_plan_says_what_was_done_to_the_rows() -> None:
+    x = np.linspace(0, 1, 30)
+    built = sw.approximate(Table(np.append(x, np.nan), np.append(np.sin(x), 0.0)), tol=1e-3)
+    assert any("1 of 31 rows left out" in reason for reason in built.plan.reasons)
