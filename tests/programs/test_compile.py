@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import softwright as sw
+from softwright.programs.examples.continuous import CONTINUOUS
 from softwright.programs.library import LIBRARY
 
 LETTERS = sw.Sequence(length=(1, 4), s=sw.Symbols("abc"))
@@ -22,7 +23,14 @@ SHORT = dict.fromkeys(LIBRARY, 9) | {"parity": 12}
 def test_the_library_is_exact_or_within_tolerance_and_verified(name: str, dtype: str, tmp_path: Path) -> None:
     row = LIBRARY[name]
     tol = row.tol if dtype == "float64" else 1e-2
-    built = sw.compile(row.text, row.tokens(SHORT[name]), tol=tol, dtype=dtype)
+    try:
+        built = sw.compile(row.text, row.tokens(SHORT[name]), tol=tol, dtype=dtype)
+    except sw.ToleranceNotReached as error:  # functions of reals in float32: what is proved is told, not promised
+        assert dtype == "float32" and row in CONTINUOUS
+        built, tol = error.best, np.inf
+    except sw.InvalidInput as error:
+        assert dtype == "float32" and row in CONTINUOUS and "use float64" in str(error)
+        return
     assert built.observed_error <= built.certificate.bound <= tol
     if any(kind != "real" for kind in built.network.outputs):
         assert built.certificate.bound == 0.0 == built.observed_error
@@ -108,8 +116,10 @@ def test_the_network_is_a_module_with_padding() -> None:
         ("count(s[j] == 'z')", "no symbol of the fields"),
         ("sum(x[j] * y[i])", "token j"),
         ("sum(x[j]", "ends here"),
-        ("tanh(x)", "no function here"),
-        ("x*y", "not compiled yet"),
+        ("tangens(x)", "no function here"),
+        ("log(x)", "undefined"),
+        ("x**y", "exponents are numbers"),
+        ("sqrt(1 + x)", "steep"),
         ("mean(x[j] for s[j] == s[i] or j <= i)", "several cases"),
         ("value(y[j], where=largest(x[j]))", "margin"),
         ("i = 3; i", "already"),

@@ -21,6 +21,8 @@ from softwright.programs.columns import BANK, DEFAULT, FIRST_ROW, INDEX, NULL, O
 from softwright.programs.lemmas import PENALTY
 
 LEAST_SHUT = 2**16
+LOOKING = ("table", "digit", "curve")  # heads that look at the bank alone
+GATES = ("product", "exponential", "maximum")  # heads of a token and the null token
 Side = dict[int, Fraction]
 
 
@@ -52,8 +54,8 @@ def _bank(board: Board) -> np.ndarray:
         row = FIRST_ROW + k
         bank[row, [BANK, INDEX, SQUARE]] = 1.0, k, k * k
         for column in board.columns:
-            if k < len(column.rows):
-                bank[row, column.number] = float(column.rows[k])
+            if k < len(column.rows) or column.fill:
+                bank[row, column.number] = float(column.rows[k] if k < len(column.rows) else column.fill)
     for k, column in enumerate(defaults):
         row = board.bank_rows + k
         bank[row, [DEFAULT, column.flag]] = 1.0
@@ -63,13 +65,13 @@ def _bank(board: Board) -> np.ndarray:
 
 def weights_of(head: Head, board: Board, width: int) -> HeadWeights:
     """The four matrices of a head."""
-    dims = _table_dims(head) if head.kind in ("table", "digit") else _data_dims(head)
-    shut = _shut(dims, board, head.numbers.get("penalty", PENALTY))
-    closed = (ONE, NULL, DEFAULT) if head.kind in ("table", "digit") else (BANK, DEFAULT)
+    dims = _table_dims(head) if head.kind in LOOKING else _data_dims(head)
+    shut = head.numbers["shut"] if head.kind == "curve" else _shut(dims, board, head.numbers.get("penalty", PENALTY))
+    closed = (ONE, NULL, DEFAULT) if head.kind in LOOKING else (BANK, DEFAULT)
     last = dims[-1][1]
     for column in closed:
         last[column] = last.get(column, Fraction(0)) - shut
-    if head.kind in ("smooth", "choose"):
+    if head.kind in ("smooth", "choose") or (head.kind in GATES and head.query is None):
         last[NULL] = last.get(NULL, Fraction(0)) - shut
     own = board.columns[head.writes[0][0]]
     if head.kind == "mean" and own.default is not None:
@@ -97,6 +99,9 @@ def _side(form: Form, factor: int | Fraction = 1) -> Side:
 
 def _table_dims(head: Head) -> list[tuple[Side, Side]]:
     numbers, query = head.numbers, head.query or Form()
+    if head.kind == "curve":
+        key, bias = numbers["keys"]
+        return [(_side(query), {key: Fraction(1)}), ({ONE: Fraction(1)}, {bias: Fraction(1)})]
     middle, sharpness = numbers["middle"], numbers["sharpness"]
     index: Side = {INDEX: Fraction(1), BANK: Fraction(-middle)}
     square: Side = {SQUARE: Fraction(-1), INDEX: Fraction(2 * middle), BANK: Fraction(-middle * middle)}
@@ -108,7 +113,7 @@ def _table_dims(head: Head) -> list[tuple[Side, Side]]:
 def _data_dims(head: Head) -> list[tuple[Side, Side]]:
     penalty = Fraction(head.numbers.get("penalty", PENALTY))
     dims: list[tuple[Side, Side]] = []
-    last: Side = {} if head.query is None else _side(head.query)
+    last: Side = {} if head.query is None or head.kind in GATES else _side(head.query)
 
     def add(column: int, number: Fraction) -> None:
         last[column] = last.get(column, Fraction(0)) + number
@@ -123,6 +128,8 @@ def _data_dims(head: Head) -> list[tuple[Side, Side]]:
             add(ONE, -penalty)
         else:
             dims.append(({factor[2]: penalty * factor[3], ONE: -penalty}, {ONE: Fraction(1)}))
+    if head.kind in GATES and head.query is not None:
+        dims.append((_side(head.query, -1), {NULL: Fraction(1)}))
     if head.kind == "sum":
         last[NULL] = head.numbers["height"]
     elif head.kind == "mean":

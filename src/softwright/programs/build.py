@@ -13,8 +13,11 @@ from softwright.programs.assemble import assemble
 from softwright.programs.columns import ONE, Board, Form
 from softwright.programs.lower import Compiler
 from softwright.programs.meaning import Meaning
+from softwright.programs.reals.formulas import SHARE
 from softwright.programs.terms import Term
 from softwright.programs.types import Refused
+
+_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,27 @@ class Construction:
 
 
 def build(meaning: Meaning, precision: Precision, tol: Fraction) -> Construction:
-    """The network; `InvalidInput` with the place of what cannot be compiled."""
+    """The network; `InvalidInput` with the place of what cannot be compiled.
+
+    If errors add up to more than the tolerance, curves and maxima get smaller shares of it, and are made again.
+    """
+    share, best = SHARE, None
+    for _ in range(_ROUNDS):
+        made = _built(meaning, precision, tol, share)
+        bound = max(made.errors)
+        if best is None or bound < max(best.errors):
+            best = made
+        if bound <= tol or not any(head.kind in ("curve", "maximum", "largest") for head in made.board.heads):
+            break
+        share *= max(min(tol / bound * Fraction(3, 4), Fraction(1, 2)), Fraction(1, 50))
+    if best is None:
+        raise AssertionError("at least one round was run")
+    return best
+
+
+def _built(meaning: Meaning, precision: Precision, tol: Fraction, share: Fraction) -> Construction:
     board = Board(precision, meaning.tokens.longest)
-    compiler = Compiler(meaning, board, tol)
+    compiler = Compiler(meaning, board, tol, share)
     forms: list[Form] = []
     for output in meaning.outputs:
         try:

@@ -41,12 +41,22 @@ class Column:
     rows: list[Fraction] = field(default_factory=list)  # what stands there in the bank's rows, from the first
     default: Fraction | None = None  # what stands there in the row that is this column's default
     flag: int = -1  # the column that marks this row
+    fill: Fraction = Fraction(0)  # what stands there in the bank's rows beyond `rows`
+
+    @property
+    def here(self) -> Fraction:
+        """The most that it can be in a run, at data tokens."""
+        return max(abs(self.low), abs(self.high)) + self.error
 
     @property
     def largest(self) -> Fraction:
         """The most that it can be in a run, at any token."""
-        stored = max((abs(value) for value in (*self.rows, self.default or Fraction(0))), default=Fraction(0))
-        return max(abs(self.low), abs(self.high), stored) + self.error
+        return max(abs(self.low), abs(self.high), self.at_bank) + self.error
+
+    @property
+    def at_bank(self) -> Fraction:
+        """The most that it is in the bank."""
+        return max((abs(value) for value in (*self.rows, self.default or Fraction(0))), default=Fraction(0))
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ class Head:
     values: list[Form] = field(default_factory=list)
     where: list[list[Any]] = field(default_factory=list)
     causal: bool = False
-    query: Form | None = None  # of tables and digits the number that is looked up, of soft heads the score of token j
+    query: Form | None = None  # what is looked up in the bank, the score of token j, or of a gate
     numbers: dict[str, Any] = field(default_factory=dict)
     text: str = ""
 
@@ -136,8 +146,8 @@ class Board:
         return max((self.columns[k].layer for form in forms for k, _ in form.parts), default=0)
 
     def size(self, form: Form) -> Fraction:
-        """The sum of the sizes of all terms in a run."""
-        return abs(form.constant) + sum((abs(v) * self.columns[k].largest for k, v in form.parts), Fraction(0))
+        """The sum of the sizes of all terms in a run, at data tokens."""
+        return abs(form.constant) + sum((abs(v) * self.columns[k].here for k, v in form.parts), Fraction(0))
 
     def stored(self, number: Fraction) -> Fraction:
         """The nearest number of the dtype."""
@@ -160,10 +170,15 @@ class Board:
         own = sum((abs(v) * self.columns[k].error for k, v in form.parts), Fraction(0))
         if len(form.parts) == 1 and form.constant == 0 and _is_power(form.parts[0][1]):
             return own
-        numbers = [(form.constant, Fraction(1)), *((v, self.columns[k].largest) for k, v in form.parts)]
+        numbers = [(form.constant, Fraction(1)), *((v, self.columns[k].here) for k, v in form.parts)]
         coefficients = sum((abs(v - self.stored(v)) * size for v, size in numbers), Fraction(0))
         tiny = Fraction(self.precision.smallest) * 4 * len(numbers)
         return own + coefficients + self.arithmetic.gamma(len(numbers) + 3) * (self.size(form) + coefficients) + tiny
+
+    def stray(self, form: Form, factor: Fraction = Fraction(1)) -> Fraction:
+        """What tokens of the bank that are shut out may add to a value: each weighs `floor` or less."""
+        stored = sum((abs(v) * self.columns[k].at_bank for k, v in form.parts), Fraction(0))
+        return 4 * self.arithmetic.tokens * self.arithmetic.floor * abs(factor) * stored
 
     def defaulted(self, column: Column, default: Fraction) -> None:
         """Give a column a row of the bank that holds its default, and the column that marks this row."""

@@ -9,6 +9,7 @@
               ["bit", t, low, m, b]   1 - 2 (bit b of t - low), of m bits; all bits 1 where t has no code
               ["digit", t, low, D, "high" or "low"]            1 + the digit of t - low to the base D
               and, where a table writes it, the terms that the table looks up
+              ["key", c], ["bias", c] the keys of the fixed tokens that the curve of column c looks up
     heads     kind, layer, place in the layer, condition, what it writes, and its few numbers
 
 Forms are not written down: the checker reads them from the weights.
@@ -138,6 +139,8 @@ def _heads(board: Board) -> list[dict[str, Any]]:
 
 
 def _small(head: Head) -> dict[str, Any]:
+    names: dict[str, tuple[str, ...]]
     names = {"table": ("sharpness", "middle", "count", "low"), "digit": ("sharpness", "middle", "count", "base")}
     names |= {"largest": ("penalty", "sign"), "sum": ("groups",)}
+    names["curve"] = ("count", "center", "halfwidth", "exact", "rounding", "order", "tree")
     return {name: head.numbers[name] for name in names.get(head.kind, ())}

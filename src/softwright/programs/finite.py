@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from softwright.compiler.nodes import number, of
+from softwright.programs.reals.functions import U, called, is_map, value_between
 from softwright.programs.terms import Term, shown
 from softwright.programs.types import Refused
 
@@ -40,6 +42,17 @@ def narrowest(term: Term, size: Callable[[Term], int]) -> Term | None:
     return min(alone, key=lambda one: (size(one), one.number), default=None)
 
 
+def is_rational(term: Term) -> bool:
+    """Whether a plain term takes rational values where its leaves do."""
+    if not term.plain:
+        return True
+    if is_map(term.op) or (term.op == "pow" and term.args[1].op != "number"):
+        return False
+    if term.op == "pow" and term.args[1].value.denominator != 1:
+        return False
+    return all(is_rational(arg) for arg in term.args)
+
+
 def value_at(term: Term, given: Mapping[int, Fraction], symbols: tuple[str, ...]) -> Fraction:
     """The value of a plain term where the terms of these numbers have these values."""
     if term.number in given:
@@ -67,8 +80,14 @@ def value_at(term: Term, given: Mapping[int, Fraction], symbols: tuple[str, ...]
         return Fraction(a[0] // a[1])
     if op == "mod":
         return a[0] - a[1] * (a[0] // a[1])
-    if op == "pow":
+    if op == "pow" and a[1].denominator == 1:
         return a[0] ** int(a[1])
+    if op == "pow" or is_map(op):  # to 240 bits
+        given_node = of("pow", U, number(a[1])) if op == "pow" else called(op.removeprefix("map:"), U)
+        found = value_between(given_node, a[0])
+        if found is None:
+            raise Refused(term, f"{shown(term)} may be undefined")
+        return found[0]
     if op == "abs":
         return abs(a[0])
     if op in ("min", "max"):

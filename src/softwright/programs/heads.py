@@ -153,7 +153,7 @@ class Heads:
             if not good:
                 raise NotPossible("a whole number is too large to be picked exactly; use float64")
         else:
-            error = board.arithmetic.mean(largest, error)
+            error = board.arithmetic.mean(largest, error) + board.stray(value)
         column = board.column(name, holds, low, high, exact=exact, layer=layer, error=error)
         read = value
         if default is not None:
@@ -187,6 +187,7 @@ class Heads:
             heads, terms = len(monomials) * 2**groups, -(-board.longest // 2**groups)
             rho, lost = arithmetic.sum(terms, outer, height)
             error = total * ((size + own) * rho + own) + heads * (size + own) * lost
+            error += heads * board.stray(value, outer)
             error += arithmetic.gamma(heads + 4) * (total * (size + own) + error)
             tried.append(error)
             if error <= needed:
@@ -232,7 +233,7 @@ class Heads:
         delta = self.score_error(query, where)
         off = board.arithmetic.largest(sharpness, delta)
         size = max(abs(ends[0]), abs(ends[1]))
-        off += board.arithmetic.mean(size, error)
+        off += board.arithmetic.mean(size, error) + board.stray(value)
         column = board.column(name, holds, *ends, exact=False, layer=layer, error=off)
         board.heads.append(
             Head(
@@ -276,7 +277,7 @@ class Heads:
         query = place * rate
         delta = off + self.score_error(query, [])
         size, error = max(abs(ends[0]), abs(ends[1])), board.run_error(value)
-        total = board.arithmetic.mean(size, error) + 2 * delta * (ends[1] - ends[0] + 2 * error)
+        total = board.stray(value) + board.arithmetic.mean(size, error) + 2 * delta * (ends[1] - ends[0] + 2 * error)
         column = board.column(name, holds, *ends, exact=False, layer=layer, error=total)
         board.heads.append(
             Head("smooth", layer, [(column.number, Fraction(1))], [value], [], True, query, {"rate": rate}, name)
@@ -295,6 +296,7 @@ class Heads:
         delta = self.score_error(query, [])
         leaks = (board.longest - 1) * above((-ball(sharpness * margin) + 2 * ball(delta)).exp())
         total = board.arithmetic.mean(max(abs(ends[0]), abs(ends[1])), error) + leaks * (spread + 2 * error)
+        total += board.stray(value)
         if board.longest > 1 and leaks > Fraction(1, 4):
             raise NotPossible(
                 f"scores are known to {float(delta / sharpness):.2g} only; use float64 or a larger margin"

@@ -5,31 +5,15 @@ The first rows are those that RASP and its compilers show; then come causal coun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from softwright.errors import InvalidInput
-from softwright.programs.fields import Integers, Sequence, Symbols
+from softwright.programs.examples.continuous import CONTINUOUS
+from softwright.programs.examples.row import Example
+from softwright.programs.fields import Integers, Symbols
 
 _LETTERS = {"s": Symbols("abcdefgh")}
 _BRACKETS = {"s": Symbols("(){}")}
 _BLANK = {"s": Symbols("#abcdefg")}
 _REAL = {"x": (-1, 1)}
-
-
-@dataclass(frozen=True)
-class Example:
-    """A program of the library; `fields` are those of its tokens."""
-
-    name: str
-    meaning: str
-    text: str
-    fields: dict[str, Any]
-    longest: int = 64
-    tol: float = 1e-6
-
-    def tokens(self, longest: int | None = None) -> Sequence:
-        return Sequence(length=(1, self.longest if longest is None else longest), **self.fields)
 
 
 def _balance(name: str, one: str, other: str) -> str:
@@ -125,6 +109,7 @@ LIBRARY: dict[str, Example] = {
             "value(y[j], where=largest(x[j]), margin=0.01)",
             {"x": (-1, 1), "y": (-1, 1)},
         ),
+        *CONTINUOUS,
     )
 }
 

@@ -15,6 +15,8 @@ from softwright.programs.conditions import CAUSAL, Atom, polynomial
 from softwright.programs.finite import leaves_of, value_at
 from softwright.programs.heads import NEAR, WHOLE_STEP, Heads, NotPossible, TooLarge
 from softwright.programs.meaning import Meaning
+from softwright.programs.reals.formulas import SHARE, Formulas
+from softwright.programs.reals.shapes import SMALL, Shapes
 from softwright.programs.rewriting import smaller, zero_of
 from softwright.programs.terms import Term, shown
 from softwright.programs.types import Refused, Type
@@ -23,10 +25,10 @@ from softwright.programs.whole import WholeNumbers
 _ZERO = Fraction(0)
 
 
-class Compiler(WholeNumbers):
+class Compiler(WholeNumbers, Formulas):
     """The columns and heads of a program's terms."""
 
-    def __init__(self, meaning: Meaning, board: Board, tol: Fraction) -> None:
+    def __init__(self, meaning: Meaning, board: Board, tol: Fraction, share: Fraction = SHARE) -> None:
         self.meaning, self.board, self.tol = meaning, board, tol
         self.tokens, self.pool = meaning.tokens, meaning.pool
         self.heads = Heads(board)
@@ -35,6 +37,9 @@ class Compiler(WholeNumbers):
         self._near: dict[int, tuple[Form, Fraction]] = {}
         self._codes: dict[tuple[int, int, int], list[Column]] = {}
         self._signs: dict[int, Column] = {}
+        self.shapes = Shapes(meaning.pool, self.type, self.tokens.longest)
+        self._allowed: dict[int, Fraction] = {}
+        self.share_out(meaning.outputs, share)
 
     def type(self, term: Term) -> Type:
         if term.op in ("rank", "place"):
@@ -160,10 +165,8 @@ class Compiler(WholeNumbers):
         kinds = [self.type(arg) for arg in args]
         if op in ("mul", "div") and any(kind.whole for kind in kinds):
             place = 1 if kinds[1].whole else 0
-            if op == "div" and place == 0:
-                raise Refused(term, f"{shown(term)}: quotients by reals are not compiled yet; divide by whole numbers")
             whole, real = args[place], args[1 - place]
-            if kinds[place].size <= 16:
+            if kinds[place].size <= SMALL and not (op == "div" and place == 0):
                 found = Form()
                 for k in range(int(kinds[place].low), int(kinds[place].high) + 1):
                     factor = Fraction(k) if op == "mul" else Fraction(1, k)
@@ -171,7 +174,7 @@ class Compiler(WholeNumbers):
                         chosen = self.pool.make("eq", whole, self.pool.number(k))
                         found = found + self._gated(chosen, real) * factor
                 return found
-        raise Refused(term, f"{shown(term)}: products and functions of real numbers are not compiled yet")
+        return self.formula(term)
 
     def _gated(self, condition: Term, real: Term) -> Form:
         """real where the condition holds, else 0: a token that looks at itself, or at nothing."""
@@ -288,7 +291,7 @@ class Compiler(WholeNumbers):
             value, sign = self._inner(term), 1 if op == "max_of" else -1
             sharpness = Fraction(WHOLE_STEP)
             if not kind.whole:
-                target = Fraction(self.board.stored(self.tol * Fraction(7, 8)))
+                target = Fraction(self.board.stored(self.allowed(term)))
                 top = self.board.arithmetic.largest(Fraction(1), _ZERO)
                 sharpness = self.board.stored(max(top / target, Fraction(1)))
             column = self.heads.largest(value, sharpness, where, causal, name, holds, ends, sign)

@@ -10,6 +10,7 @@ of the two alone is one term at that token; so count(s[j] == 'a' and j <= i) cou
     any(c), all(c)          0 < count(c), count(not c) == 0   a > b, a >= b        b < a, b <= a
     table(e, [v, ..], default=d)    value number e, d outside; table(e, [k, ..], [v, ..], default=d): v where e == k
     a[j] + b[i] < c         a[j] < c - b[i]: what token j has on the left, what token i has on the right
+    softmax(a) and the like: `definitions.py`                 sin(a), exp(a), ..   map:sin(a), map:exp(a), ..
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from fractions import Fraction
 
 from softwright.programs.fields import RESERVED, Sequence
 from softwright.programs.linear import affine, constant, set_apart
+from softwright.programs.reals.definitions import DEFINITIONS
+from softwright.programs.reals.functions import MAPS
 from softwright.programs.syntax import Program, Syntax, read_program
 from softwright.programs.tables import table_of
 from softwright.programs.terms import Pool, Term
@@ -181,8 +184,13 @@ class Meaning:
             "where": lambda call: self._operation("where", self._some(call, 3), call.position),
             "table": lambda call: table_of(self, call, self.token(call.args[0]) if call.args else None),
         }
+        if name in MAPS:
+            return pool.make(f"map:{name}", self._one(node))
+        if name in DEFINITIONS:
+            return DEFINITIONS[name](pool, self._one(node))
         if name not in rules:
-            raise self.refused(f"{name!r} is no function here; known are {', '.join(FUNCTIONS)}")
+            known = ", ".join([*FUNCTIONS, *DEFINITIONS, *MAPS])
+            raise self.refused(f"{name!r} is no function here; known are {known}")
         return rules[name](node)
 
     def allow(self, node: Syntax, *options: str, condition: bool = False) -> None:
@@ -344,6 +352,7 @@ class Meaning:
             return "j", self.token(node)
         parts = [self._pair(arg) for arg in node.args]
         op = node.value if node.op == "call" else node.op
+        op = f"map:{op}" if node.op == "call" and op in MAPS else op
         sides = {side for side, _ in parts if side}
         if len(sides) <= 1 and "both" not in sides:
             terms = [term for _, term in parts]
@@ -362,7 +371,7 @@ class Meaning:
 def _elementwise(node: Syntax) -> bool:
     """Whether a call is computed from its values at the same token."""
     return node.condition is None and (
-        node.value in ("abs", "where") or (node.value in ("max", "min") and len(node.args) > 1)
+        node.value in ("abs", "where", *MAPS) or (node.value in ("max", "min") and len(node.args) > 1)
     )
 
 

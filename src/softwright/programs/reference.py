@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from softwright.programs.fields import Sequence
+from softwright.programs.reals.functions import in_numpy, is_map
 from softwright.programs.terms import Term
 
 REAL = np.longdouble
@@ -102,6 +103,8 @@ def _number(term: Term) -> Any:
 
 def plain(op: str, a: list[np.ndarray]) -> np.ndarray:
     """An operation on arrays."""
+    if is_map(op):
+        return in_numpy(op.removeprefix("map:"), np.asarray(a[0], dtype=REAL))
     rules: dict[str, Any] = {
         "add": lambda: a[0] + a[1],
         "sub": lambda: np.subtract(_numeric(a[0]), _numeric(a[1])),
@@ -110,7 +113,7 @@ def plain(op: str, a: list[np.ndarray]) -> np.ndarray:
         "div": lambda: a[0].astype(REAL) / a[1],
         "floordiv": lambda: a[0] // a[1],
         "mod": lambda: a[0] % a[1],
-        "pow": lambda: a[0] ** int(a[1].reshape(-1)[0]),
+        "pow": lambda: _power(a[0], a[1].reshape(-1)[0]),
         "abs": lambda: abs(a[0]),
         "min": lambda: np.minimum(a[0], a[1]),
         "max": lambda: np.maximum(a[0], a[1]),
@@ -124,6 +127,12 @@ def plain(op: str, a: list[np.ndarray]) -> np.ndarray:
         "table": lambda: np.select([a[0] == k for k in range(len(a) - 2)], a[2:], a[1]),
     }
     return rules[op]()
+
+
+def _power(base: np.ndarray, exponent: Any) -> np.ndarray:
+    if exponent == int(exponent) and exponent >= 0:
+        return base ** int(exponent)
+    return np.asarray(base, dtype=REAL) ** REAL(exponent)
 
 
 def _numeric(array: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import product
 
 from softwright.programs.fields import Sequence
+from softwright.programs.reals.functions import is_map, power_range, range_of
 from softwright.programs.terms import AGGREGATES, Term, shown
 
 WHOLE = ("integer", "symbol", "truth")
@@ -196,18 +197,27 @@ class Types:
             whole = whole and op != "div"
         elif op == "pow":
             return self._power(term, types)
+        elif is_map(op):
+            return self._function(term, range_of(op.removeprefix("map:"), low[0], high[0]))
         else:
             raise Refused(term, f"{shown(term)} has no range here")
         return Type("integer" if whole else "real", Fraction(ends[0]), Fraction(ends[1]))
 
     def _power(self, term: Term, types: list[Type]) -> Type:
         base, exponent = types
-        fixed = exponent.low == exponent.high and exponent.low.denominator == 1 and 0 <= exponent.low <= 64
-        if not fixed:
-            raise Refused(term, f"{shown(term)}: only whole powers from 0 to 64 are known here")
+        if exponent.low != exponent.high or abs(exponent.low) > 64:
+            raise Refused(term, f"{shown(term)}: exponents are numbers from -64 to 64; write exp(b*log(a))")
+        if exponent.low.denominator != 1 or exponent.low < 0:
+            return self._function(term, power_range(base.low, base.high, exponent.low))
         k = int(exponent.low)
         corners = [base.low**k, base.high**k] + ([Fraction(0)] if k and base.low <= 0 <= base.high else [])
         return Type("integer" if base.whole else "real", min(corners), max(corners))
+
+    def _function(self, term: Term, found: tuple[Fraction, Fraction] | None) -> Type:
+        if found is None:
+            how = "add a number, or change the range of a field, so that its argument stays where it is defined"
+            raise Refused(term, f"{shown(term)} may be undefined, or too large: {how}")
+        return Type("real", *found)
 
 
 def _always(condition: Term) -> bool:

@@ -29,6 +29,10 @@ _TEXTS = {
     "largest": "takes the largest value of matching tokens",
     "smooth": "averages with weights that fall off",
     "choose": "picks the value of the token with the largest score",
+    "product": "a gate of the token and the null token: part of a product",
+    "exponential": "a gate of the token and the null token: a value times an exponential",
+    "maximum": "a gate of the token and the null token: the larger of a value and 0",
+    "curve": "looks a function of one number up in the bank",
 }
 
 

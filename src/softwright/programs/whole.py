@@ -11,7 +11,7 @@ from typing import Any
 
 from softwright.programs.columns import Board, Column, Form
 from softwright.programs.fields import Sequence
-from softwright.programs.finite import leaves_of, narrowest, value_at
+from softwright.programs.finite import is_rational, leaves_of, narrowest, value_at
 from softwright.programs.heads import LARGEST_TABLE, SMALL_TABLE, Heads, TooLarge, Wanted
 from softwright.programs.terms import Pool, Term, shown
 from softwright.programs.types import Type
@@ -52,6 +52,8 @@ class WholeNumbers(ABC):
             column = self._function(term, shown(term), ["whole", term.number, str(shift)], lambda v: v + shift)
             return Form.of(-shift, {column.number: Fraction(1)})
         column = self._function(term, shown(term), ["real", term.number], lambda v: v, exact=False)
+        if not is_rational(term):
+            column.error += column.here / 2**100  # values of functions are known to 240 bits
         return Form.of(0, {column.number: Fraction(1)})
 
     def sign(self, term: Term) -> Column:

@@ -6,10 +6,13 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+from flint import ctx
 
+from softwright.checker.programs.bounds import as_ball, over
+from softwright.checker.programs.functions import BITS, ball_value, has_map
 from softwright.checker.programs.lines import BANK, DEFAULT, INDEX, NULL, ONE, SQUARE, STRUCTURE, HeadLine
 from softwright.checker.programs.ranges import plain_value
-from softwright.checker.programs.state import Combination, Held, Line, State, times
+from softwright.checker.programs.state import BESIDE, Combination, Held, Line, State, times
 from softwright.checker.refusal import require
 
 MOST_ROWS = 2048
@@ -31,15 +34,37 @@ def stored_value(line: Line, value: Fraction) -> Fraction:
     return value
 
 
+def value_of(state: State, line: Line, given: dict[int, Fraction]) -> tuple[Fraction, Fraction]:
+    """What a column must hold where these values are given, and how well that is known: exactly, but for functions."""
+    graph, symbols = state.graph, state.meaning.symbols
+    if not has_map(graph, line.value):
+        return stored_value(line, plain_value(graph, line.value, given, symbols)), Fraction(0)
+    require(line.kind == "real", "a column that no table can hold")
+    with ctx.workprec(BITS):
+        found = ball_value(graph, line.value, given, lambda value: plain_value(graph, value, given, symbols))
+        require(found.is_finite(), "a function has no value")
+        mantissa, exponent = found.mid().man_exp()
+    middle = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    return middle, over(abs(found - as_ball(middle)))
+
+
 def hold(
-    state: State, column: int, wanted: list[Fraction], stored: list[Fraction], layer: int, leaks: Fraction
+    state: State,
+    column: int,
+    wanted: list[Fraction],
+    stored: list[Fraction],
+    layer: int,
+    leaks: Fraction,
+    unknown: Fraction = Fraction(0),
 ) -> None:
-    """Put down what a column of the embedding or of a table holds; `leaks` is what wrong tokens weigh."""
+    """Put down what a column of the embedding or of a table holds; `leaks` is what wrong tokens weigh, and what should
+    be held is known up to `unknown`."""
     line, bounds = state.said[column], state.bounds
     low, high = min(wanted), max(wanted)
     apart = max(abs(a - b) for a, b in zip(wanted, stored, strict=True))
     most = max(*map(abs, stored), *map(abs, wanted), state.at_bank[column])
     if line.kind == "real":
+        low, high, most, apart = low - unknown, high + unknown, most + unknown, apart + unknown
         error = apart + (4 * leaks * most + bounds.gamma(8) * most if layer else 0)
         state.held[column] = Held(low, high, False, error, layer)
         return
@@ -55,7 +80,7 @@ def prove_embedding(state: State, written: set[int]) -> None:
     for column, line in enumerate(state.said):
         sources = [name for name, rows in lines.fields.items() if rows[:, column].any()]
         by_place = bool(lines.places[:, column].any())
-        if line.kind in STRUCTURE or line.kind == "mark" or column in written:
+        if line.kind in STRUCTURE or line.kind in BESIDE or column in written:
             require(not sources and not by_place, "a column has something of the embedding that it must not have")
             continue
         require(len(sources) + by_place <= 1, "a column of the embedding has two sources")
@@ -77,10 +102,9 @@ def prove_embedding(state: State, written: set[int]) -> None:
         else:
             leaf, rows, offset = graph.make("position"), lines.places, 0
             numbers = list(range(len(rows)))
-        values = [plain_value(graph, line.value, {leaf: Fraction(k)}, state.meaning.symbols) for k in numbers]
-        wanted = [stored_value(line, value) for value in values]
+        found = [value_of(state, line, {leaf: Fraction(k)}) for k in numbers]
         stored = [Fraction(float(rows[k - offset, column])) for k in numbers]
-        hold(state, column, wanted, stored, 0, Fraction(0))
+        hold(state, column, [value for value, _ in found], stored, 0, Fraction(0), max(off for _, off in found))
 
 
 def codes_of(state: State, name: str) -> list[int]:
@@ -139,7 +163,8 @@ def prove_lookup(state: State, head: HeadLine) -> None:
         places = sorted(values)
         require(places and places[0] >= 0 and places[-1] == count - 1, "a table does not cover its numbers")
         stored = [Fraction(float(state.lines.bank[1 + k, column])) for k in places]
-        hold(state, column, [values[k] for k in places], stored, head.layer, leaks)
+        unknown = state.unknown.get(column, Fraction(0))
+        hold(state, column, [values[k] for k in places], stored, head.layer, leaks, unknown)
 
 
 def _check_template(state: State, head: HeadLine, scale: Fraction, middle: int, count: int, base: int) -> None:
@@ -167,7 +192,7 @@ def _wanted(
     state: State, head: HeadLine, column: int, query: dict[int, Fraction]
 ) -> tuple[Combination, int, dict[int, Fraction]]:
     """What the query must mean, the first number, and what the column must hold at every token of the table."""
-    line, numbers, graph = state.said[column], head.numbers, state.graph
+    line, numbers = state.said[column], head.numbers
     middle = numbers["middle"]
     if head.kind == "digit":
         return _digit(state, head, line, query)
@@ -179,10 +204,10 @@ def _wanted(
             leaf, kind = line.leaves[0], kinds[0]
             values = {}
             for k in range(int(kind.low), int(kind.high) + 1):
-                value = plain_value(graph, line.value, {leaf: Fraction(k)}, state.meaning.symbols)
-                values[k - low] = stored_value(line, value)
+                values[k - low], off = value_of(state, line, {leaf: Fraction(k)})
+                state.unknown[column] = max(state.unknown.get(column, Fraction(0)), off)
             return times(state.combination(leaf), Fraction(1), Fraction(-low - middle)), low, values
-        return _joint(state, head, line)
+        return _joint(state, head, line, column)
     leader = state.said[head.writes[0]]
     good = leader.kind == "digit" and leader.numbers[2] == "low" and leader.value == line.value and low == 0
     require(good and leader.numbers[0] == line.numbers[0], "a table of no known numbers")
@@ -197,7 +222,7 @@ def _wanted(
     return wanted, 0, {c: Fraction(1 - 2 * (c >> line.numbers[2] & 1)) for c in range(base)}
 
 
-def _joint(state: State, head: HeadLine, line: Line) -> tuple[Combination, int, dict[int, Fraction]]:
+def _joint(state: State, head: HeadLine, line: Line, column: int) -> tuple[Combination, int, dict[int, Fraction]]:
     leaves = line.leaves or ()
     kinds = [state.ranges.of(leaf) for leaf in leaves]
     strides, total = [], 1
@@ -213,7 +238,8 @@ def _joint(state: State, head: HeadLine, line: Line) -> tuple[Combination, int, 
     for chosen in product(*(range(kind.size) for kind in kinds)):
         given = {leaf: kind.low + k for leaf, kind, k in zip(leaves, kinds, chosen, strict=True)}
         place = sum(stride * k for stride, k in zip(strides, chosen, strict=True))
-        values[place] = stored_value(line, plain_value(state.graph, line.value, given, state.meaning.symbols))
+        values[place], off = value_of(state, line, given)
+        state.unknown[column] = max(state.unknown.get(column, Fraction(0)), off)
     return {key: c for key, c in wanted.items() if c}, 0, values
 
 

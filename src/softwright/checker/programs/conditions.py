@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from softwright.checker.entries import is_count, list_of
-from softwright.checker.programs.graph import Graph
+from softwright.checker.programs.graph_core import Graph
 from softwright.checker.programs.state import State
 from softwright.checker.refusal import require
 

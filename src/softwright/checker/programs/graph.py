@@ -1,4 +1,4 @@
-"""`Graph`: what a program means, equal values once; and `Meaning`, which reads it from the text a second time.
+"""`Meaning`: what a program means, as values of a graph, read from the text a second time.
 
 A value is a number, its place in the graph: its operation, its arguments, a constant. It is at token i, unless it is
 the value or condition of a sum, mean, max_of or min_of, where i(t) and j(t) are t at either token.
@@ -7,12 +7,12 @@ the value or condition of a sum, mean, max_of or min_of, where i(t) and j(t) are
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
+from softwright.checker.programs.functions import DEFINED, MAPS
+from softwright.checker.programs.graph_core import Graph
 from softwright.checker.programs.language import Reader, Tree
 from softwright.checker.refusal import require
 
-MOST = 20_000  # values
 PLAIN = frozenset(
     [
         "add",
@@ -40,51 +40,6 @@ COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 SCOPES = ("sum", "mean", "max", "min", "count", "any", "all", "value")  # where i and j get a meaning of their own
 MOST_VALUES = 256  # of a table
 Sided = tuple[str, int]
-
-
-class Graph:
-    """Values by number; arguments have smaller numbers."""
-
-    def __init__(self) -> None:
-        self.op: list[str] = []
-        self.args: list[tuple[int, ...]] = []
-        self.constant: list[Any] = []
-        self._numbers: dict[Any, int] = {}
-
-    def make(self, op: str, *args: int, constant: Any = None) -> int:
-        key = (op, args, constant)
-        number = self._numbers.get(key)
-        if number is None:
-            require(len(self.op) < MOST, "the program is too large")
-            number = len(self.op)
-            self._numbers[key] = number
-            self.op.append(op)
-            self.args.append(args)
-            self.constant.append(constant)
-        return number
-
-    def number(self, value: Fraction | int) -> int:
-        return self.make("number", constant=Fraction(value))
-
-    def is_number(self, value: int) -> bool:
-        return self.op[value] == "number"
-
-    def folded(self, value: int) -> Fraction | None:
-        """The number that a value is, signs included; None if it is none."""
-        if self.is_number(value):
-            return self.constant[value]
-        if self.op[value] == "neg":
-            inner = self.folded(self.args[value][0])
-            return None if inner is None else -inner
-        return None
-
-    def quotient(self, value: int) -> Fraction | None:
-        """The number that a value is, fractions such as -1/3 included."""
-        if self.op[value] in ("neg", "div"):
-            first, *others = (self.quotient(arg) for arg in self.args[value])
-            below = others[0] if others else Fraction(-1)
-            return None if first is None or not below else first / below
-        return self.constant[value] if self.is_number(value) else None
 
 
 class Meaning:
@@ -137,6 +92,9 @@ class Meaning:
             return graph.make("not", graph.make("eq", *args))
         if op == "pow" and graph.is_number(args[1]) and graph.constant[args[1]] == 2:
             return graph.make("mul", args[0], args[0])
+        if op in MAPS:
+            require(len(args) == 1, f"{op} has a wrong number of values")
+            return graph.make(f"map:{op}", *args)
         require(op in PLAIN, f"unknown operation {op!r}")
         return graph.make(op, *args)
 
@@ -198,7 +156,7 @@ class Meaning:
             return self._table(tree, self.token(tree.parts[0]))
         parts = [self.token(part) for part in tree.parts]
         sizes = {"prev": (1, 2), "at": (2,), "first": (1,), "last": (1,), "sorted": (1,), "median": (1,)}
-        sizes |= {"smooth": (2,), "abs": (1,), "where": (3,)}
+        sizes |= {"smooth": (2,), "abs": (1,), "where": (3,)} | dict.fromkeys([*DEFINED, *MAPS], (1,))
         require(name in sizes, f"{name!r} is no function")
         require(len(parts) in sizes[name], f"{name} has a wrong number of values")
         last = graph.make("sub", graph.make("length"), graph.number(1))
@@ -216,6 +174,8 @@ class Meaning:
         if name == "median":
             middle = graph.make("floordiv", last, graph.number(2))  # 0 <= (n - 1) // 2 <= n - 1
             return graph.make("at", graph.make("sort", parts[0], parts[0]), middle)
+        if name in DEFINED:
+            return DEFINED[name](graph, parts[0])
         if name == "smooth":
             require(graph.is_number(parts[1]) and 0 < graph.constant[parts[1]] < 1, "smooth needs a rate in (0, 1)")
             return graph.make("smooth", *parts)
@@ -390,7 +350,7 @@ class Meaning:
 def at_one_place(tree: Tree) -> bool:
     """Whether a call is a function of its values at the same token."""
     several = tree.word in ("max", "min") and len(tree.parts) > 1
-    return tree.condition is None and (several or tree.word in ("abs", "where"))
+    return tree.condition is None and (several or tree.word in ("abs", "where") or tree.word in MAPS)
 
 
 def speaks_of_token(tree: Tree) -> bool:

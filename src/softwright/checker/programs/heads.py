@@ -191,10 +191,11 @@ def prove_mean(read: Read) -> None:
     if line.kind == "whole":
         others = (bounds.all + 1) * bounds.weight(PENALTY)
         good = alone and off == 0 and state.is_exact(read.value) and bounds.kept(low, high, others)
+        good = good and state.stray(read.value) <= bounds.u / 8
         require(good, "a whole number is not picked exactly")
         state.held[read.column] = Held(low, high, True, ZERO, head.layer)
         return
-    error = bounds.average(max(abs(low), abs(high)), off)
+    error = bounds.average(max(abs(low), abs(high)), off) + state.stray(read.value)
     state.held[read.column] = Held(low, high, False, error, head.layer)
 
 
@@ -237,6 +238,7 @@ def prove_sum(state: State, column: int, reads: list[Read]) -> None:
     rho, lost = bounds.summed(-(-bounds.data // 2**groups), outer, height)
     size, own = size + error_of_value, error_of_value
     error = total * (size * rho + own) + len(reads) * size * lost
+    error += sum((state.stray(read.value, read.factor) for read in reads), ZERO)
     error += bounds.gamma(len(reads) + 4) * (total * size + error)
     kind = state.ranges.of(line.value)
     require(line.kind == "real" or kind.whole, "a sum is no whole number")
@@ -277,6 +279,7 @@ def prove_largest(read: Read) -> None:
         require(sharpness > 0, "a score falls where it should grow")
         delta = read.score_error(times(meaning, sharpness * sign))
         error = bounds.below_largest(sharpness, delta) + bounds.average(most, off)
+    error += state.stray(read.value)
     state.held[read.column] = Held(result.low, result.high, False, error, head.layer)
 
 
@@ -295,7 +298,7 @@ def prove_smooth(read: Read) -> None:
     delta += read.score_error({key: c for key, c in {place: rate, "": constant}.items() if c})
     kind = state.ranges.of(value)
     off = state.off(read.value, state.combination(value))
-    error = bounds.average(kind.largest, off) + 2 * delta * (kind.high - kind.low + 2 * off)
+    error = bounds.average(kind.largest, off) + 2 * delta * (kind.high - kind.low + 2 * off) + state.stray(read.value)
     state.held[read.column] = Held(kind.low, kind.high, False, error, read.head.layer)
 
 
@@ -317,5 +320,5 @@ def prove_choice(read: Read) -> None:
     require(lead > 0, "a margin is lost in rounding")
     leaks = (bounds.data - 1) * exp_below(lead)
     kind, off = state.ranges.of(value), state.off(read.value, state.combination(value))
-    error = bounds.average(kind.largest, off) + leaks * (kind.high - kind.low + 2 * off)
+    error = bounds.average(kind.largest, off) + leaks * (kind.high - kind.low + 2 * off) + state.stray(read.value)
     state.held[read.column] = Held(kind.low, kind.high, False, error, read.head.layer)

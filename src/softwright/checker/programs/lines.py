@@ -11,6 +11,7 @@ import numpy as np
 
 from softwright.checker.entries import (
     Test,
+    at_least_zero,
     check_entries,
     is_count,
     is_flag,
@@ -23,13 +24,14 @@ from softwright.checker.entries import (
     list_of,
     same,
 )
-from softwright.checker.programs.graph import Graph
+from softwright.checker.programs.graph_core import Graph
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
 
 STRUCTURE = ("one", "null", "default", "bank", "index", "square")
 ONE, NULL, DEFAULT, BANK, INDEX, SQUARE = range(6)
-KINDS = ("sum", "mean", "table", "digit", "largest", "smooth", "choose")
+GATES = ("product", "exponential", "maximum")
+KINDS = ("sum", "mean", "table", "digit", "largest", "smooth", "choose", "curve", *GATES)
 LONGEST = WIDEST = 4096
 MOST_ROWS = 10_000
 NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
@@ -66,6 +68,12 @@ NUMBERS: dict[str, dict[str, Test]] = {
     "digit": dict.fromkeys(("sharpness", "count", "base"), is_size) | {"middle": is_count},
     "largest": {"penalty": is_size, "sign": lambda value: value in (1, -1) and is_whole(value)},
     "sum": {"groups": lambda value: is_count(value) and value <= 12},
+    "curve": {
+        "count": is_size,
+        **dict.fromkeys(("center", "halfwidth", "tree"), is_text),
+        **dict.fromkeys(("exact", "rounding"), at_least_zero),
+        "order": is_count,
+    },
 }
 FIELD: dict[str, dict[str, Test]] = {
     "symbol": {"symbols": lambda value: list_of(is_text)(value) and len(value) > 0},
@@ -83,7 +91,7 @@ class HeadLine:
     layer: int
     where: list[list[Any]]
     writes: list[int]
-    numbers: dict[str, int]
+    numbers: dict[str, Any]
     causal: bool
     query: np.ndarray
     key: np.ndarray

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from softwright.checker.programs.graph import PLAIN, Graph, Meaning
+from softwright.checker.programs.functions import is_map, map_range, power_range
+from softwright.checker.programs.graph import PLAIN, Meaning
+from softwright.checker.programs.graph_core import Graph
 from softwright.checker.refusal import require
 
 
@@ -126,6 +128,9 @@ class Ranges:
         if op == "where":
             require(given[0].kind == "truth", "a condition is no truth value")
             return _joined(given[1], given[2])
+        if is_map(op):
+            _numbers(given)
+            return Range("real", *map_range(op, given[0].low, given[0].high))
         require(op in PLAIN, f"unknown operation {op!r}")
         return self._arithmetic(op, given, graph.args[value])
 
@@ -167,7 +172,9 @@ class Ranges:
             ends = [max(a.low, b.low), max(a.high, b.high)]
         elif op == "pow":
             power = b.low
-            require(b.low == b.high and power.denominator == 1 and 0 <= power <= 64, "a power is none that is known")
+            require(b.low == b.high and abs(power) <= 64, "a power is none that is known")
+            if power.denominator != 1 or power < 0:
+                return Range("real", *power_range(a.low, a.high, power))
             ends = [a.low ** int(power), a.high ** int(power)] + [Fraction(0)] * (power > 0 and a.low <= 0 <= a.high)
             whole = a.whole
         else:

@@ -16,7 +16,8 @@ from softwright.checker.programs.ranges import Ranges
 from softwright.checker.refusal import require
 
 Combination = dict[Any, Fraction]  # "" -> constant; a value, or ("high", value, low, base) -> factor
-HOLDS = {"real": 2, "near": 2, "whole": 3, "sign": 2, "bit": 5, "digit": 5, "mark": 2}
+BESIDE = ("mark", "key", "bias")  # columns that belong to another one
+HOLDS = {**dict.fromkeys(BESIDE, 2), "real": 2, "near": 2, "whole": 3, "sign": 2, "bit": 5, "digit": 5}
 
 
 @dataclass
@@ -52,6 +53,7 @@ class State:
         self.held[ONE] = Held(Fraction(1), Fraction(1), True, Fraction(0), 0)
         # what a column can be at tokens of the bank: rows that heads shut out must not reach their scores
         self.at_bank = [Fraction(float(x)) for x in np.abs(lines.bank).max(axis=0)]
+        self.unknown: dict[int, Fraction] = {}  # how far what a column of functions should hold is from what is said
         self._combined: dict[int, Combination] = {}
 
     def _line(self, entry: list[Any]) -> Line:
@@ -60,14 +62,14 @@ class State:
             return Line(kind)
         require(isinstance(kind, str) and kind in HOLDS, f"a column of unknown kind {kind!r}")
         size, leaves = HOLDS[kind], None
-        if len(entry) == size + 1 and kind not in ("near", "mark"):
+        if len(entry) == size + 1 and kind != "near" and kind not in BESIDE:
             leaves = entry[-1]
             require(list_of(is_count)(leaves) and all(k < len(self.lines.values) for k in leaves), "leaves are damaged")
             leaves = tuple(self.lines.values[k] for k in leaves)
         else:
             require(len(entry) == size, "a column's line is damaged")
-        if kind == "mark":
-            require(is_count(entry[1]) and entry[1] < len(self.lines.columns), "a default of no column")
+        if kind in BESIDE:
+            require(is_count(entry[1]) and entry[1] < len(self.lines.columns), "a line that belongs to no column")
             return Line(kind, entry[1])
         require(is_count(entry[1]) and entry[1] < len(self.lines.values), "a column of no term")
         numbers = tuple(entry[2:size])
@@ -120,6 +122,11 @@ class State:
         tiny = Fraction(self.bounds.precision.smallest) * 4 * (len(form) + 1)
         return own + self.bounds.gamma(len(form) + 2) * self.size(form) + tiny
 
+    def stray(self, form: dict[int, Fraction], factor: Fraction = Fraction(1)) -> Fraction:
+        """What tokens of the bank that are shut out may add to a value: each weighs f or less."""
+        junk = sum((abs(c) * self.at_bank[k] for k, c in form.items()), Fraction(0))
+        return 4 * self.bounds.all * self.bounds.f * abs(factor) * junk
+
     # ------------------------------------------------------------------------------------------------- meanings
 
     def combination(self, value: int) -> Combination:
@@ -159,7 +166,27 @@ class State:
             inner = graph.args[inner][0] if graph.op[inner] == "j" else inner
             share = graph.make("j", graph.make("div", inner, args[1]))
             return {graph.make("sum", share, condition): Fraction(1)}
-        return self._gates(value, op, args)
+        return self._formula(value, op, args)
+
+    def _formula(self, value: int, op: str, args: tuple[int, ...]) -> Combination:
+        """Quotients are products with reciprocals; max(a, b) = b + max(a - b, 0), min(a, b) = a - max(a - b, 0), and
+        |a| = 2 max(a, 0) - a."""
+        graph, zero = self.graph, self.graph.number(0)
+        if op == "abs":
+            top = graph.make("max", args[0], zero)
+            return _plus(_plus({}, self.combination(top), Fraction(2)), self.combination(args[0]), Fraction(-1))
+        if op in ("max", "min") and not (op == "max" and args[1] == zero):
+            more = {graph.make("max", graph.make("sub", *args), zero): Fraction(1)}
+            rest = self.combination(args[1] if op == "max" else args[0])
+            return _plus(rest, more, Fraction(1 if op == "max" else -1))
+        found = self._gates(value, op, args)
+        factor = graph.folded(args[0]) if op == "div" else None
+        if op != "div" or factor == 1 or found != {value: Fraction(1)}:
+            return found
+        inverse = graph.make("div", graph.number(1), args[1])
+        if factor is not None:
+            return {inverse: factor} if factor else {}
+        return {graph.make("mul", args[0], inverse): Fraction(1)}
 
     def zero(self, value: int) -> int:
         """What is 0 among the values of a kind: of symbols the first."""

@@ -12,11 +12,13 @@ from fractions import Fraction
 from softwright.checker.precision import precision_of
 from softwright.checker.programs.bank import check_bank, prove_embedding, prove_lookup
 from softwright.checker.programs.bounds import Bounds
+from softwright.checker.programs.curves import prove_curve
+from softwright.checker.programs.gates import prove_gates
 from softwright.checker.programs.graph import Meaning
 from softwright.checker.programs.heads import Read, prove_choice, prove_largest, prove_mean, prove_smooth, prove_sum
-from softwright.checker.programs.lines import STRUCTURE, check_tokens, read_lines
+from softwright.checker.programs.lines import GATES, STRUCTURE, HeadLine, check_tokens, read_lines
 from softwright.checker.programs.ranges import Ranges, fields_of
-from softwright.checker.programs.state import State
+from softwright.checker.programs.state import BESIDE, State
 from softwright.checker.programs.words import shown
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
@@ -59,7 +61,7 @@ def check_used(state: State) -> None:
     """No term of the evidence stands there for nothing."""
     used, graph = set(state.lines.outputs), state.graph
     for line in state.said:
-        used |= {line.value} if line.kind not in ("mark", *STRUCTURE) else set()
+        used |= {line.value} if line.kind not in (*BESIDE, *STRUCTURE) else set()
         used |= set(line.leaves or ())
     pending = list(used)
     while pending:
@@ -73,10 +75,11 @@ def check_used(state: State) -> None:
 def prove_columns(state: State) -> None:
     """Every column, layer by layer."""
     heads = sorted(state.lines.heads, key=lambda head: head.layer)
-    tables = {column for head in heads if head.kind in ("table", "digit") for column in head.writes}
+    tables = {column for head in heads if head.kind in ("table", "digit", "curve") for column in head.writes}
+    tables |= {column for column, line in enumerate(state.said) if line.kind in ("key", "bias")}
     written = {column for head in heads for column in head.writes}
     require(not any(column < len(STRUCTURE) for column in written), "a head writes a column of the structure")
-    require(not any(state.said[column].kind == "mark" for column in written), "a head writes a mark")
+    require(not any(state.said[column].kind in BESIDE for column in written), "a head writes what it must not")
     defaults = check_bank(state, tables)
     flags = {line.value: column for column, line in enumerate(state.said) if line.kind == "mark"}
     prove_embedding(state, written)
@@ -84,12 +87,20 @@ def prove_columns(state: State) -> None:
     for layer in sorted({head.layer for head in heads}):
         now = [head for head in heads if head.layer == layer]
         sums: dict[int, list[Read]] = {}
+        gates: dict[tuple[int, str], list[HeadLine]] = {}
         for head in now:
             again = done & set(head.writes)
             require(not again, "a column is written twice")
             if head.kind in ("table", "digit"):
                 prove_lookup(state, head)
                 done |= set(head.writes)
+                continue
+            if head.kind == "curve":
+                prove_curve(state, head)
+                done |= set(head.writes)
+                continue
+            if head.kind in GATES:
+                gates.setdefault((head.writes[0], head.kind), []).append(head)
                 continue
             read = Read(state, head, defaults, flags)
             if head.kind == "sum":
@@ -100,6 +111,10 @@ def prove_columns(state: State) -> None:
         for column, reads in sums.items():
             require(column not in done and column not in state.held, "a column is written twice")
             prove_sum(state, column, reads)
+            done.add(column)
+        for (column, kind), found in gates.items():
+            require(column not in done and column not in state.held, "a column is written twice")
+            prove_gates(state, column, kind, found)
             done.add(column)
 
 

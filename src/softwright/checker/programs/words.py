@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from softwright.checker.programs.graph import PLAIN, Graph
+from softwright.checker.programs.functions import is_map
+from softwright.checker.programs.graph import PLAIN
+from softwright.checker.programs.graph_core import Graph
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**"}
 SIGNS |= {"eq": "==", "lt": "<", "le": "<=", "and": "and", "or": "or"}
@@ -39,6 +41,6 @@ def shown(graph: Graph, value: int, side: str = "") -> str:
         return f"sorted({shown(graph, args[0])}, by={shown(graph, args[1])})[{side or 'i'}]"
     if op == "table":
         return f"table({shown(graph, args[0], side)}, {len(args) - 2} values)"
-    plain = op in PLAIN
+    plain = op in PLAIN or is_map(op)
     inside = ", ".join(shown(graph, arg, side if plain else "") for arg in args)
-    return f"{op}({inside}){'' if plain else where}"
+    return f"{op.removeprefix('map:')}({inside}){'' if plain else where}"

@@ -1,0 +1,1 @@
+"""Rows of the library of programs, by what they are about."""

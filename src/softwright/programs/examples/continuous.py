@@ -1,0 +1,40 @@
+"""`CONTINUOUS`: the rows of the library that are about functions of real numbers.
+
+The three of Deep Sets are rho(mean phi(x_j)), rho of two such means, and the permutation-equivariant rho(x_i, mean
+phi(x_j)) of theorem C5.
+"""
+
+from __future__ import annotations
+
+from softwright.programs.examples.row import Example
+
+_X = {"x": (-1, 1)}
+_XY = {"x": (-1, 1), "y": (-1, 1)}
+_EIGHT = {f"x{k}": (-1, 1) for k in range(8)}
+
+
+def _distance(names: list[str]) -> str:
+    return f"sqrt({' + '.join(f'({name} - mean({name}))**2' for name in names)} + 0.0001)"
+
+
+CONTINUOUS: tuple[Example, ...] = (
+    Example(
+        "standardise",
+        "deviation from the mean over the deviation of all",
+        "(x - mean(x)) / sqrt(mean((x - mean(x))**2) + 0.01)",
+        _X,
+    ),
+    Example("softmax", "shares exp(2x) of their sum", "softmax(2*x)", _X),
+    Example("log_sum_exp", "the soft maximum", "logsumexp(3*x)", _X),
+    Example("centroid_distance", "distance to the mean of all points, softened", _distance(["x", "y"]), _XY),
+    Example("centroid_distance_8", "the same in eight dimensions", _distance(list(_EIGHT)), _EIGHT),
+    Example(
+        "regression_slope",
+        "slope of y on x by least squares, with a ridge",
+        "mean((x - mean(x))*(y - mean(y))) / (var(x) + 0.01)",
+        _XY,
+    ),
+    Example("deep_sets", "rho of one mean: a root of a mean of exponentials", "sqrt(mean(exp(x)) + 1)", _X),
+    Example("deep_sets_2", "rho of two means", "exp(mean(x**2)) * tanh(mean(sin(3*x)))", _X),
+    Example("deep_sets_equivariant", "rho(x_i, mean phi)", "tanh(2*x + 3*mean(sin(3*x))) * mean(exp(x))", _X),
+)

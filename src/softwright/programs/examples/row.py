@@ -1,0 +1,23 @@
+"""`Example`: a program of the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from softwright.programs.fields import Sequence
+
+
+@dataclass(frozen=True)
+class Example:
+    """A program of the library; `fields` are those of its tokens."""
+
+    name: str
+    meaning: str
+    text: str
+    fields: dict[str, Any]
+    longest: int = 64
+    tol: float = 1e-6
+
+    def tokens(self, longest: int | None = None) -> Sequence:
+        return Sequence(length=(1, self.longest if longest is None else longest), **self.fields)

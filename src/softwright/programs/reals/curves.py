@@ -1,0 +1,150 @@
+"""Curves: smooth functions of one term, by a head of fixed tokens with keys of their own.
+
+    F(u)  ~  sum_j v_j softmax_j(k_j t + b_j),      t = (u - c)/h in [-1, 1].
+
+The head, its fit and its proof on [-1, 1] are those of `compiler/tables.py` and `table_proof.py`. Here the keys k_j and
+b_j stand in two columns of the bank, the values v_j in the column that the head writes; data tokens, the null token,
+defaults and rows of the bank beyond the table are shut out by -SHUT, where exp is 0 or at most `floor`. Beside what is
+proved for the table's tokens alone, a run has R = blocks of keys more rescalings, each of relative error at most e + 2u
+in numerator and denominator, and N tokens without weight:
+
+    err  <=  proved + 4 R (e + 2 u) V + 4 N floor (1 + V) + sup |F'| h |t^ - t|,         V = max |v_j|.
+
+t^ is what the run has for t. All of the way from t to t^ must lie in [-1, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from softwright.compiler.nodes import Node, differentiate
+from softwright.compiler.table_proof import prove_table
+from softwright.compiler.tables import Frame, Table, fit_table, frame_of, singular_points
+from softwright.programs.columns import Board, Column, Form, Head
+from softwright.programs.heads import NotPossible
+from softwright.programs.reals.functions import above, below, enclosed
+from softwright.result.proof_tree import encode_tree
+
+_FIT = {"float64": 0.8, "float32": 0.5}  # of what a table may err by is what its sample may show
+_ROOM = 1e-7  # of the width of a range, beside its errors
+_LOOSER = (10.0, 100.0, 1000.0)  # where rounding is too much: what can be proved is told
+
+
+def frame_for(function: Node, low: Fraction, high: Fraction, off: Fraction, unit: float) -> Frame | None:
+    """A frame that holds the range and its errors, and on which the function is defined; None if there is none."""
+    a, b = below(low - off), above(high + off)
+    width = max(b - a, 1e-9 * max(abs(a), abs(b)), 1e-12)
+    under = over = max(4.0 * float(off), _ROOM * width, 16.0 * unit * (abs(a) + abs(b)))
+    for point in singular_points(function, a, b):
+        if point < a:
+            under = min(under, 0.2 * (a - point))
+        elif point > b:
+            over = min(over, 0.2 * (point - b))
+    for _ in range(40):
+        if enclosed(function, a - under, b + over) is not None:
+            return frame_of(a, b, a - under, b + over)
+        under, over = 0.3 * under, 0.3 * over
+    return None
+
+
+class Curves:
+    """Makes curves on a board."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+
+    def curve(
+        self,
+        function: Node,
+        form: Form,
+        ends: tuple[Fraction, Fraction],
+        values: tuple[Fraction, Fraction],
+        allowed: Fraction,
+        holds: list[Any],
+        name: str,
+    ) -> Column:
+        """F of a form that lies between `ends`, itself between `values`; the head may err by `allowed`."""
+        board = self.board
+        frame = frame_for(function, *ends, board.run_error(form), board.precision.unit)
+        if frame is None:
+            raise NotPossible("it may be undefined where its argument may come; add a number to that, or use float64")
+        slope = enclosed(differentiate(function, "u"), frame.low, frame.high)
+        if slope is None:
+            raise NotPossible("it is steep without bound where its argument may come; add a number to that")
+        steep = Fraction(max(abs(slope[0]), abs(slope[1])))
+        found = self._fitted(function, frame, float(allowed))
+        if found is None:
+            raise NotPossible(
+                f"no table of moderate size is within {float(allowed):.2g} of it; use a larger tolerance, or use float64"
+            )
+        table, proof = found
+        query = (form - frame.center) * (1 / frame.halfwidth)
+        moved = board.run_error(query)
+        low, high = ((end - frame.center) / frame.halfwidth for end in ends)
+        if low - moved < -1 or high + moved > 1:
+            raise NotPossible("its argument is not known well enough to stay where it is defined; use float64")
+        largest = Fraction(float(np.abs(table.values).max()))
+        error = Fraction(proof[0]) + Fraction(proof[1]) + self._hidden(largest) + steep * frame.halfwidth * moved
+        layer = board.layer_of(form) + 1
+        column = board.column(
+            name,
+            holds,
+            *values,
+            exact=False,
+            layer=layer,
+            error=error,
+            rows=[Fraction(float(v)) for v in table.values[:, 0]],
+        )
+        shut = 2.0 ** math.ceil(math.log2(8 * float(np.abs(table.keys).max() + np.abs(table.biases).max()) + 2**16))
+        made = []
+        for what, numbers in (("key", table.keys), ("bias", table.biases)):
+            rows = [Fraction(float(k)) for k in numbers]
+            made.append(board.column(f"{what} of {name}", [what, column.number], 0, 0, exact=True, layer=0, rows=rows))
+        made[1].fill = Fraction(-shut)
+        board.bank(table.tokens)
+        numbers = {
+            "count": table.tokens,
+            "center": str(frame.center),
+            "halfwidth": str(frame.halfwidth),
+            "exact": float(proof[0]),
+            "rounding": float(proof[1]),
+            "order": proof[2],
+            "tree": encode_tree(proof[3]),
+            "keys": (made[0].number, made[1].number),
+            "shut": int(shut),
+        }
+        value = Form.of(0, {column.number: Fraction(1)})
+        board.heads.append(
+            Head("curve", layer, [(column.number, Fraction(1))], [value], [], False, query, numbers, name)
+        )
+        return column
+
+    def _hidden(self, largest: Fraction) -> Fraction:
+        arithmetic = self.board.arithmetic
+        rescaled = 4 * arithmetic.blocks() * (arithmetic.eps + 2 * arithmetic.u) * largest
+        return rescaled + 4 * arithmetic.tokens * arithmetic.floor * (1 + largest)
+
+    def _fitted(
+        self, function: Node, frame: Frame, allowed: float
+    ) -> tuple[Table, tuple[float, float, int, bytes]] | None:
+        """A table with its proof: within what it may err by if there is one, else the best of looser ones."""
+        precision, best = self.board.precision, None
+        for share in (_FIT[precision.name], 0.25, *_LOOSER):
+            if best is not None and share > 1:
+                break
+            table = fit_table([function], frame, np.array([share * allowed]), precision.name)
+            if table is None:
+                continue
+            proof = prove_table(table, 0, frame.inside(function), allowed, precision)
+            if proof.tree is None:
+                continue
+            total = proof.exact + proof.rounding
+            if best is None or total < best[0]:
+                best = total, table, (proof.exact, proof.rounding, proof.order, proof.tree)
+            if total <= allowed:
+                break
+        return None if best is None else (best[1], best[2])
