@@ -79,7 +79,7 @@ class Curves:
         found = self._fitted(function, frame, float(allowed))
         if found is None:
             raise NotPossible(
-                f"no table of moderate size is within {float(allowed):.2g} of it; use a larger tolerance, or use float64"
+                f"no table of moderate size is within {float(allowed):.2g} of it; use a larger tolerance or use float64"
             )
         table, proof = found
         query = (form - frame.center) * (1 / frame.halfwidth)
