@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from softwright.compiler.nodes import number, of
-from softwright.programs.reals.functions import U, called, is_map, value_between
+from softwright.programs.reals.functions import is_map, value_at_number
 from softwright.programs.terms import Term, shown
 from softwright.programs.types import Refused
 
@@ -83,11 +82,10 @@ def value_at(term: Term, given: Mapping[int, Fraction], symbols: tuple[str, ...]
     if op == "pow" and a[1].denominator == 1:
         return a[0] ** int(a[1])
     if op == "pow" or is_map(op):  # to 240 bits
-        given_node = of("pow", U, number(a[1])) if op == "pow" else called(op.removeprefix("map:"), U)
-        found = value_between(given_node, a[0])
+        found = value_at_number(op, a[0], a[-1])
         if found is None:
             raise Refused(term, f"{shown(term)} may be undefined")
-        return found[0]
+        return found
     if op == "abs":
         return abs(a[0])
     if op in ("min", "max"):

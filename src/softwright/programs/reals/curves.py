@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from softwright.compiler.nodes import Node, differentiate
 from softwright.compiler.table_proof import prove_table
 from softwright.compiler.tables import Frame, Table, fit_table, frame_of, singular_points
 from softwright.programs.columns import Board, Column, Form, Head
 from softwright.programs.heads import NotPossible
-from softwright.programs.reals.functions import above, below, enclosed
+from softwright.programs.reals.functions import Node, above, below, enclosed, steepest
 from softwright.result.proof_tree import encode_tree
 
 _FIT = {"float64": 0.8, "float32": 0.5}  # of what a table may err by is what its sample may show
@@ -72,10 +71,9 @@ class Curves:
         frame = frame_for(function, *ends, board.run_error(form), board.precision.unit)
         if frame is None:
             raise NotPossible("it may be undefined where its argument may come; add a number to that, or use float64")
-        slope = enclosed(differentiate(function, "u"), frame.low, frame.high)
-        if slope is None:
+        steep = steepest(function, frame.low, frame.high)
+        if steep is None:
             raise NotPossible("it is steep without bound where its argument may come; add a number to that")
-        steep = Fraction(max(abs(slope[0]), abs(slope[1])))
         found = self._fitted(function, frame, float(allowed))
         if found is None:
             raise NotPossible(

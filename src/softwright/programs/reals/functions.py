@@ -15,9 +15,20 @@ from functools import lru_cache
 import numpy as np
 from flint import arb, fmpq
 
-from softwright.compiler.nodes import ELEMENTARY, Expression, Interval, Node, Operation, Variable, number, of, precision
+from softwright.compiler.nodes import (
+    ELEMENTARY,
+    Expression,
+    Interval,
+    Node,
+    Operation,
+    Variable,
+    differentiate,
+    evaluate,
+    number,
+    of,
+    precision,
+)
 from softwright.programs.terms import Term
-from softwright.targets.formula.balls import evaluate
 from softwright.targets.formula.definitions import DEFINED
 
 _SMOOTH_DEFINED = ("ln", "log2", "log10", "exp2", "sec", "csc", "coth", "normpdf", "normcdf")
@@ -127,6 +138,18 @@ def enclosed(node: Node, low: float, high: float, pieces: int = 256) -> tuple[fl
         return None
     found = Interval(lower[:, 0], upper[:, 0])
     return float(found.lower.min()), float(found.upper.max())
+
+
+def steepest(node: Node, low: float, high: float) -> Fraction | None:
+    """A bound of |dF/du| over [low, high]; None if none is found."""
+    found = enclosed(differentiate(node, "u"), low, high)
+    return None if found is None else Fraction(max(abs(found[0]), abs(found[1])))
+
+
+def value_at_number(op: str, at: Fraction, exponent: Fraction) -> Fraction | None:
+    """map:f or a power at an exact argument, to 240 bits; None if there is no such value."""
+    found = value_between(of("pow", U, number(exponent)) if op == "pow" else called(op.removeprefix("map:"), U), at)
+    return None if found is None else found[0]
 
 
 def value_between(node: Node, at: Fraction) -> tuple[Fraction, Fraction] | None:

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from softwright.compiler.nodes import Node, differentiate
 from softwright.programs.finite import leaves_of
-from softwright.programs.reals.functions import U, above, below, enclosed, is_map, node_of
+from softwright.programs.reals.functions import Node, U, above, below, is_map, node_of, steepest
 from softwright.programs.terms import Pool, Term
 from softwright.programs.types import Type
 
@@ -166,8 +165,8 @@ class Shapes:
     def slope(self, term: Term, leaf: Term) -> Fraction:
         """A bound of |dF/du| over the leaf's range; a large number where none is found."""
         kind = self.type(leaf)
-        found = enclosed(differentiate(self.node(term, leaf), "u"), below(kind.low), above(kind.high))
-        return Fraction(10**12) if found is None else Fraction(max(abs(found[0]), abs(found[1])))
+        found = steepest(self.node(term, leaf), below(kind.low), above(kind.high))
+        return Fraction(10**12) if found is None else found
 
     def multipliers(self, outputs: list[Term]) -> dict[int, Fraction]:
         """M of every term that outputs are computed from."""
