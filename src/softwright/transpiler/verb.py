@@ -113,6 +113,8 @@ def _alone(part: Part) -> Job:
         direct = direct_gate(network.gate.activation) is not None
         how = "its gate is a softmax weight" if direct else "its gate is made by heads and multiplied by heads"
         reason = f"{network.name} is gated: {how}"
+    elif network.folded:
+        reason += "; scales, normalisation and paths beside it are part of the weights, which float64 rounds"
     statement = "every output is within the bound of the source network in real arithmetic"
     boxed = part.sides is not None
     return Job([part], network.dtype, statement, network.describe(), [reason], boxed=boxed, source=network)

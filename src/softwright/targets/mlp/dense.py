@@ -58,7 +58,9 @@ def _reference(points: np.ndarray, exact: bool) -> np.ndarray:
 class DenseNetwork:
     """A chain of dense layers; shapes and finiteness are checked when it is made."""
 
-    def __init__(self, layers: Sequence[DenseLayer], dtype: str = "float64", name: str = "network") -> None:
+    def __init__(
+        self, layers: Sequence[DenseLayer], dtype: str = "float64", name: str = "network", folded: bool = False
+    ) -> None:
         faults = Faults(name)
         faults.check(bool(layers), "there is no Linear layer in it; give a network with at least one")
         for i, layer in enumerate(layers):
@@ -72,6 +74,7 @@ class DenseNetwork:
         self.layers = tuple(layers)
         self.dtype = dtype
         self.name = name
+        self.folded = folded  # whether weights were made of several numbers of the source, and rounded
 
     @property
     def inputs(self) -> int:

@@ -86,12 +86,11 @@ def _recomputed(part: nn.Module, hook: Any) -> torch.Tensor:
 
 
 def _check_mode(part: nn.Module, where: str, faults: Faults) -> None:
-    """Training mode, and the normalisation layers that no feed-forward block of heads has."""
+    """Training mode of what is random or changes in it."""
     if isinstance(part, DROPOUTS) and part.training and part.p > 0:
         faults.add(f"{where} is in training mode and random; call module.eval() first")
-    elif isinstance(part, nn.modules.batchnorm._BatchNorm):
-        mode = "is in training mode; call module.eval() and " if part.training else "is no Linear layer; "
-        faults.add(f"{where} {mode}fold it with torch.nn.utils.fusion.fuse_linear_bn_eval")
+    elif isinstance(part, nn.modules.batchnorm._BatchNorm) and part.training:
+        faults.add(f"{where} is in training mode; call module.eval() first")
 
 
 def check_in_place(graph: fx.Graph, modules: dict[str, nn.Module], faults: Faults) -> None:
