@@ -15,18 +15,20 @@ Every strategy can also be asked for by name (`catalogue.py`). All of them retur
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
 from softwright.approximation.catalogue import STRATEGIES, attempts
 from softwright.approximation.formula import Formula
-from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_fit, best_of, probe_points
+from softwright.approximation.problem import (
+    PROVED_TOGETHER,
+    Fit,
+    OutOfBudget,
+    Problem,
+    affine_fit,
+    best_of,
+    one_head_a_variable,
+    probe_points,
+)
 from softwright.approximation.strategies.graded import fit_graded_line
 from softwright.approximation.strategies.line import fit_line
-from softwright.attention.head import Head
-from softwright.proof import MOST_VARIABLES
-from softwright.targets.formula import Constant, Operation
 
 _SHARE = 0.5  # of the work that is left, for each attempt: none starves those after it
 _MANY = 40  # tokens graded towards a singular point: other keys have never met one with more than this
@@ -48,7 +50,8 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
     points = probe_points(problem.dim, 4000, seed=1)
     trivial = affine_fit(problem, points, problem.function(points))
     if trivial is not None and not problem.kinks:
-        return trivial if formula is None or _is_rational(formula) else _by_variables(trivial)
+        few = problem.dim <= PROVED_TOGETHER
+        return trivial if few or formula is None or formula.is_rational else one_head_a_variable(trivial)
     if problem.gap is not None and formula is not None and formula.jumps:
         return choose(problem, formula, "compose")
     if problem.dim == 1:
@@ -66,27 +69,6 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
             return fit
         fits.append(fit)
     return best_of(fits, problem.tolerance)
-
-
-def _is_rational(formula: Formula) -> bool:
-    """Whether an affine formula has a proof in closed form, or few enough variables to need none."""
-    exact = ("neg", "add", "sub", "mul", "div")
-    nodes = (step.node for step in formula.expression.tape.steps)
-    plain = all(node.name in exact if isinstance(node, Operation) else not isinstance(node, Constant) for node in nodes)
-    return plain or formula.box.dim <= MOST_VARIABLES
-
-
-def _by_variables(fit: Fit) -> Fit:
-    """One token as a sum of heads, one for each variable: proofs then have one variable each."""
-    (head,) = fit.heads
-    if head.slopes is None:
-        return fit
-    heads = []
-    for i in range(head.dim):
-        slopes = np.zeros_like(head.slopes)
-        slopes[:, :, i] = head.slopes[:, :, i]
-        heads.append(Head(head.keys, head.biases, head.values if i == 0 else np.zeros_like(head.values), slopes))
-    return replace(fit, heads=heads)
 
 
 def _one_variable(problem: Problem, formula: Formula | None) -> Fit:

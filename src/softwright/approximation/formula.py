@@ -8,10 +8,11 @@ import numpy as np
 
 from softwright.approximation.problem import Scalar
 from softwright.domain import Box
-from softwright.targets.formula import Expression, Node, Operation, additive_terms
+from softwright.targets.formula import Constant, Expression, Node, Operation, additive_terms
 from softwright.work import count
 
 _JUMPS = ("where", "sign", "floor", "round", "mod")
+_RATIONAL = ("neg", "add", "sub", "mul", "div")
 _STEP = 6.0  # nominal nanoseconds of one operation of a formula at one point
 
 
@@ -32,6 +33,13 @@ class Formula:
     def jumps(self) -> bool:
         """Whether it has a comparison or a function that jumps."""
         return any(isinstance(step.node, Operation) and step.node.name in _JUMPS for step in self.expression.tape.steps)
+
+    @property
+    def is_rational(self) -> bool:
+        """Whether it is made of numbers and variables by the four operations alone."""
+        nodes = [step.node for step in self.expression.tape.steps]
+        plain = all(node.name in _RATIONAL for node in nodes if isinstance(node, Operation))
+        return plain and not any(isinstance(node, Constant) for node in nodes)
 
     @property
     def kinks(self) -> tuple[Scalar, ...]:

@@ -22,6 +22,7 @@ from softwright.work import Allowance
 if TYPE_CHECKING:
     from softwright.compiler.build import Compiled
 
+PROVED_TOGETHER = 8  # variables of a head that boxes cover, as `proof` has it
 Values = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n, m)
 Scalar = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n,)
 
@@ -191,3 +192,16 @@ def affine_fit(problem: Problem, points: np.ndarray, values: np.ndarray) -> Fit 
     d = problem.dim
     head = Head(np.zeros((1, d)), np.zeros(1), coefficients[:1], coefficients[1:].T[None])
     return Fit([head], error, "affine", ("the target is affine: one token whose value is the target itself",))
+
+
+def one_head_a_variable(fit: Fit) -> Fit:
+    """One affine token as a sum of heads, one for each variable: proofs then have one variable each."""
+    (head,) = fit.heads
+    if head.slopes is None:
+        return fit
+    heads = []
+    for i in range(head.dim):
+        slopes = np.zeros_like(head.slopes)
+        slopes[:, :, i] = head.slopes[:, :, i]
+        heads.append(Head(head.keys, head.biases, head.values if i == 0 else np.zeros_like(head.values), slopes))
+    return replace(fit, heads=heads)
