@@ -101,8 +101,10 @@ def rational_value(node: Tree) -> fmpq | None:
 def nonnegative(node: Tree) -> bool:
     """Whether the form alone shows that no value is below 0; x**2 + y**2 then keeps its root at the origin."""
     kind = node[0]
-    if kind in ("pi", "e", "abs"):
+    if kind in ("pi", "e", "abs", "exp", "sqrt"):
         return True
+    if kind in ("max", "min"):
+        return (any if kind == "max" else all)(map(nonnegative, node[1:]))
     if kind == "number":
         return bool(node[1] >= 0)
     if kind == "pow":

@@ -29,10 +29,20 @@ from softwright.compiler.gates import (
     step_gate,
 )
 from softwright.compiler.heads import Columns, Heads, TableHead
-from softwright.compiler.nodes import CannotCompile, Expression, Interval, Node, mul, number, substitute, value
+from softwright.compiler.nodes import CannotCompile, Expression, Interval, Node, mul, number, substitute, text, value
 from softwright.compiler.prove import ROOM, Ledger, Proof, Rows, prove, rows_of
 from softwright.compiler.table_proof import TableProof, prove_halves, prove_table
-from softwright.compiler.tables import Frame, T, fit_singular, fit_table, frame_of, shifted, singular_points, unclamped
+from softwright.compiler.tables import (
+    Frame,
+    T,
+    Table,
+    fit_singular,
+    fit_table,
+    frame_of,
+    shifted,
+    singular_points,
+    unclamped,
+)
 from softwright.compiler.translate import translate
 from softwright.domain import Box
 from softwright.precision import Precision
@@ -349,27 +359,40 @@ def _tables(
             groups.setdefault(_group(f), []).append(f)
     heads: list[TableHead] = []
     proofs: dict[int, TableProof] = {}
+    known: dict[object, tuple[Table, list[TableProof]]] = {}  # equal functions on equal frames are one piece of work
     for key, group in groups.items():
         check()
         frame = draft.frames[key]
         functions = [f.function for f in group if f.function is not None]
-        tolerances = np.array([_FIT[draft.precision.name] * allowed[f.number] for f in group])
-        end = group[0].end
-        if end is None:
-            table = fit_table(functions, frame, tolerances, draft.precision.name)
-        else:
-            table = fit_singular(functions, end, frame, tolerances, draft.precision.name)
-        if table is None:
-            raise CannotCompile(group[0].meaning, "no table of moderate size is accurate enough")
+        bounds = [allowed[f.number] for f in group]
+        asked = (frame, group[0].end, tuple(map(text, functions)), tuple(bounds))
+        if asked not in known:
+            known[asked] = _proved_table(draft, group[0], functions, frame, bounds)
+        table, found = known[asked]
         heads.append(TableHead(tuple(f.number for f in group), group[0].score, group[0].layer, frame, table))
-        for q, f in enumerate(group):
-            bound = allowed[f.number]
-            if end is None:
-                proofs[f.number] = prove_table(table, q, frame.inside(functions[q]), bound, draft.precision)
-            else:
-                along = _along(functions[q], end, frame)
-                proofs[f.number] = prove_halves(table, q, along, end[1], bound, draft.precision)
+        proofs |= {f.number: proof for f, proof in zip(group, found, strict=True)}
     return heads, proofs
+
+
+def _proved_table(
+    draft: _Draft, first: Feature, functions: list[Node], frame: Frame, bounds: list[float]
+) -> tuple[Table, list[TableProof]]:
+    """A table for functions of the same form, and the proof of each."""
+    precision, end = draft.precision, first.end
+    tolerances = _FIT[precision.name] * np.array(bounds)
+    if end is None:
+        table = fit_table(functions, frame, tolerances, precision.name)
+    else:
+        table = fit_singular(functions, end, frame, tolerances, precision.name)
+    if table is None:
+        raise CannotCompile(first.meaning, "no table of moderate size is accurate enough")
+    found = []
+    for q, (function, bound) in enumerate(zip(functions, bounds, strict=True)):
+        if end is None:
+            found.append(prove_table(table, q, frame.inside(function), bound, precision))
+        else:
+            found.append(prove_halves(table, q, _along(function, end, frame), end[1], bound, precision))
+    return table, found
 
 
 def _along(function: Node, end: tuple[Fraction, int], frame: Frame) -> Node:

@@ -155,10 +155,7 @@ class Ledger:
             tiny = 2.0 * math.sqrt(len(roots) * 1e4 * self.precision.smallest)
             return float(up(np.asarray(moduli.by_root * (1.5 * self._norm_error(feature, roots) + tiny) + moduli.rest)))
         if self._is_exact(feature):
-            # Who checks this tells no numbers apart that lie closer to a point other than 0 than floats do.
-            point = abs(float(feature.end[0])) if feature.end is not None else 0.0
-            rest = moduli.rest + moduli.omega(2.0**-48 * point)
-            return float(up(np.asarray(moduli.relative * 1.01 * self.precision.unit + rest)))
+            return float(up(np.asarray(moduli.relative * 1.01 * self.precision.unit + moduli.rest)))
         return moduli.omega(slack)
 
     def _norm_error(self, feature: Feature, roots: list[tuple[Node, int]]) -> float:

@@ -91,6 +91,15 @@ class Ranges:
             self._known[key] = Range(max(found.low, better.low), min(found.high, better.high))
         return self._known[key]
 
+    def positive(self, node: Node) -> Range | None:
+        """A range that keeps clear of zero; None if there is none, at once if a point of the box shows it."""
+        if not is_constant(node):
+            sample = _sampled(Expression.from_nodes([node], self.box.names), self.box)
+            if len(sample) and float(sample.min()) <= 0.0:
+                return None
+        found = self.refined(node, low=0.0)
+        return found if found.positive else None
+
     def _found(self, node: Node, most: int, share: float) -> Range:
         if is_constant(node):
             exact = constant_interval(node)

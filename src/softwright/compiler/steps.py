@@ -242,6 +242,9 @@ class _RelaxedRanges(Ranges):
     def refined(self, node: Node, low: float | None = None, high: float | None = None) -> Range:
         return super().refined(self._jumps.relaxed(node), low, high)
 
+    def positive(self, node: Node) -> Range | None:
+        return super().positive(self._jumps.relaxed(node))
+
 
 def jumps_of(expression: Expression, box: Box, gap: float) -> tuple[Jumps, tuple[Node, ...]]:
     """The comparisons of a formula that are not decided on the box, and the formula with variables for them."""

@@ -116,8 +116,8 @@ class Translator:
             return self.ranges.of(node).low > 0
         if self.range_of(node).positive:
             return True
-        found = self.ranges.refined(node, low=0.0)
-        if not found.positive:
+        found = self.ranges.positive(node)
+        if found is None:
             return False
         self.tighten(self.build(node), found)
         return True

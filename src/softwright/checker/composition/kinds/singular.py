@@ -1,7 +1,7 @@
 """Functions with an unbounded slope at a point p: what errors of their argument do to them.
 
-**Moduli.** With s the distance from p and cells whose edges shrink to 0 by factors 2^(-1/4), from enclosures of F and
-F' on the cells on both sides: omega(d) bounds |F(u) - F(v)| for |u - v| <= d (the width of F's range within 2 d of p,
+**Moduli.** With s the distance from p and cells whose edges shrink to 0 by factors 2^(-1/4), from enclosures of F(p + s)
+and F(p - s), centred exactly (`centred.py`), and of their slopes on the cells: omega(d) bounds |F(u) - F(v)| for |u - v| <= d (the width of F's range within 2 d of p,
 or 8 d, and d times the largest slope beyond), `relative` bounds |F'| s, `by_root` bounds |F'| 2 sqrt(s), the slope of F
 as a function of sqrt(s); `rest` is the width of F's range over the innermost cells.
 
@@ -33,20 +33,18 @@ MARGIN = 1 + 2.0**-40
 
 
 class Moduli:
-    """Of a function (`Enclosed` of `table.py`) about p, as far as `reach`."""
+    """Of a function about p, given by the values and slopes of F(p + s) and of F(p - s), as far as `reach`."""
 
-    def __init__(self, values: Over, slopes: Over, point: float, reach: float) -> None:
+    def __init__(self, sides: Sequence[tuple[Over, Over]], reach: float) -> None:
         edges = reach * MARGIN * RATIO ** np.arange(CELLS + 1.0)  # falling
-        self.edges = edges[edges > max(1e-290, abs(point) * 2.0**-49)]
+        self.edges = edges[edges > 1e-290]
         count = len(self.edges)
         steep, low, high = np.zeros(count - 1), np.full(count, np.inf), np.full(count, -np.inf)
-        for side in (1.0, -1.0):
-            ends = np.sort(np.stack([point + side * self.edges[1:], point + side * self.edges[:-1]]), axis=0)
-            cells = Interval(np.nextafter(ends[0], -np.inf), np.nextafter(ends[1], np.inf))
+        cells = Interval(self.edges[1:], self.edges[:-1])
+        for values, slopes in sides:
             found, sure = values(cells)
             slope, known = slopes(cells)
-            inner = np.sort([point, point + side * float(self.edges[-1])])
-            middle, certain = values(Interval(inner[:1], inner[1:]))
+            middle, certain = values(Interval(np.zeros(1), self.edges[-1:]))
             good = bool(certain.all())
             below = np.concatenate([np.where(sure, found.lower, -np.inf), middle.lower if good else [-np.inf]])
             over = np.concatenate([np.where(sure, found.upper, np.inf), middle.upper if good else [np.inf]])
@@ -57,9 +55,8 @@ class Moduli:
             self.width = np.nan_to_num((high - low) * MARGIN, nan=np.inf)  # of the range within edge k
         self.slope = np.maximum.accumulate(np.concatenate([[0.0], steep])) * MARGIN  # from edge k outwards
         self.rest = float(self.width[-1])
-        far = self.edges[:-1] + abs(point) * 2.0**-50  # from p, of which `point` is the float
-        self.relative = float(np.max(upper_product(steep, far)) * MARGIN)
-        self.by_root = float(np.max(upper_product(2 * steep, np.sqrt(far))) * MARGIN)
+        self.relative = float(np.max(upper_product(steep, self.edges[:-1])) * MARGIN)
+        self.by_root = float(np.max(upper_product(2 * steep, np.sqrt(self.edges[:-1]))) * MARGIN)
 
     def omega(self, moved: Array) -> Array:
         """sup |F(u) - F(v)|, |u - v| <= moved, for each number."""

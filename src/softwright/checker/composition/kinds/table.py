@@ -23,6 +23,7 @@ from softwright.checker.boxes import Proof
 from softwright.checker.composition.dag import Dag
 from softwright.checker.composition.enclosing import Enclosing
 from softwright.checker.composition.intervals import Array, Interval, above
+from softwright.checker.composition.kinds.centred import in_frame, on_side, turns_at
 from softwright.checker.composition.kinds.gates import Run, charged
 from softwright.checker.composition.kinds.kind import Flow, Visit, upper_product, upper_sum
 from softwright.checker.composition.kinds.singular import MARGIN, Moduli, Norm, norm_of
@@ -59,13 +60,14 @@ def prove_table(table: Table, output: int, function: Tree, frame: Frame, precisi
         "biases": table.biases,
         "values": table.values[:, output : output + 1],
     }
-    inner = (
-        "sum",
-        [(1, ("number", frame.center)), (1, ("product", [(1, ("number", frame.halfwidth)), (1, ("variable", 0))]))],
-    )
+    if turns_at(function, frame.center):  # nothing may cancel where it is singular
+        target = in_frame(frame.center, frame.halfwidth).tree(function)
+    else:
+        along = ("product", [(1, ("number", frame.halfwidth)), (1, ("variable", 0))])
+        target = substituted(function, {0: ("sum", [(1, ("number", frame.center)), (1, along)])})
     part = Part(
         heads=[Head(data, None, [0], precision)],
-        outputs=[[(1, substituted(function, {0: inner}))]],
+        outputs=[[(1, target)]],
         constant=[arb(0)],
         exact=arb(frame.exact),
         rounding=arb(frame.rounding),
@@ -112,8 +114,8 @@ class TableFeature:
 
     @functools.cached_property
     def moduli(self) -> Moduli:
-        center = float(self.frame.center.p) / float(self.frame.center.q)
-        return Moduli(self.function.plain_values, self.function.plain_slopes, center, self.half)
+        sides = [Enclosed(on_side(self.frame.center, side).tree(self.feature.function)) for side in (1, -1)]
+        return Moduli([(side.plain_values, side.plain_slopes) for side in sides], self.half)
 
     def singular(self, flow: Flow, moved: Array) -> tuple[Array, list[tuple[Form, float]]]:
         """What errors of its argument do where its slope is unbounded, and slopes by the roots of a norm."""
