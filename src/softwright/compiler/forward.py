@@ -70,8 +70,16 @@ class Functions:
 
     def enclose(self, node: Node, u: Interval) -> tuple[Interval, np.ndarray]:
         """The range over intervals (n,), each cut into pieces, and where it is certainly defined (n,)."""
+        pieces = int(np.clip(_MOST_PIECES // len(u.lower), 1, _PIECES))
+        found, defined = self._enclosed(node, u, pieces)
+        if not defined.all() and pieces < _PIECES and np.isfinite(u.lower).all() and np.isfinite(u.upper).all():
+            open_ = np.flatnonzero(~defined)  # wide pieces hide that it is defined
+            better, defined[open_] = self._enclosed(node, Interval(u.lower[open_], u.upper[open_]), _PIECES)
+            found.lower[open_], found.upper[open_] = better.lower, better.upper
+        return found, defined
+
+    def _enclosed(self, node: Node, u: Interval, pieces: int) -> tuple[Interval, np.ndarray]:
         boxes = len(u.lower)
-        pieces = int(np.clip(_MOST_PIECES // boxes, 1, _PIECES))
         shares = np.arange(pieces + 1) / pieces
         edges = u.lower[:, None] + shares * (u.upper - u.lower)[:, None]  # (n, pieces + 1)
         edges = np.clip(edges, u.lower[:, None], u.upper[:, None])

@@ -33,6 +33,7 @@ from softwright.compiler.nodes import (
     rational,
     text,
 )
+from softwright.compiler.norms import root_beside
 
 if TYPE_CHECKING:
     from softwright.compiler.translate import Translator
@@ -76,6 +77,12 @@ def factors(self: Translator, node: Node, p: Fraction = Fraction(1)) -> tuple[li
                 return factors(self, node.arguments[0], p * exponent)
             if exponent is not None:
                 return _root(self, node.arguments[0], exponent, p)
+        beside = root_beside(self, node)
+        if beside is not None:
+            b, rest = beside
+            self.require(b, "> 0", "sqrt(a**2 + b) - a is sqrt(b) times a function of a/sqrt(b)")
+            inner, constant = _root(self, b, Fraction(1, 2), p)
+            return [*inner, (rest, p)], constant
     return [(node, p)], ONE
 
 

@@ -1,9 +1,12 @@
-"""Sums of squares under a root, and arcs that reach the end of their domain.
+"""Sums of squares under a root, roots beside what they nearly are, and arcs that reach the end of their domain.
 
 **Norms.** sqrt(sum c_i z_i^2) has an unbounded slope where all z_i vanish, and a square that errs by e makes a root
 that errs by sqrt(e). But a gate for z * z errs relatively to |z|, and then the root errs by no more than the gates do,
 if each z_i is one column of the stream: what is a form of several is copied into one first. Sums of squares are found
 after completing squares; one in disguise is a^2 + b^2 - 2 a b cos(t) = (a - b cos(t))^2 + (b sin(t))^2.
+
+**Roots beside.** sqrt(a^2 + b) - a with b > 0 loses all digits where a^2 is large beside b. It is sqrt(b) G(a/sqrt(b))
+with G(w) = sqrt(w^2 + 1) - w, a function of one variable whose logarithm is -asinh(w); so is the sum of the two.
 
 **Arcs.** For -1 <= a <= 1, with a = sin(w): sqrt(1 + a) - sqrt(1 - a) = 2 sin(w/2), so that
 
@@ -15,7 +18,7 @@ where the outer asin keeps clear of its ends and the roots have their own tables
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from softwright.compiler.features import column_of
 from softwright.compiler.forms import Additive, Form, polynomial
@@ -29,6 +32,7 @@ from softwright.compiler.nodes import (
     exact_value,
     is_constant,
     mul,
+    neg,
     number,
     of,
     power,
@@ -121,6 +125,38 @@ def _factors(node: Node) -> tuple[Fraction, list[Node]]:
         return -c, inner
     value = exact_value(node) if is_constant(node) else None
     return (value, []) if value is not None else (Fraction(1), [node])
+
+
+def root_beside(self: Translator, node: Node) -> tuple[Node, Node] | None:
+    """(b, G) if a tree is sqrt(a^2 + b) - a or + a, which is sqrt(b) G, with b certainly positive and no constant."""
+    if not isinstance(node, Operation) or node.name not in ("add", "sub"):
+        return None
+    first, second = node.arguments
+    if node.name == "add" and not _is_root(first):
+        first, second = second, first
+    if not _is_root(first) or is_constant(second):
+        return None
+    inside = additive_terms(first.arguments[0])
+    squares = [i for i, (sign, term) in enumerate(inside) if sign > 0 and self.same(_root(self, term), second)]
+    if len(squares) != 1 or len(inside) < 2:
+        return None
+    b: Node | None = None
+    for sign, term in (pair for i, pair in enumerate(inside) if i not in squares):
+        signed = term if sign > 0 else neg(term)
+        b = signed if b is None else add(b, signed)
+    if b is None or is_constant(b) or not self.is_positive(b):
+        return None
+
+    def beside(w: Node) -> Node:
+        return of(node.name, of("sqrt", add(power(w, number(2)), ONE)), w)
+
+    w = div(second, of("sqrt", b))
+    self.define(beside(w), self.apply(self.build(w), beside))  # of w itself, not of its square and of w
+    return b, beside(w)
+
+
+def _is_root(node: Node) -> TypeGuard[Operation]:
+    return isinstance(node, Operation) and node.name == "sqrt"
 
 
 def arc(self: Translator, node: Operation) -> Additive | None:

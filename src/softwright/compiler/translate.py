@@ -104,6 +104,10 @@ class Translator:
             low, high = np.nextafter(low + part.lower[0], -np.inf), np.nextafter(high + part.upper[0], np.inf)
         return Range(float(low), float(high))
 
+    def same(self, first: Node | None, second: Node) -> bool:
+        """Whether two trees are equal."""
+        return first is not None and self._number(first) == self._number(second)
+
     def require(self, node: Node, relation: str, why: str) -> None:
         condition = Condition(node, relation, why)
         self.conditions.setdefault(condition.text, condition)
@@ -130,7 +134,7 @@ class Translator:
         """
         squares = norms.squares_of(self, node)
         if squares is not None:
-            self._built[self._number(node)] = Additive(squares)
+            self.define(node, Additive(squares))
             self.tighten(Additive(squares), Range(0.0, self.range_of_additive(Additive(squares)).high))
             return True
         found = self.range_of(node)
@@ -317,6 +321,10 @@ class Translator:
         if key not in self._built:
             self._built[key] = self._rule(node)
         return self._built[key]
+
+    def define(self, node: Node, additive: Additive) -> None:
+        """What a tree becomes, by another rule than its own."""
+        self._built[self._number(node)] = additive
 
     def _rule(self, node: Node) -> Additive:
         if is_constant(node):

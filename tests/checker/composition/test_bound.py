@@ -133,6 +133,14 @@ def test_the_lemma_of_products_bounds_the_truth(slopes: list[float]) -> None:
             assert bounded <= 1.5 * worst + 1e-12 or len(slopes) > 1
 
 
+def test_the_lemma_of_products_holds_at_any_scale() -> None:
+    """Scores in units a million times larger have the same error in these units."""
+    for scale in (1e-6, 1.0, 1e6):
+        kind, _ = gates_of(0.0, [0.25 / scale, 0.5 / scale], [16 / 0.75 * scale, -8 / 3 / 0.75 * scale])
+        at = kind.truncation(np.array([scale]))[0] / scale
+        assert at == pytest.approx(gates_of(0.0, [0.25, 0.5], [16 / 0.75, -8 / 3 / 0.75])[0].truncation(np.ones(1))[0])
+
+
 def test_the_simplest_number_between_two() -> None:
     assert simplest(arb(-1), arb(2)) == 0
     assert simplest(arb("0.3"), arb("0.6")) == fmpq(1, 2)

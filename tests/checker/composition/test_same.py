@@ -192,3 +192,12 @@ UNPROVABLE = [
 def test_what_is_not_the_same_everywhere_is_never_proved(one: str, other: str) -> None:
     assert not proved(one, other)
     assert not proved(other, one)
+
+
+def test_roots_beside_what_they_nearly_are() -> None:
+    """sqrt(a**2 + b) - a is sqrt(b) times a function of a/sqrt(b), for sums a and products b; with a plus it is not."""
+    a, b = "(p*q + x - r/q)", "(p*r)"
+    w = f"({a}*exp(-0.5*log(p) - 0.5*log(r)))"
+    for sign, right in (("-", True), ("+", False)):
+        program = f"exp(-log(p) - log(r) - 2*log(sqrt({w}**2 + 1) {sign} {w}))"
+        assert proved(f"(sqrt({a}**2 + {b}) - {a})**-2", program) is right

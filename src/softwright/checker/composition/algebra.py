@@ -274,7 +274,7 @@ class Algebra(Atoms):
                 seen[a] = seen.get(a, 0) + 1
         least = {a: e if seen[a] == len(p) else min(e, 0) for a, e in least.items()}
         least = {a: e for a, e in least.items() if e != 0}
-        varying = {m: [(a, e) for a, e in m if not self.atoms[a].constant] for m in p}
+        varying = {m: self._varying(m, least) for m in p}
         lead = max(p, key=lambda m: (varying[m], m))
         if sum(parts == varying[lead] for parts in varying.values()) == 1:  # constants go with the first term
             least = {a: e for a, e in least.items() if not self.atoms[a].constant}
@@ -284,6 +284,13 @@ class Algebra(Atoms):
             self.expanded(p, {tuple(sorted((a, -e) for a, e in least.items())): 1 / c}) if least else scaled(p, 1 / c)
         )
         return c, least, rest
+
+    def _varying(self, m: Monomial, least: dict[int, Exponent]) -> list[tuple[int, Exponent]]:
+        """The atoms of m/least that are no constants: the first term of D must not depend on what p was divided by."""
+        exponents = dict(m)
+        for a, e in least.items():
+            exponents[a] = exponents.get(a, 0) - e
+        return sorted((a, e) for a, e in exponents.items() if e != 0 and not self.atoms[a].constant)
 
     # Powers -------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 A function that is singular at p is asked for numbers ever closer to p, which no float p + v tells apart unless p is 0.
 So sub-trees that are polynomials in u with rational coefficients are expanded about p, in rational arithmetic, with
 
-    max(a, b) = b + max(a - b, 0) = a + max(b - a, 0),   and so for min, where a - b = c v:  max(c v, 0) = c v+ or |c| v-
+    max(a, b) = b + max(a - b, 0) = a + max(b - a, 0),  and so for min, where a - b = c v:  max(c v, 0) = c v+ or |c| v-
 
 and v+ = max(v, 0), v- = max(-v, 0): sqrt(1 - min(u, 1)) about 1 is sqrt(v-). All else keeps its form. `Centred` is
 given what v, v+ and v- are: multiples of a new variable t and of its two parts, or on one side of p alone, where one

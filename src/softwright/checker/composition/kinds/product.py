@@ -47,8 +47,10 @@ class Product:
             shift = self.center - sum(factors, arb(0)) / 2
             self.offset = {column: shift * c for column, c in value.items()}
             self.linear = above(abs(1 - sum((g * a for g, a in zip(factors, slopes, strict=True)), arb(0)) / 4))
-            self.series = [self._term(k, factors, slopes) for k in range(1, TERMS)]
             self.slopes = [above(abs(a)) for a in slopes]
+            self.steepest = max([1e-300, *self.slopes])
+            inner = [a / arb(self.steepest) for a in slopes]  # so that no power leaves the range of floats
+            self.series = [self._term(k, factors, inner) for k in range(1, TERMS)]
             self.weight = above(sum(map(abs, factors), arb(0)))
         self.factors = [abs(gate.factor) for gate in gates]
         wanted = [columns.scaled(score, a, self.center) for a in slopes]
@@ -64,17 +66,17 @@ class Product:
         )
 
     def truncation(self, reach: Array) -> Array:
-        """The lemma, relative to |z|, for |u - c| <= reach."""
-        square, total = upper_product(reach, reach), np.zeros_like(reach)
+        """The lemma, relative to |z|, for |u - c| <= reach; powers are those of max |a_q| reach."""
+        angle = upper_product(reach, self.steepest)
+        square, total = upper_product(angle, angle), np.zeros_like(reach)
         for b in reversed(self.series):
             total = upper_sum(upper_product(total, square), np.full_like(reach, b))
-        total = upper_sum(upper_product(total, square), np.full_like(reach, self.linear))
+        total = upper_product(total, square, angle)
         with ctx.workprec(BITS):
-            step = above(arb(max(self.slopes)) / arb.pi())
+            step = above(arb(self.steepest) / arb.pi())
         ratio = upper_product(reach, step)
         tail = upper_product(self.weight, ratio ** (2 * TERMS + 1), 1.001 / np.maximum(1 - ratio**2, 1e-3))
-        inside = upper_product(reach, max(self.slopes)) <= WIDEST
-        return np.where(inside, upper_sum(upper_product(total, reach), tail), np.inf)
+        return np.where(angle <= WIDEST, upper_sum(total, upper_product(self.linear, reach), tail), np.inf)
 
     @property
     def is_plain(self) -> bool:

@@ -1,9 +1,10 @@
 """Functions with an unbounded slope at a point p: what errors of their argument do to them.
 
-**Moduli.** With s the distance from p and cells whose edges shrink to 0 by factors 2^(-1/4), from enclosures of F(p + s)
-and F(p - s), centred exactly (`centred.py`), and of their slopes on the cells: omega(d) bounds |F(u) - F(v)| for |u - v| <= d (the width of F's range within 2 d of p,
-or 8 d, and d times the largest slope beyond), `relative` bounds |F'| s, `by_root` bounds |F'| 2 sqrt(s), the slope of F
-as a function of sqrt(s); `rest` is the width of F's range over the innermost cells.
+**Moduli.** With s the distance from p and cells whose edges shrink to 0 by factors 2^(-1/4), from enclosures of
+F(p + s) and F(p - s), centred exactly (`centred.py`), and of their slopes on the cells: omega(d) bounds |F(u) - F(v)|
+for |u - v| <= d (the width of F's range within 2 d of p, or 8 d, and d times the largest slope beyond), `relative`
+bounds |F'| s, `by_root` bounds |F'| 2 sqrt(s), the slope of F as a function of sqrt(s); `rest` is the width of F's
+range over the innermost cells.
 
 **Norms.** For u = p + sum c_i z_i^2, each z_i one column, the squares as they run are off by eta_i |z_i| + tau, and so
 is what the row of the table makes of them. With S^2 = sum c_i z_i^2 of the columns that run and E = sum sqrt(c_i)

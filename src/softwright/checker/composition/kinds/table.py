@@ -39,6 +39,7 @@ from softwright.checker.trees import Tree
 STEEP = 1e4  # slopes of which what is known of errors is worth more than they are
 BESIDE = 2.0**-20  # a constant to which a product that underflows adds less than a rounding
 PIECES, MOST_PIECES = 4000, 64  # of the intervals of all boxes together, and of one
+OPEN_PIECES = 100_000  # of the intervals on which these were too wide
 
 
 @dataclass(frozen=True)
@@ -199,8 +200,16 @@ class Enclosed:
         return values[self.target], masks[self.target]
 
     def _hulls(self, u: Interval, slopes: bool) -> tuple[Interval, Array]:
+        found, sure = self._pieced(u, slopes, int(np.clip(PIECES // len(u), 1, MOST_PIECES)))
+        if not sure.all():  # wide pieces may hide that it is defined
+            open_ = np.flatnonzero(~sure)
+            pieces = int(np.clip(OPEN_PIECES // len(open_), MOST_PIECES, 8 * MOST_PIECES))
+            better, sure[open_] = self._pieced(Interval(u.lower[open_], u.upper[open_]), slopes, pieces)
+            found.lower[open_], found.upper[open_] = better.lower, better.upper
+        return found, sure
+
+    def _pieced(self, u: Interval, slopes: bool, pieces: int) -> tuple[Interval, Array]:
         count = len(u)
-        pieces = int(np.clip(PIECES // count, 1, MOST_PIECES))
         shares = np.arange(1, pieces) / pieces
         inner = np.clip(u.lower[:, None] + shares * (u.upper - u.lower)[:, None], u.lower[:, None], u.upper[:, None])
         edges = np.concatenate([u.lower[:, None], inner, u.upper[:, None]], axis=1)
