@@ -12,7 +12,7 @@ from softwright.approximation.observe import climbed
 from softwright.approximation.problem import Fit, probe_points
 from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
-from softwright.compiler.evidence import certificate_of
+from softwright.compiler.evidence import certificate_in_norm, certificate_of
 from softwright.compiler.features import INPUT
 from softwright.compiler.integrals import NormProof
 from softwright.compiler.layout import network_of
@@ -23,7 +23,7 @@ from softwright.targets import Expression, Target
 
 _POINTS = 12_000
 
-__all__ = ["Compiled", "composed_built", "composed_certified"]
+__all__ = ["Compiled", "composed_built", "composed_certified", "composed_in_norm"]
 
 
 def composed_built(fit: Fit, compiled: Compiled, target: Target, tolerance: float, started: float) -> Built[Any]:
@@ -54,6 +54,12 @@ def composed_certified(built: Built[Any], compiled: Compiled, norm: NormProof | 
     network: ComposedNetwork = built.network
     certificate = certificate_of(compiled, network, built.source, time.monotonic() - built.plan.seconds, norm)
     return replace(built, certificate=certificate)
+
+
+def composed_in_norm(built: Built[Any], p: int) -> Built[Any]:
+    """A stack that is proved in the sup norm, with what that says of an L_p norm."""
+    proved: Any = built.certificate
+    return replace(built, certificate=certificate_in_norm(proved, p, built.network.box))
 
 
 def described_heads(compiled: Compiled) -> list[dict[str, Any]]:

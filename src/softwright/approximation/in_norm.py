@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from softwright.approximation.composed import composed_built, composed_certified
+from softwright.approximation.composed import composed_built, composed_certified, composed_in_norm
 from softwright.approximation.problem import Budget, OutOfBudget
 from softwright.approximation.strategies.compose import fit_in_norm
 from softwright.attention import AttentionNetwork
-from softwright.compiler.evidence import certificate_in_norm
 from softwright.domain import Box
 from softwright.errors import Faults, ToleranceNotReached
 from softwright.precision import Precision
 from softwright.proof.prover import certify, exponent_of
 from softwright.result.built import Built
-from softwright.result.closed_form import ClosedForm
 from softwright.result.observed import Observed
 from softwright.targets import Expression, Target
 
@@ -90,10 +88,8 @@ def restated(built: Built[Any], target: Target, tolerance: float, p: int, budget
     built, proved = replace(built, observed=seen, plan=plan), built.certificate
     if proved is None:
         return built
-    if isinstance(proved, ClosedForm):
-        return replace(built, certificate=certificate_in_norm(proved, p, built.network.box))
     if not isinstance(built.network, AttentionNetwork):
-        raise RuntimeError("what is proved by boxes is one layer")
+        return composed_in_norm(built, p)
     with threadpool_limits(limits=1):
         answer = certify(
             built.network, target, bound=tolerance, norm=p, max_work=budget.max_work, max_seconds=budget.max_seconds

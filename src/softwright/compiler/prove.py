@@ -31,6 +31,7 @@ from softwright.precision import Precision
 from softwright.result.certificate import sum_rounded_up
 
 ROUNDED = 1 / 8
+_TINY = 1e-290  # what underflow may add where nothing else is lost, as with a copy of an input
 _ROOM_TO_CHECK = 2.0  # moduli are found again with other cells and coarser sizes
 ROOM = 0.01  # columns may exceed the size of their exact values by this share
 
@@ -225,7 +226,7 @@ def prove(
             slopes[k] = max(slopes[k], float(sensitivity.feature[k].max()))
         exact = max(exact, float(real.max()))
         rounding = max(rounding, float(up(np.maximum(total - real, 0.0)).max()))
-    exact = sum_rounded_up(exact, ROUNDED * rounding)
+    exact, rounding = sum_rounded_up(exact, ROUNDED * rounding, _TINY), sum_rounded_up(rounding, _TINY)
     bound = sum_rounded_up(exact, rounding)
     if not math.isfinite(bound):
         faults = (*faults, "the bound is not finite")

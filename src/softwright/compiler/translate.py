@@ -377,6 +377,9 @@ def translate(
         jumps = None  # nothing jumps
     translator = Translator(box, cut, tables_for_squares, jumps)
     outputs = [translator.materialise(translator.build(node)) for node in nodes]
+    if len(translator.features) == box.dim or not any(k >= box.dim for form in outputs for k, _ in form):
+        # An affine formula, or one that is so on the box: heads of one token copy it.
+        outputs = [translator.copy(form) if form.terms else form for form in outputs]
     return _alive(translator, outputs)
 
 
