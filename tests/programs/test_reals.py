@@ -33,6 +33,8 @@ TOKENS = sw.Sequence(length=(1, 6), x=(-1, 1), y=(0.5, 2), k=sw.Integers(0, 30))
         ("y * exp(x - mean(x))", lambda x, y, k: y * np.exp(x - x.mean())),
         ("log10(y) + normcdf(x)", None),
         ("relu(mean(x) - 0.1)", lambda x, y, k: np.full(len(x), max(x.mean() - 0.1, 0))),
+        ("attend(y[j], 3*x[i]*x[j] - x[j]**2)", lambda x, y, k: _attend(y, 3 * x[:, None] * x - x**2)),
+        ("attend(x[j]*y[j], -(x[j] - y[i])**2/2)", lambda x, y, k: _attend(x * y, -((x - y[:, None]) ** 2) / 2)),
         ("max(x*y), sin(5*x)*cos(3*y)", None),
     ],
 )
@@ -50,6 +52,22 @@ def test_formulas_are_within_their_bound_and_verified(text: str, meant: Callable
         assert np.abs(built(x=x, y=y, k=k) - meant(x, y, k)).max() <= built.certificate.bound + 1e-12
 
 
+def _attend(values: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    weights = np.exp(scores)
+    return weights @ values / weights.sum(axis=1)
+
+
+def test_the_nearest_by_a_margin(tmp_path: Path) -> None:
+    tokens = sw.Sequence(length=(1, 5), x=(-1, 1), y=(-1, 1), q=(-1, 1))
+    built = sw.compile("value(y[j], where=smallest((x[j] - q[i])**2), margin=0.05)", tokens, tol=1e-3, dtype="float32")
+    assert "leads by at least 0.05" in built.certificate.statement
+    assert built.observed_error <= built.certificate.bound <= 1e-3
+    x, y, q = np.array([-0.8, 0.0, 0.9]), np.array([0.25, -0.5, 1.0]), np.array([0.8, -0.9, 0.1])
+    assert np.abs(built(x=x, y=y, q=q) - [1.0, 0.25, -0.5]).max() <= built.certificate.bound
+    built.save(tmp_path / "p.safetensors")
+    assert sw.verify(tmp_path / "p.safetensors")
+
+
 def test_float32_says_what_it_proves(tmp_path: Path) -> None:
     built = sw.compile("softmax(x) * y", TOKENS, tol=0.1, dtype="float32")
     assert built.observed_error <= built.certificate.bound <= 0.1
@@ -57,7 +75,7 @@ def test_float32_says_what_it_proves(tmp_path: Path) -> None:
     assert sw.verify(tmp_path / "p.safetensors")
 
 
-TEXT = "x*y, exp(x - mean(x))*y, max(x - mean(x), 0), 1/(1 + var(x))"
+TEXT = "x*y, exp(x - mean(x))*y, max(x - mean(x), 0), 1/(1 + var(x)), attend(x[j], -2*(x[j] - y[i])**2)"
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +107,15 @@ def test_no_weight_of_gates_and_curves_may_change(file: ModelFile) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("x*y,", "x*x,"), ("exp(x -", "exp(x +"), ("max(x", "min(x"), ("1 + var", "2 + var"), ("1/(", "3/(")],
+    [
+        ("(x[j] - y", "(x[j] + y"),
+        ("attend(x", "attend(y"),
+        ("x*y,", "x*x,"),
+        ("exp(x -", "exp(x +"),
+        ("max(x", "min(x"),
+        ("1 + var", "2 + var"),
+        ("1/(", "3/("),
+    ],
 )
 def test_no_other_formula_is_verified(file: ModelFile, old: str, new: str) -> None:
     said = copy.deepcopy(file.sections)

@@ -71,7 +71,7 @@ def weights_of(head: Head, board: Board, width: int) -> HeadWeights:
     last = dims[-1][1]
     for column in closed:
         last[column] = last.get(column, Fraction(0)) - shut
-    if head.kind in ("smooth", "choose") or (head.kind in GATES and head.query is None):
+    if head.kind in ("smooth", "choose", "attend", "select") or (head.kind in GATES and head.query is None):
         last[NULL] = last.get(NULL, Fraction(0)) - shut
     own = board.columns[head.writes[0][0]]
     if head.kind == "mean" and own.default is not None:
@@ -128,6 +128,8 @@ def _data_dims(head: Head) -> list[tuple[Side, Side]]:
             add(ONE, -penalty)
         else:
             dims.append(({factor[2]: penalty * factor[3], ONE: -penalty}, {ONE: Fraction(1)}))
+    for query, key in head.numbers.get("pairs", ()):
+        dims.append((_side(query), _side(key)))
     if head.kind in GATES and head.query is not None:
         dims.append((_side(head.query, -1), {NULL: Fraction(1)}))
     if head.kind == "sum":

@@ -61,10 +61,10 @@ def claim_of(meaning: Meaning, bound: float) -> str:
         f"at every token of every sequence of {tokens.shortest} to {tokens.longest} tokens of the stated fields, every "
         f"output is {what} that the program means"
     )
-    margins = [
-        f"the largest {shown(term.args[1], 'j')} leads by at least {float(term.args[2].value):.17g}"
-        for term in choices_of(meaning.outputs)
-    ]
+    margins = []
+    for term in choices_of(meaning.outputs):
+        score = shown(term.args[1], "j" if term.op == "choose" else "")
+        margins.append(f"the largest {score} leads by at least {float(term.args[2].value):.17g}")
     return f"{sentence}, where {' and '.join(margins)}" if margins else sentence
 
 

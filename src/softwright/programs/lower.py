@@ -15,6 +15,7 @@ from softwright.programs.conditions import CAUSAL, Atom, polynomial
 from softwright.programs.finite import leaves_of, value_at
 from softwright.programs.heads import NEAR, WHOLE_STEP, Heads, NotPossible, TooLarge
 from softwright.programs.meaning import Meaning
+from softwright.programs.reals.attending import Attending
 from softwright.programs.reals.formulas import SHARE, Formulas
 from softwright.programs.reals.shapes import SMALL, Shapes
 from softwright.programs.rewriting import smaller, zero_of
@@ -89,6 +90,8 @@ class Compiler(WholeNumbers, Formulas):
         if op == "sort":
             where = [self._equality(self.pool.make("rank", term.args[1]), self.pool.make("position"))]
             return self._picked(term, term.args[0], where, None)
+        if op in ("attend", "select"):
+            return self._attended(term)
         if op == "smooth":
             value, alpha = self.value(term.args[0]), term.args[1].value
             place = self.value(self.pool.make("position"))
@@ -97,6 +100,18 @@ class Compiler(WholeNumbers, Formulas):
             return Form.of(0, {column.number: Fraction(1)})
         form, _ = self.near(term)
         return self._restored(term, form) if kind.whole else form
+
+    def _attended(self, term: Term) -> Form:
+        """A head whose scores are those of both tokens."""
+        kind, name, holds = self.type(term), shown(term), ["real", term.number]
+        attending, value = Attending(self.board, self.pool, self.value), self.value(term.args[0])
+        ends = kind.low, kind.high
+        if term.op == "attend":
+            column = attending.attend(value, term.args[1], name, holds, ends)
+        else:
+            margin = term.args[2].value
+            column = attending.select(value, term.args[1], margin, name, holds, ends, self.tol / 4)
+        return Form.of(0, {column.number: Fraction(1)})
 
     def _smaller(self, term: Term) -> Form:
         """A plain term that is too large for one table, by smaller ones; `TooLarge` if there are none."""

@@ -31,9 +31,19 @@ from softwright.targets.formula.tokens import FormulaFaults
 
 AGGREGATE_NAMES = {"sum": "sum", "mean": "mean", "max": "max_of", "min": "min_of", "count": "sum"}
 FUNCTIONS = ["sum", "mean", "max", "min", "count", "any", "all", "prev", "at", "first", "last", "sorted", "median"]
-FUNCTIONS += ["conv", "smooth", "value", "abs", "where", "table", "largest", "smallest"]
+FUNCTIONS += ["conv", "smooth", "value", "attend", "abs", "where", "table", "largest", "smallest"]
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
-_SCOPES = ("sum", "mean", "max", "min", "count", "any", "all", "value")  # i and j are the tokens of these alone
+_SCOPES = (
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "count",
+    "any",
+    "all",
+    "value",
+    "attend",
+)  # i and j are the tokens of these alone
 Sided = tuple[str, Term]  # "" (the same for all tokens), "i", "j" or "both"
 
 
@@ -180,6 +190,7 @@ class Meaning:
             "conv": self._conv,
             "smooth": self._smooth,
             "value": self._value,
+            "attend": self._attend,
             "abs": lambda call: pool.make("abs", self._one(call)),
             "where": lambda call: self._operation("where", self._some(call, 3), call.position),
             "table": lambda call: table_of(self, call, self.token(call.args[0]) if call.args else None),
@@ -282,6 +293,11 @@ class Meaning:
         if chosen is None or not named or len(chosen.args) != 1 or len(node.args) != 1:
             raise self.refused(f"value needs what to take and where; {how}")
         sides = [self._pair(part) for part in (node.args[0], chosen.args[0])]
+        if sides[1][0] == "both" and sides[0][0] in ("j", "") and "margin" in node.options:
+            margin, score = self.token(node.options["margin"]), sides[1][1]
+            score = score if chosen.value == "largest" else self.pool.make("neg", score)
+            if margin.op == "number" and margin.value > 0:
+                return self.pool.make("select", sides[0][1], score, margin)
         if any(side not in ("j", "") for side, _ in sides):
             raise self.refused(f"value and score must be those of token j alone; {how}")
         margin = self.token(node.options["margin"]) if "margin" in node.options else self.pool.number(1)
@@ -290,6 +306,17 @@ class Meaning:
         if margin.op != "number" or margin.value <= 0 or ("margin" not in node.options and not whole):
             raise self.refused(f"reals need a margin, a positive number by which the largest leads; {how}")
         return self.pool.make("choose", sides[0][1], score, margin)
+
+    def _attend(self, node: Syntax) -> Term:
+        """attend(y[j], score)"""
+        self.allow(node)
+        how = "write attend(y[j], -4*(x[j] - x[i])**2)"
+        if len(node.args) != 2:
+            raise self.refused(f"attend takes a value of token j and a score; {how}")
+        (side, value), (other, score) = (self._pair(part) for part in node.args)
+        if side not in ("j", ""):
+            raise self.refused(f"what is averaged is that of token j; {how}")
+        return self.pool.make("attend", value, self._whole(other, score))
 
     # -------------------------------------------------------------------------------------------------- at two tokens
 

@@ -103,6 +103,12 @@ def _met(meaning: Meaning, reference: Reference) -> np.ndarray:
     """(B,): which sequences keep the margins that the program names."""
     good = np.ones(reference.shape[0], dtype=bool)
     for term in choices_of(meaning.outputs):
+        if term.op == "select":
+            scores = np.sort(reference.scores(term.args[1]), axis=2)
+            if scores.shape[2] > 1:
+                leads = np.asarray(scores[..., -1] - scores[..., -2], dtype=float).min(axis=1)
+                good &= leads >= float(term.args[2].value)
+            continue
         score = np.sort(np.asarray(reference.of(term.args[1])), axis=1)
         if score.shape[1] > 1:
             good &= np.asarray(score[:, -1] - score[:, -2], dtype=float) >= float(term.args[2].value)
@@ -118,6 +124,6 @@ def choices_of(outputs: list[Term]) -> list[Term]:
         if term.number not in seen:
             seen.add(term.number)
             pending += term.args
-            if term.op == "choose":
+            if term.op in ("choose", "select"):
                 found[term.number] = term
     return [found[number] for number in sorted(found)]

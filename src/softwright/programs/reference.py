@@ -65,10 +65,23 @@ class Reference:
                 above, below = above * base + values[:, i], below * base + 1
                 out[:, i] = above / below
             return out
+        if op in ("attend", "select"):
+            return self._attended(term)
         if op == "choose":
             best = self.of(term.args[1]).argmax(axis=1)
             return np.take_along_axis(self.of(term.args[0]), best[:, None], axis=1)
         return self._aggregate(term)
+
+    def scores(self, score: Term) -> np.ndarray:
+        """(B, n, n): of token i, for every token j."""
+        return np.broadcast_to(self._pair(score), (*self.shape, self.shape[1])).astype(REAL)
+
+    def _attended(self, term: Term) -> np.ndarray:
+        scores, values = self.scores(term.args[1]), self.of(term.args[0])
+        if term.op == "select":
+            return np.take_along_axis(values, scores.argmax(axis=2), axis=1)
+        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+        return (weights * values[:, None, :]).sum(axis=2) / weights.sum(axis=2)
 
     def _aggregate(self, term: Term) -> np.ndarray:
         inner, condition = term.args

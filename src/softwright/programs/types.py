@@ -112,6 +112,9 @@ class Types:
         if op == "smooth":
             self._numeric(term, types[:1])
             return Type("real", types[0].low, types[0].high)
+        if op in ("attend", "select"):
+            self._numeric(term, types[:2])
+            return Type("real", types[0].low, types[0].high)
         if op == "choose":
             self._numeric(term, types[1:2])
             return types[0]

@@ -32,6 +32,8 @@ _TEXTS = {
     "product": "a gate of the token and the null token: part of a product",
     "exponential": "a gate of the token and the null token: a value times an exponential",
     "maximum": "a gate of the token and the null token: the larger of a value and 0",
+    "attend": "averages with weights exp(score), a score of both tokens",
+    "select": "picks the value of the token with the largest score of both tokens",
     "curve": "looks a function of one number up in the bank",
 }
 

@@ -37,7 +37,17 @@ PLAIN = frozenset(
     ]
 )
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
-SCOPES = ("sum", "mean", "max", "min", "count", "any", "all", "value")  # where i and j get a meaning of their own
+SCOPES = (
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "count",
+    "any",
+    "all",
+    "value",
+    "attend",
+)  # where i and j get a meaning of their own
 MOST_VALUES = 256  # of a table
 Sided = tuple[str, int]
 
@@ -149,6 +159,11 @@ class Meaning:
         require(tree.options.keys() <= options.get(name, set()), f"{name} has an unknown option")
         if name == "value":
             return self._value(tree)
+        if name == "attend":
+            require(len(tree.parts) == 2, "attend cannot be read")
+            (side, value), other = self.pair(tree.parts[0]), self.pair(tree.parts[1])
+            require(side in ("", "j"), "attend averages what is not that of token j")
+            return graph.make("attend", value, self.sided(*other))
         if name == "conv":
             return self._conv(tree)
         if name == "table":
@@ -241,13 +256,14 @@ class Meaning:
             return 0
         require(len(chosen.parts) == 1 and not chosen.options and chosen.condition is None, "largest cannot be read")
         (side, value), (other, score) = self.pair(tree.parts[0]), self.pair(chosen.parts[0])
-        require({side, other} <= {"", "j"}, "value and score are not those of token j")
+        require({side, other} <= {"", "j"} or (side != "i" and other == "both"), "value is not that of token j")
+        require(side != "both" and (other != "both" or "margin" in tree.options), "a margin is missing")
         margin = self.graph.number(1)
         if "margin" in tree.options:
             margin = self.token(tree.options["margin"])
             require(self.graph.is_number(margin) and self.graph.constant[margin] > 0, "a margin is no positive number")
         score = score if chosen.word == "largest" else self.graph.make("neg", score)
-        return self.graph.make("choose", value, score, margin)
+        return self.graph.make("select" if other == "both" else "choose", value, score, margin)
 
     # at two tokens ------------------------------------------------------------------------------------------------
 

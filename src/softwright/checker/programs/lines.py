@@ -31,7 +31,7 @@ from softwright.fileformat import ModelFile
 STRUCTURE = ("one", "null", "default", "bank", "index", "square")
 ONE, NULL, DEFAULT, BANK, INDEX, SQUARE = range(6)
 GATES = ("product", "exponential", "maximum")
-KINDS = ("sum", "mean", "table", "digit", "largest", "smooth", "choose", "curve", *GATES)
+KINDS = ("sum", "mean", "table", "digit", "largest", "smooth", "choose", "curve", "attend", "select", *GATES)
 LONGEST = WIDEST = 4096
 MOST_ROWS = 10_000
 NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")

@@ -120,6 +120,14 @@ class Ranges:
         if op == "smooth":
             _numbers(given[:1])
             return Range("real", given[0].low, given[0].high)
+        if op == "attend":
+            _numbers(given)
+            return Range("real", given[0].low, given[0].high)
+        if op == "select":
+            _numbers(given)
+            lead = graph.args[value][2]
+            require(graph.is_number(lead) and graph.constant[lead] > 0, "a margin is missing")
+            return Range("real", given[0].low, given[0].high)
         if op == "choose":
             _numbers(given[1:2])
             margin = graph.args[value][2]

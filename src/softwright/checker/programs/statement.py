@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from softwright.checker.precision import precision_of
+from softwright.checker.programs.attending import prove_attending
 from softwright.checker.programs.bank import check_bank, prove_embedding, prove_lookup
 from softwright.checker.programs.bounds import Bounds
 from softwright.checker.programs.curves import prove_curve
@@ -99,6 +100,10 @@ def prove_columns(state: State) -> None:
                 prove_curve(state, head)
                 done |= set(head.writes)
                 continue
+            if head.kind in ("attend", "select"):
+                prove_attending(state, head)
+                done |= set(head.writes)
+                continue
             if head.kind in GATES:
                 gates.setdefault((head.writes[0], head.kind), []).append(head)
                 continue
@@ -137,10 +142,11 @@ def check_words(said: dict, meaning: Meaning, bound: Fraction) -> None:
             seen.add(value)
             pending += graph.args[value]
     for value in sorted(seen):
-        if graph.op[value] == "choose":
+        if graph.op[value] in ("choose", "select"):
             _, score, margin = graph.args[value]
             lead = float(graph.constant[margin])
-            margins.append(f"the largest {shown(graph, score, 'j')} leads by at least {lead:.17g}")
+            name = shown(graph, score, "j" if graph.op[value] == "choose" else "")
+            margins.append(f"the largest {name} leads by at least {lead:.17g}")
     sentence += f", where {' and '.join(margins)}" if margins else ""
     require(said["statement"] == sentence, f"the sentence of such a claim is: {sentence}")
     shortcuts = ", no TF32 or bfloat16 matrix products" if said["dtype"] == "float32" else ""

@@ -34,6 +34,18 @@ CONTINUOUS: tuple[Example, ...] = (
         "mean((x - mean(x))*(y - mean(y))) / (var(x) + 0.01)",
         _XY,
     ),
+    Example(
+        "nadaraya_watson",
+        "mean of y with weights exp(-8 (x_j - x_i)^2)",
+        "attend(y[j], -8*(x[j] - x[i])**2)",
+        _XY,
+    ),
+    Example(
+        "nearest_neighbour",
+        "y of the token whose x is nearest to q, by a margin",
+        "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.01)",
+        _XY | {"q": (-1, 1)},
+    ),
     Example("deep_sets", "rho of one mean: a root of a mean of exponentials", "sqrt(mean(exp(x)) + 1)", _X),
     Example("deep_sets_2", "rho of two means", "exp(mean(x**2)) * tanh(mean(sin(3*x)))", _X),
     Example("deep_sets_equivariant", "rho(x_i, mean phi)", "tanh(2*x + 3*mean(sin(3*x))) * mean(exp(x))", _X),

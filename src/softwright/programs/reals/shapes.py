@@ -136,7 +136,7 @@ class Shapes:
         if op in ("sum", "mean", "max_of", "min_of"):
             inner = args[0].args[0] if args[0].op == "j" else args[0]
             return [(inner, Fraction(self.longest) if op == "sum" else one)]
-        if op in ("at", "sort", "smooth", "choose"):
+        if op in ("at", "sort", "smooth", "choose", "attend", "select"):
             return [(args[0], one)]
         if op == "where":
             return [(args[1], one), (args[2], one)]
