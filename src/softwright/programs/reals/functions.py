@@ -19,6 +19,7 @@ from softwright.compiler.nodes import (
     ELEMENTARY,
     Expression,
     Interval,
+    Node,
     Operation,
     Variable,
     differentiate,
@@ -27,7 +28,6 @@ from softwright.compiler.nodes import (
     of,
     precision,
 )
-from softwright.compiler.nodes import Node as Node
 from softwright.programs.terms import Term
 from softwright.targets.formula.definitions import DEFINED
 

@@ -18,8 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from softwright.compiler.nodes import Node
 from softwright.programs.finite import leaves_of
-from softwright.programs.reals.functions import Node, U, above, below, is_map, node_of, steepest
+from softwright.programs.reals.functions import U, above, below, is_map, node_of, steepest
 from softwright.programs.terms import Pool, Term
 from softwright.programs.types import Type
 
