@@ -49,7 +49,11 @@ Square = tuple[Fraction, Form]
 
 def squares_of(self: Translator, node: Node) -> Form | None:
     """A tree that is a sum of at least two squares, as a form of squares of single columns; else None."""
-    found = _completed(self, self.build(law_of_cosines(self, node) or node))
+    sides = law_of_cosines(self, node)
+    if sides is None:
+        found = _completed(self, self.build(node))
+    else:
+        found = [(Fraction(1), self.materialise(self.build(side))) for side in sides]
     if found is None or len(found) < 2:
         return None
     total = Form()
@@ -77,8 +81,8 @@ def _completed(self: Translator, additive: Additive) -> list[Square] | None:
     return found if rest == 0 else None
 
 
-def law_of_cosines(self: Translator, node: Node) -> Node | None:
-    """a^2 + b^2 - 2 a b cos(t) as (a - b cos(t))^2 + (b sin(t))^2; None if a sum of three terms is not this."""
+def law_of_cosines(self: Translator, node: Node) -> tuple[Node, Node] | None:
+    """(a - b cos(t), b sin(t)), whose squares add up to a^2 + b^2 - 2 a b cos(t); None if a sum is not this."""
     terms = [(sign, term) for sign, term in additive_terms(node)]
     if len(terms) != 3:
         return None
@@ -100,9 +104,7 @@ def law_of_cosines(self: Translator, node: Node) -> Node | None:
         return None
     (wave,) = waves
     along = mul(number(Fraction(1 if sign * constant < 0 else -1)), mul(b, wave))
-    two = number(2)
-    across = mul(b, of("sin", *wave.arguments))
-    return add(power(sub(a, along), two), power(across, two))
+    return sub(a, along), mul(b, of("sin", *wave.arguments))
 
 
 def _root(self: Translator, node: Node) -> Node | None:

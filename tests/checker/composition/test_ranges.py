@@ -72,14 +72,37 @@ def test_within_is_proved_or_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["log(y)+1/z", "sqrt(x+1)", "1/(x**2+y)", "acos(x/2)", "log(x*y+2.1+x**2)", "where(x > 0.5, log(x), 1)"]
+    "text",
+    [
+        "log(y)+1/z",
+        "sqrt(x+1)",
+        "1/(x**2+y)",
+        "acos(x/2)",
+        "log(x*y+2.1+x**2)",
+        "where(x > 0.5, log(x), 1)",
+        "sqrt(x**2+y**2-2*x*y*cos(z))",
+    ],
 )
 def test_definedness(text: str) -> None:
     ranges().prove_defined([tree(text)])
 
 
 @pytest.mark.parametrize(
-    "text", ["x**y*0+1", "1/x", "log(x)", "sqrt(x)", "1/(y-1)", "acos(y)", "(x*z)**0.5", "log(sin(x)+0.8)", "1/(x-x)"]
+    "text",
+    [
+        "x**y*0+1",
+        "1/x",
+        "log(x)",
+        "sqrt(x)",
+        "1/(y-1)",
+        "acos(y)",
+        "(x*z)**0.5",
+        "log(sin(x)+0.8)",
+        "1/(x-x)",
+        "sqrt(x**2+y**2-3*x*y*cos(z))",
+        "sqrt(x**2+y**2-2*x*y*exp(x))",
+        "sqrt(x**2-y**2-2*x*y*cos(z))",
+    ],
 )
 def test_what_is_undefined_somewhere_is_refused(text: str) -> None:
     with pytest.raises(UndefinedError):

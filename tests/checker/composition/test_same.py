@@ -201,3 +201,11 @@ def test_roots_beside_what_they_nearly_are() -> None:
     for sign, right in (("-", True), ("+", False)):
         program = f"exp(-log(p) - log(r) - 2*log(sqrt({w}**2 + 1) {sign} {w}))"
         assert proved(f"(sqrt({a}**2 + {b}) - {a})**-2", program) is right
+
+
+def test_half_angles_of_quotients() -> None:
+    """asin(a) is twice asin((sqrt(1 + a) - sqrt(1 - a))/2), also where 1 + a has a denominator."""
+    a = "(r*exp(-log(p) - log(q)))"
+    for first, second, right in (("+", "-", True), ("-", "+", False), ("+", "+", False)):
+        halved = f"2*asin((sqrt(1 {first} {a}) - sqrt(1 {second} {a}))/2)"
+        assert proved(f"asin(r/(p*q) - 0*{a})", halved) is right

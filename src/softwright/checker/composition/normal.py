@@ -203,19 +203,20 @@ class Normaliser(Comparing):
         return self.single(self.same_atom(name, tuple(x)))
 
     def half_angle(self, p: Poly) -> Poly | None:
-        """a if p is (sqrt(1 + a) - sqrt(1 - a))/2: then asin(p) is asin(a)/2, wherever both roots are defined."""
+        """a if p is (sqrt(1 + a) - sqrt(1 - a))/2: then asin(p) is asin(a)/2, wherever both roots are defined.
+
+        So it is for p = r - t with products r, t >= 0 of odd powers of roots alone, if 4 r^2 + 4 t^2 is 2.
+        """
         if len(p) != 2:
             return None
-        inside: dict[int, Poly] = {}
+        squares: dict[int, Poly] = {}
         for m, c in p.items():
-            if len(m) != 1 or m[0][1] != fraction(HALF):
+            if not m or any(whole(e) or not whole(2 * e) for _, e in m):
                 return None
-            if abs(c) != HALF:
-                return None
-            inside[1 if c > 0 else -1] = self.base(m[0][0])
-        if set(inside) != {1, -1} or plus(plus(inside[1], inside[-1]), constant(2), -1):
+            squares[1 if c > 0 else -1] = scaled(self.power({m: c}, 2), 4)
+        if set(squares) != {1, -1} or plus(plus(squares[1], squares[-1]), constant(2), -1):
             return None
-        return plus(inside[1], constant(1), -1)
+        return plus(squares[1], constant(1), -1)
 
     def same_atom(self, name: str, inner: tuple[Poly, ...]) -> int:
         """The atom of a function, an older one if its arguments are the same in other words."""

@@ -81,7 +81,27 @@ class Ranges:
         return self.sign(number) > 0
 
     def is_not_negative(self, number: int) -> bool:
+        if self.is_law_of_cosines(number):
+            self.learn(number, (0.0, np.inf))
         return self._refined(number, MOST_BOXES)[0] >= 0
+
+    def is_law_of_cosines(self, number: int) -> bool:
+        """Whether a node is a^2 + b^2 + c 2 a b with c a sine or a cosine, or its negative: at least (|a| - |b|)^2."""
+        node, squares, mixed = self.dag[number], [], None
+        if node.kind != "sum" or len(node.arguments) != 3:
+            return False
+        for sign, term in zip(node.payload, node.arguments, strict=True):
+            part = self.dag[term]
+            if sign > 0 and part.kind == "pow" and self.dag.rational(part.arguments[1]) == 2:
+                squares.append(part.arguments[0])
+            elif part.kind == "product" and all(s > 0 for s in part.payload):
+                mixed = part.arguments
+        if len(squares) != 2 or mixed is None:
+            return False
+        factors = [n for n in mixed if self.dag[n].kind not in ("sin", "cos", "number")]
+        waves = [n for n in mixed if self.dag[n].kind in ("sin", "cos")]
+        sizes = [self.dag.rational(n) for n in mixed if self.dag[n].kind == "number"]
+        return sorted(factors) == sorted(squares) and len(waves) == 1 and sizes == [2]
 
     def within(self, number: int, low: float, high: float) -> bool:
         """Whether the node is proved to lie in [low, high] everywhere."""
