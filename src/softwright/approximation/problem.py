@@ -194,6 +194,11 @@ def affine_fit(problem: Problem, points: np.ndarray, values: np.ndarray) -> Fit 
     return Fit([head], error, "affine", ("the target is affine: one token whose value is the target itself",))
 
 
+def head_of(keys: np.ndarray, biases: np.ndarray, values: np.ndarray, slopes: np.ndarray | None) -> Head:
+    """A head of these tokens with scores as small as they can be: keys (N, d), biases (N,), values (N, m)."""
+    return Head(keys, biases, values, slopes).centred()
+
+
 def one_head_a_variable(fit: Fit) -> Fit:
     """One affine token as a sum of heads, one for each variable: proofs then have one variable each."""
     (head,) = fit.heads
