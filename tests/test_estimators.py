@@ -21,7 +21,8 @@ from softwright.sklearn import AttentionClassifier, AttentionRegressor
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [AttentionRegressor, AttentionClassifier])
 def test_scikit_learn_finds_nothing_wrong(kind: type[AttentionRegressor | AttentionClassifier]) -> None:
-    for estimator, check in estimator_checks_generator(kind(max_tokens=6)):
+    checks: Any = estimator_checks_generator(kind(max_tokens=6))
+    for estimator, check in checks:
         try:
             check(estimator)
         except pytest.skip.Exception:
