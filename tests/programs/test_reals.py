@@ -25,6 +25,8 @@ TOKENS = sw.Sequence(length=(1, 6), x=(-1, 1), y=(0.5, 2), k=sw.Integers(0, 30))
         ("softmax(2*x)", lambda x, y, k: np.exp(2 * x) / np.exp(2 * x).sum()),
         ("logsumexp(x)", lambda x, y, k: np.full(len(x), np.log(np.exp(x).sum()))),
         ("var(x)", lambda x, y, k: np.full(len(x), x.var())),
+        ("(k/10 - i)/(x**2 + 0.5)", lambda x, y, k: (k / 10 - np.arange(len(x))) / (x**2 + 0.5)),
+        ("i/(x**2 + 0.5)", lambda x, y, k: np.arange(len(x)) / (x**2 + 0.5)),
         ("x/y - 3/y", lambda x, y, k: (x - 3) / y),
         ("x*k + sqrt(k + 1)", lambda x, y, k: x * k + np.sqrt(k + 1)),
         ("abs(x - mean(x)) + min(x, 0.25) - max(y, x + 1)", None),

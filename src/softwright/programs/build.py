@@ -40,8 +40,11 @@ def build(meaning: Meaning, precision: Precision, tol: Fraction) -> Construction
     for _ in range(_ROUNDS):
         made = _built(meaning, precision, tol, share)
         bound = max(made.errors)
-        if best is None or bound < max(best.errors):
+        least = None if best is None else max(best.errors)
+        if least is None or bound < least:
             best = made
+        if least is not None and bound > least * Fraction(9, 10):
+            break  # rounding decides, and smaller shares make tables larger
         if bound <= tol or not any(head.kind in ("curve", "maximum", "largest") for head in made.board.heads):
             break
         share *= max(min(tol / bound * Fraction(3, 4), Fraction(1, 2)), Fraction(1, 50))

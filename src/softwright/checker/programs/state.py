@@ -185,8 +185,8 @@ class State:
             return found
         inverse = graph.make("div", graph.number(1), args[1])
         if factor is not None:
-            return {inverse: factor} if factor else {}
-        return {graph.make("mul", args[0], inverse): Fraction(1)}
+            return _plus({}, {inverse: Fraction(1)}, factor)
+        return self.combination(graph.make("mul", args[0], inverse))
 
     def zero(self, value: int) -> int:
         """What is 0 among the values of a kind: of symbols the first."""
