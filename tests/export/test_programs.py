@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+import math
 import shutil
 import subprocess
 import sys
@@ -15,9 +17,11 @@ import pytest
 
 import softwright as sw
 from softwright.export import exporter_named
+from softwright.export.c_exp import DOUBLE, FLOAT
 from softwright.export.program import folded, run
 from softwright.export.programs import PROGRAMS, program_of
 from softwright.export.selftest import allowance, answered, answers_of, given_to
+from softwright.precision import precision_of
 from tests.contracts.kinds_made import MADE
 from tests.export.networks import NETWORKS
 
@@ -146,6 +150,28 @@ def test_what_has_no_program_is_refused_by_name(tmp_path: Path) -> None:
     certificate = sw.certify(by_axes.network, by_axes.source, engine="factorised")
     with pytest.raises(sw.InvalidInput, match="engine='sdpa'"):
         replace(by_axes, certificate=certificate.certificate).export(tmp_path / "f.c")
-    with pytest.raises(sw.InvalidInput, match="memory"):
-        MADE["memory"]().export(tmp_path / "f.c")
+    with pytest.raises(sw.InvalidInput, match="in_context"):
+        MADE["in_context"]().export(tmp_path / "f.c")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@pytest.mark.parametrize(("real", "source", "ulps"), [("double", DOUBLE, 4), ("float", FLOAT, 32)])
+def test_exp_of_c_sources_is_as_exact_as_is_charged(real: str, source: str, ulps: int, tmp_path: Path) -> None:
+    place = tmp_path / "exp.so"
+    loop = f"void all(const {real} *x, {real} *y, int n) {{ for (int i = 0; i < n; i++) y[i] = softwright_exp(x[i]); }}"
+    (tmp_path / "exp.c").write_text(f"#include <stdint.h>\n#include <string.h>\n{source}\n{loop}\n")
+    subprocess.run(["gcc", "-O2", "-fPIC", "-shared", str(tmp_path / "exp.c"), "-o", str(place)], check=True)
+    precision = precision_of("float64" if real == "double" else "float32")
+    least = math.log(precision.exp_floor)
+    x = np.concatenate([np.linspace(least, 0, 200_001), -np.logspace(-320, 2, 1000), [-np.inf, -1e300, 2 * least]])
+    x = np.append(x.clip(-1e30 if real == "float" else -np.inf), np.nan).astype(precision.name)
+    y = np.empty_like(x)
+    ctypes.CDLL(str(place)).all(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), len(x))
+    exact = np.exp(x.astype(np.longdouble))
+    near = exact >= precision.exp_floor
+    off = np.abs(y[near] - exact[near]) / exact[near] / (2 * precision.unit)
+    assert float(off.max()) <= ulps / 4
+    assert np.isnan(y[-1])
+    assert (y[:-1][~near[:-1]] <= precision.exp_floor).all()
+    assert (y[:-1][x[:-1] < 1.1 * least] == 0).all()

@@ -1,29 +1,32 @@
-"""A network as one C99 function that needs the C library's exp and nothing else: tables, loops, a self-test.
+"""A network as one C99 function that needs nothing but memcpy: tables, loops, a self-test.
 
     void network(const double *x, double *y);          cc -O2 -c f.c;     cc -O2 -DSELFTEST f.c -lm && ./a.out
 
--DSOFTWRIGHT_NAME=gelu calls the function gelu instead, for programs that link several networks.
+A network over sequences is told their sizes first: void network(int n, const double *x, double *y). Arrays of the call
+are on its stack, each kept as long as it is used. -DSOFTWRIGHT_NAME=gelu calls the function gelu instead, for programs
+that link several networks.
 
-The file is the network's program for one point, folded, every node a loop over an array of fixed size; constants are
-hexadecimal. Rounding: each sum runs in order, each operation is rounded once or fused with its neighbour: an order that
-the rounding part of the claim covers (`program.py`), given that the C library's exp is as accurate as was charged:
-hypothesis exp-ulp, 4 ulp in double and 32 in float. Compilers may not reassociate, flush or approximate: -ffast-math is
-refused by an #error, and so are registers wider than the type, in which a number is not rounded where it should be.
+The file is the network's program for one point, folded, every node a loop (`c_loops.py`); constants are hexadecimal.
+Rounding: sums run in the order written, each operation is rounded once or fused with its neighbour: an order that the
+rounding part of the claim covers (`program.py`); exp is in the file and more exact than was charged (`c_exp.py`).
+Compilers may not reassociate, flush or approximate: -ffast-math is refused by an #error, and so are registers wider
+than the type, in which a number is not rounded where it should be.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softwright.errors import InvalidInput
+from softwright.export.c_exp import CLONES, DOUBLE, FLOAT
+from softwright.export.c_loops import SUMS, Printer
+from softwright.export.c_shapes import Shape, Size, shapes_of, times
 from softwright.export.claim import claim_lines
-from softwright.export.program import Node, Program, computed
+from softwright.export.program import Program
 from softwright.export.programs import PROGRAMS
 from softwright.export.python_source import checked_program, identifiers
 from softwright.export.selftest import Answers, answers_of
@@ -33,8 +36,7 @@ from softwright.version import __version__
 if TYPE_CHECKING:
     from softwright.result.built import Built
 
-MOST_ENTRIES = 1 << 16  # of the arrays on the stack of one call
-MOST_TERMS = 1 << 10  # of a product that is written term by term
+MOST_ENTRIES = 1 << 16  # of the arrays of fixed size on the stack of one call
 
 
 class CSource:
@@ -42,7 +44,7 @@ class CSource:
 
     name = "c"
     suffix = ".c"
-    kinds = frozenset(PROGRAMS) - {"in_context", "memory", "program"}
+    kinds = frozenset(PROGRAMS) - {"in_context"}  # a thousand loops and more: compilers take minutes over them
     needs = ""
     summary = "one C99 function with its tables, -Wall -Wextra -Werror -pedantic clean; self-test under -DSELFTEST"
 
@@ -53,246 +55,142 @@ class CSource:
 def c_source(built: Built[Any]) -> str:
     """The text of the file."""
     program, lines = checked_program(built), claim_lines(built.sections())
-    real, exp = ("double", "exp") if program.dtype == "float64" else ("float", "expf")
-    shapes = _shapes(program)
-    entries = sum(math.prod(shapes[node.output]) for node in program.nodes if node.op != "Reshape")
-    if entries > MOST_ENTRIES:
-        fault = f"one call would hold {entries} numbers on its stack, more than {MOST_ENTRIES}"
-        raise InvalidInput("export", [f"{fault}; use .onnx, or build it for a larger tolerance"])
+    real = "double" if program.dtype == "float64" else "float"
+    shapes = shapes_of(program)
     names = {key: f"v_{word}" for key, word in identifiers(program).items()}  # no keyword, no function of the library
-    (given,) = program.inputs
-    names[given], size = "x", math.prod(shapes[given])
-    body: list[str] = []
-    for node in program.nodes:
-        body += _loops(node, names, shapes, program, real, exp)
-    count = math.prod(shapes[program.output])
-    wide = "double" if real == "double" else "float"
+    names |= {key: f"x_{key}" if len(program.inputs) > 1 else "x" for key in program.inputs}
+    declared, body = _body(program, names, shapes, real)
+    count = times(*shapes[program.output])
+    takes = [f"const {'long long' if key in program.whole else real} *{names[key]}" for key in program.inputs]
+    head = f"void SOFTWRIGHT_NAME({', '.join([*(f'int {n}' for n in program.free), *takes, f'{real} *y'])})"
+    text = "\n".join(body)
+    sizes = ", ".join(f"{names[key]}: {times(*shapes[key])}" for key in program.inputs)
     comment = [re.sub(r"\*/|/\*|\?\?", "..", line.encode("ascii", "backslashreplace").decode()) for line in lines]
     return "\n".join(
         [
             *(f"{'/*' if i == 0 else ' *'} {line}" for i, line in enumerate(comment)),
-            f" * Written by softwright {__version__}. Compile without -ffast-math. {size} numbers in, {count} out. */",
+            f" * Written by softwright {__version__}. No -ffast-math. Numbers in: {sizes}; out: {count}. */",
             "#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \\",
             "  (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)",
             '#error "-ffast-math voids the claim: compile without it"',
             "#endif",
             "#include <float.h>",
             "#include <math.h>",
-            f"#if FLT_EVAL_METHOD == 2{' || FLT_EVAL_METHOD == 1' if wide == 'float' else ''}",
-            f'#error "intermediate results are kept wider than {wide}: use SSE2 (-mfpmath=sse)"',
+            "#include <stdint.h>",
+            "#include <string.h>",
+            f"#if FLT_EVAL_METHOD == 2{' || FLT_EVAL_METHOD == 1' if real == 'float' else ''}",
+            f'#error "intermediate results are kept wider than {real}: use SSE2 (-mfpmath=sse)"',
             "#endif",
+            CLONES,
             "",
             "#ifndef SOFTWRIGHT_NAME",
             "#define SOFTWRIGHT_NAME network",
             "#endif",
-            f"void SOFTWRIGHT_NAME(const {real} *x, {real} *y);",
+            f"{head};",
+            *([DOUBLE if real == "double" else FLOAT] if "softwright_exp(" in text else []),
+            *(part.replace("REAL", real) for part in _helpers(text)),
             *(
-                f"static const {real} {names[key]}[{array.size}] = {{{_table(array)}}};"
+                f"static const {real if array.dtype.kind == 'f' else 'long long'} "
+                f"{names[key]}[{array.size}] = {{{_table(array)}}};"
                 for key, array in program.constants.items()
-                if any(f"{names[key]}[" in line or line.endswith(f" {names[key]};") for line in body)
+                if array.size and re.search(rf"\b{names[key]}\b", text)
             ),
             "",
-            f"void SOFTWRIGHT_NAME(const {real} *x, {real} *y)",
+            f"SOFTWRIGHT_CLONES static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}",
             "{",
+            *(f"  if ({n} < 1) return;" for n in program.free),
+            *(f"  {real} {name}[{size}];" for name, size in declared.items()),
+            *(f"  memset({name}, 0, sizeof {name});" for name, size in declared.items() if isinstance(size, str)),
             *body,
             f"  for (int i = 0; i < {count}; i++) y[i] = {names[program.output]}[i];",
             "}",
-            *_selftest(answers_of(built), real, size, count),
+            head,
+            "{",
+            f"  softwright_run({', '.join([*program.free, *(names[key] for key in program.inputs), 'y'])});",
+            "}",
+            *_selftest(answers_of(built), program, shapes, real),
             "",
         ]
     )
 
 
+def _helpers(text: str) -> list[str]:
+    """Those of the two sums that are called."""
+    first, second = SUMS.split("}\nstatic")
+    both = {"softwright_sum(": f"{first}}}", "softwright_dot(": f"static{second}"}
+    return [part for name, part in both.items() if name in text]
+
+
+def _body(
+    program: Program, names: dict[str, str], shapes: dict[str, Shape], real: str
+) -> tuple[dict[str, Size], list[str]]:
+    """Arrays by name with their sizes, and the lines that fill them. Arrays of equal size are used again when free."""
+    home: dict[str, str] = {}  # a value that lies where another does
+    last: dict[str, int] = {}
+    for step, node in enumerate(program.nodes):
+        home[node.output] = home.get(node.inputs[0], node.inputs[0]) if node.op == "Reshape" else node.output
+        last |= {home.get(name, name): step for name in node.inputs} | {home[node.output]: step}
+    last[home.get(program.output, program.output)] = len(program.nodes)
+    declared: dict[str, Size] = {}
+    spare: dict[Size, list[str]] = {}
+    printer, lines = Printer(program, names, shapes, real), []
+    made: set[str] = set()
+    for step, node in enumerate(program.nodes):
+        if node.op == "Reshape":
+            names[node.output] = names[node.inputs[0]]
+        else:
+            size = times(*shapes[node.output])
+            if not spare.get(size):
+                spare.setdefault(size, []).append(f"w{len(declared)}")
+                declared[spare[size][-1]] = size
+            names[node.output] = spare[size].pop()
+            made.add(node.output)
+            lines += printer.lines(node)
+        for name in sorted(made):
+            if last[name] == step:
+                made.remove(name)
+                spare[times(*shapes[name])].append(names[name])
+    entries = sum(size for size in declared.values() if isinstance(size, int))
+    if entries > MOST_ENTRIES:
+        fault = f"one call would hold {entries} numbers on its stack, more than {MOST_ENTRIES}"
+        raise InvalidInput("export", [f"{fault}; use .onnx, or build it for a larger tolerance"])
+    return declared, lines
+
+
 def _table(array: np.ndarray) -> str:
-    suffix = "" if array.dtype == np.float64 else "f"
-    words = [f"{float(value).hex()}{suffix}" for value in array.ravel()]
+    if array.dtype.kind != "f":
+        words = [str(int(value)) for value in array.ravel()]
+    else:
+        suffix = "" if array.dtype == np.float64 else "f"
+        words = [f"{float(value).hex()}{suffix}" for value in array.ravel()]
     rows = [", ".join(words[i : i + 4]) for i in range(0, len(words), 4)]
     return "\n  " + ",\n  ".join(rows)
 
 
-def _shapes(program: Program) -> dict[str, tuple[int, ...]]:
-    """The shape of every value for a batch of one."""
-    values: dict[str, np.ndarray] = dict(program.constants)
-    for name, shape in program.inputs.items():
-        values[name] = np.zeros([1 if isinstance(size, str) else size for size in shape], dtype=program.dtype)
-    for node in program.nodes:
-        values[node.output] = computed(node, [values[name] for name in node.inputs], program.dtype)
-    return {name: array.shape for name, array in values.items()}
-
-
-def _strides(shape: Sequence[int], rank: int) -> list[int]:
-    """Strides of an array of this shape in a broadcast of so many axes."""
-    own = [math.prod(shape[i + 1 :]) if size > 1 else 0 for i, size in enumerate(shape)]
-    return [0] * (rank - len(shape)) + own
-
-
-def _nest(sizes: Sequence[int], letters: str) -> tuple[str, list[str]]:
-    """Loops over axes of more than one entry, and for each axis its letter, or 0."""
-    loops, index = "", []
-    for size, letter in zip(sizes, letters, strict=False):
-        if size == 1:
-            index.append("")
-            continue
-        loops += f"for (int {letter} = 0; {letter} < {size}; {letter}++) "
-        index.append(letter)
-    return loops, index
-
-
-def _at(index: Sequence[str], strides: Sequence[int]) -> str:
-    """The place in memory of an entry."""
-    terms = [
-        letter if stride == 1 else f"{stride} * {letter}"
-        for letter, stride in zip(index, strides, strict=True)
-        if letter and stride
+def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real: str) -> list[str]:
+    """A main that asks the same and compares."""
+    free: dict[str, int] = {}
+    for shape, array in zip(program.inputs.values(), answers.given, strict=True):
+        free |= {n: size for n, size in zip(shape, array.shape, strict=True) if isinstance(n, str) and n != "q"}
+    q, count = len(answers.outputs), answers.outputs[0].size
+    tables = [
+        f"static const {'long long' if key in program.whole else real} asked{i}[{array.size}] = {{{_table(array)}}};"
+        for i, (key, array) in enumerate(zip(program.inputs, answers.given, strict=True))
     ]
-    return " + ".join(terms) or "0"
-
-
-_LETTERS = "abcdegh"
-
-
-def _loops(
-    node: Node, names: dict[str, str], shapes: dict[str, tuple[int, ...]], program: Program, real: str, exp: str
-) -> list[str]:
-    """One node."""
-    out, shape = names[node.output], shapes[node.output]
-    sources, given = [names[name] for name in node.inputs], [shapes[name] for name in node.inputs]
-    declared = f"  {real} {out}[{math.prod(shape)}];"
-    rank, own = len(shape), _strides(shape, len(shape))
-    loops, index = _nest(shape, _LETTERS)
-    here = _at(index, own)
-    match node.op:
-        case "Reshape":
-            return [f"  const {real} *const {out} = {sources[0]};"]
-        case "Sub" | "Add" | "Mul" | "Div":
-            sign = {"Sub": "-", "Add": "+", "Mul": "*", "Div": "/"}[node.op]
-            one, two = (f"{s}[{_at(index, _strides(g, rank))}]" for s, g in zip(sources, given, strict=True))
-            return [declared, f"  {loops}{out}[{here}] = {one} {sign} {two};"]
-        case "Relu":
-            one = f"{sources[0]}[{here}]"
-            return [declared, f"  {loops}{out}[{here}] = {one} > 0 ? {one} : 0;"]
-        case "Expand":
-            return [declared, f"  {loops}{out}[{here}] = {sources[0]}[{_at(index, _strides(given[0], rank))}];"]
-        case "Causal":
-            row, column = (letter or "0" for letter in index[-2:])
-            kept = f"{column} > {row} + {node.numbers['offset'][0]} ? -HUGE_VAL : {sources[0]}[{here}]"
-            return [declared, f"  {loops}{out}[{here}] = {kept};"]
-        case "Hardmax":
-            loops, index = _nest(shape[:-1], _LETTERS)
-            row, n, s = _at(index, own[:-1]), shape[-1], sources[0]
-            return [
-                declared,
-                f"  {loops}{{ {real} top = {s}[{row}], sum = 0;",
-                f"    for (int j = 1; j < {n}; j++) if ({s}[{row} + j] > top) top = {s}[{row} + j];",
-                f"    for (int j = 0; j < {n}; j++) {{ {out}[{row} + j] = {s}[{row} + j] == top;"
-                f" sum += {out}[{row} + j]; }}",
-                f"    for (int j = 0; j < {n}; j++) {out}[{row} + j] /= sum; }}",
-            ]
-        case "Transpose":
-            moved = _strides(given[0], rank)
-            place = _at(index, [moved[axis] for axis in node.numbers["perm"]])
-            return [declared, f"  {loops}{out}[{here}] = {sources[0]}[{place}];"]
-        case "Slice":
-            moved = _strides(given[0], rank)
-            start = node.numbers["start"][0] * moved[node.numbers["axis"][0]]
-            return [declared, f"  {loops}{out}[{here}] = {sources[0]}[{_at(index, moved)} + {start}];"]
-        case "Concat":
-            lines, offset, axis = [declared], 0, node.numbers["axis"][0]
-            step = math.prod(shape[axis + 1 :])
-            for source, sizes in zip(sources, given, strict=True):
-                loops, index = _nest(sizes, _LETTERS)
-                place = _at(index, [stride if size > 1 else 0 for stride, size in zip(own, sizes, strict=True)])
-                inner = _at(index, _strides(sizes, rank))
-                lines.append(f"  {loops}{out}[{place} + {offset * step}] = {source}[{inner}];")
-                offset += sizes[axis]
-            return lines
-        case "MatMul":
-            if (terms := _terms(node, shape, given, program)) is not None:
-                return [declared, *_sums(out, sources, terms)]
-            return [declared, *_product(out, shape, sources, given, real)]
-        case "Softmax":
-            loops, index = _nest(shape[:-1], _LETTERS)
-            row, n = _at(index, own[:-1]), shape[-1]
-            s = sources[0]
-            return [
-                declared,
-                f"  {loops}{{ {real} top = {s}[{row}], sum = 0;",
-                f"    for (int j = 1; j < {n}; j++) if ({s}[{row} + j] > top) top = {s}[{row} + j];",
-                f"    for (int j = 0; j < {n}; j++) {{ {out}[{row} + j] = {exp}({s}[{row} + j] - top);"
-                f" sum += {out}[{row} + j]; }}",
-                "    sum = 1 / sum;",
-                f"    for (int j = 0; j < {n}; j++) {out}[{row} + j] *= sum; }}",
-            ]
-    raise KeyError(node.op)
-
-
-def _terms(
-    node: Node, shape: tuple[int, ...], given: list[tuple[int, ...]], program: Program
-) -> list[list[tuple[int, int]]] | None:
-    """For every entry of a product its terms, as places in both factors, if one factor is a constant with many zeros.
-
-    A product with 0 is 0, and adding it changes nothing: what is left out costs time alone.
-    """
-    known = [program.constants.get(name) for name in node.inputs]
-    array = known[1] if known[1] is not None else known[0]
-    if array is None or 2 * np.count_nonzero(array) > array.size:
-        return None
-    places = [np.arange(math.prod(sizes)).reshape(sizes) for sizes in given]
-    lead = shape[:-2]
-    left = np.broadcast_to(places[0], (*lead, *given[0][-2:])).reshape(-1, *given[0][-2:])
-    right = np.broadcast_to(places[1], (*lead, *given[1][-2:])).reshape(-1, *given[1][-2:])
-    which, flat = (1, known[1]) if known[1] is not None else (0, known[0])
-    found = []
-    for a, b in zip(left, right, strict=True):
-        for i in range(a.shape[0]):
-            for j in range(b.shape[1]):
-                pairs = list(zip(a[i].tolist(), b[:, j].tolist(), strict=True))
-                found.append([pair for pair in pairs if flat is not None and flat.flat[pair[which]] != 0])
-    return found if sum(map(len, found)) + len(found) <= MOST_TERMS else None
-
-
-def _sums(out: str, sources: list[str], terms: list[list[tuple[int, int]]]) -> list[str]:
-    lines = []
-    for place, pairs in enumerate(terms):
-        total = " + ".join(f"{sources[0]}[{one}] * {sources[1]}[{two}]" for one, two in pairs)
-        lines.append(f"  {out}[{place}] = {total or '0'};")
-    return lines
-
-
-def _product(
-    out: str, shape: tuple[int, ...], sources: list[str], given: list[tuple[int, ...]], real: str
-) -> list[str]:
-    rank, n = len(shape), given[0][-1]
-    loops, index = _nest(shape, _LETTERS)
-    own = _strides(shape, rank)
-    left, right = _strides(given[0][:-1], rank - 1), _strides(given[1][:-2], rank - 2)
-    left = [stride * n for stride in left]  # rows of the left matrix lie n apart
-    size = given[1][-2] * given[1][-1]
-    right = [stride * size for stride in right]
-    one = _at([*index[:-1], "k" if n > 1 else ""], [*left, 1])
-    width = given[1][-1]
-    two = _at([*index[:-2], "k" if n > 1 else "", index[-1]], [*right, width, 1])
-    return [
-        f"  {loops}{{ {real} sum = 0;",
-        f"    for (int k = 0; k < {n}; k++) sum += {sources[0]}[{one}] * {sources[1]}[{two}];",
-        f"    {out}[{_at(index, own)}] = sum; }}",
-    ]
-
-
-def _selftest(answers: Answers, real: str, size: int, count: int) -> list[str]:
-    q = len(answers.inputs)
+    given = [f"asked{i} + {array[0].size} * i" for i, array in enumerate(answers.given)]
+    call = ", ".join([*(str(free[n]) for n in program.free), *given, "y"])
     return [
         "",
         "#ifdef SELFTEST",
         "#include <stdio.h>",
-        f"static const {real} asked[{answers.inputs.size}] = {{{_table(answers.inputs)}}};",
+        *tables,
         f"static const {real} answered[{answers.outputs.size}] = {{{_table(answers.outputs)}}};",
         "int main(void)",
         "{",
         f"  double off = 0, allowed = {answers.allowed.hex()}; /* {answers.meaning} */",
         f"  for (int i = 0; i < {q}; i++) {{",
         f"    {real} y[{count}];",
-        f"    SOFTWRIGHT_NAME(asked + {size} * i, y);",
+        f"    SOFTWRIGHT_NAME({call});",
         f"    for (int o = 0; o < {count}; o++) {{ double d = fabs((double)y[o] - (double)answered[{count} * i + o]);",
         "      if (!(d <= off)) off = d; }",
         "  }",
