@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -36,13 +37,20 @@ from softwright.targets.mlp import (
     read_source,
     run_module,
 )
+from softwright.transpiler.finding import found_parts, norm_before
 from softwright.transpiler.job import Job, Options, Part
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+# x/rms(x) times a gain, under the names that models give it (those of Gemma multiply by 1 + gain and are not here).
+ROOT_NORMS = (
+    "RMSNorm",
+    "T5LayerNorm",
+    *(f"{name}RMSNorm" for name in ("Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3")),
+)
 NORMALISED = (
-    "inputs with |x_i| <= 1.001 (sqrt(d) |gain_i| + |shift_i|) + 1e-6, where its LayerNorm puts them unless the rows "
-    "it is given are lost in rounding"
+    "inputs with |x_i| <= 1.001 (sqrt(d) |gain_i| + |shift_i|) + 1e-6, where its normalisation puts them unless the "
+    "rows it is given are lost in rounding"
 )
 
 
@@ -51,8 +59,12 @@ def has_layers(module: nn.Module) -> bool:
 
 
 def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> Job:
-    """The blocks named, or the feed-forward part of every transformer layer; faults are collected."""
-    parts = _find_parts(module, names, faults)
+    """The blocks named, or the feed-forward part of every transformer layer, or what is found; faults are collected."""
+    if names is None and not has_layers(module):
+        _check_mode(module, faults)
+        parts = [replace(part, sides=_range_of(module, part)) for part in found_parts(module)]
+    else:
+        parts = _find_parts(module, names, faults)
     faults.check(bool(parts) or bool(faults.found), "the module has no feed-forward block; name some in blocks=[...]")
     paths = [part.path for part in parts]
 
@@ -68,11 +80,30 @@ def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> 
             "text": f"{type(module).__name__}, feed-forward blocks {', '.join(path or '(all)' for path in paths)}",
             "blocks": [part.network.describe() for part in parts],
         },
-        reasons=["attention, normalisation and embeddings are the module's own"],
+        reasons=_said(module, parts),
+        whole=module,
         assemble=assemble,
         runner=lambda result, part: _runner(result.module, part.path),
         ranges=NORMALISED,
     )
+
+
+def _range_of(module: nn.Module, part: Part) -> Sides | None:
+    norm = norm_before(module, part.path, part.network.inputs)
+    return None if norm is None else normalised_box(norm)
+
+
+def _said(module: nn.Module, parts: Sequence[Part]) -> list[str]:
+    """Block by block what becomes attention, and what stays as it is."""
+    inside = tuple(part.path for part in parts)
+    stays: dict[str, int] = {}
+    for path, layer in module.named_modules():
+        own = any(True for _ in layer.parameters(recurse=False))
+        if own and not any(path == block or path.startswith(f"{block}.") or not block for block in inside):
+            stays[type(layer).__name__] = stays.get(type(layer).__name__, 0) + 1
+    kept = ", ".join(f"{count} {name}" for name, count in stays.items()) or "nothing else"
+    blocks = [f"{part.path or 'the module'}: {part.network.describe()['text']}" for part in parts]
+    return [*blocks, f"attention, normalisation and embeddings are the module's own: {kept}"]
 
 
 def _find_parts(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> list[Part]:
@@ -137,12 +168,14 @@ def _dense(layer: nn.Linear, activation: Activation) -> DenseLayer:
 
 
 def normalised_box(norm: nn.Module) -> Sides | None:
-    """Where the outputs of a LayerNorm over its last axis lie, and a thousandth more: NORMALISED."""
-    if not isinstance(norm, nn.LayerNorm) or len(norm.normalized_shape) != 1:
+    """Where the outputs of a LayerNorm or RMSNorm over its last axis lie, and a thousandth more: NORMALISED."""
+    root = type(norm).__name__ in ROOT_NORMS
+    if not root and not (isinstance(norm, nn.LayerNorm) and len(norm.normalized_shape) == 1):
         return None
-    d = norm.normalized_shape[0]
-    gain = np.ones(d) if norm.weight is None else np.abs(norm.weight.detach().double().cpu().numpy())
-    shift = np.zeros(d) if norm.bias is None else norm.bias.detach().double().cpu().numpy()
+    weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
+    d = len(cast(Any, weight)) if root else cast(Any, norm).normalized_shape[0]
+    gain = np.ones(d) if weight is None else np.abs(cast(Any, weight).detach().double().cpu().numpy())
+    shift = np.zeros(d) if bias is None else cast(Any, bias).detach().double().cpu().numpy()
     reach = (np.sqrt(d) * gain + np.abs(shift)) * 1.001 + 1e-6
     return -reach, reach
 

@@ -51,6 +51,7 @@ class Job:
     ranges: str = ""  # in words, where parts bring their own
     boxed: bool = False  # whether the ranges are the user's
     source: Any = field(default=None, repr=False)
+    whole: nn.Module | None = field(default=None, repr=False)  # the module around the parts
 
     @property
     def real(self) -> bool:

@@ -31,9 +31,11 @@ from softwright.result.plan import Plan
 from softwright.targets.mlp import GatedNetwork, Sides, look_at, network_of, read_source
 from softwright.transpiler.blocks import find_job, has_layers
 from softwright.transpiler.bound import Bound, is_stored_exactly, is_verbatim
+from softwright.transpiler.finding import deviation
 from softwright.transpiler.fit import Fitted, fit, observe, points_for
 from softwright.transpiler.gated_heads import GATED_LAYOUTS
 from softwright.transpiler.job import Job, Options, Part, Result
+from softwright.transpiler.network import TranspiledModule
 from softwright.transpiler.neuron_heads import LAYOUTS
 from softwright.transpiler.tokens import direct_gate
 
@@ -61,8 +63,8 @@ def transpile(
     tol       largest deviation that the certificate may leave; without it the finest tokens are taken
     dtype     "float64" or "float32", or the torch.dtype of that name; the source's own unless given
     layout    "softmax" (fastest), "sdpa", "multihead" or "sequence"
-    blocks    names of the submodules to replace, such as ["layers.0.mlp"]; the feed-forward parts of all
-              TransformerEncoderLayer and TransformerDecoderLayer unless given
+    blocks    names of the submodules to replace, such as ["layers.0.mlp"]; unless given, the feed-forward parts of all
+              TransformerEncoderLayer and TransformerDecoderLayer, or every submodule that is a network of its own
     certify   prove a bound; False leaves the deviation observed, i.e. sampled, and holds `tol` against that
     progress  None: automatic; False: nothing is shown; or a function that takes the messages
     """
@@ -96,10 +98,16 @@ def transpile(
 
 
 def _whole(thing: Any, faults: Faults) -> Job:
-    """A source that is one network."""
+    """A source that is one network, or a module in which there are some."""
     try:
         source = read_source(thing)
     except InvalidInput as error:
+        if isinstance(thing, nn.Module):
+            found = Faults(error.subject)
+            job = find_job(thing, None, found)
+            if job.parts:
+                faults.found += found.found
+                return job
         faults.found += [f"{error.subject}: {fault}" for fault in error.faults]
         return Job([], "float64", "", {}, [])
     return _alone(Part("", source))
@@ -180,6 +188,11 @@ def _built(job: Job, options: Options, started: float, say: Say) -> Built[Result
         found.append(fit(part, sample, options))
     network = job.assemble([one.network for one in found], options)
     say("checking")
+    if job.whole is not None and isinstance(network, TranspiledModule):
+        apart = deviation(job.whole, network, precision_of(options.dtype).torch_dtype)
+        if apart is not None:
+            told = f"the whole model moves by {apart:.2g} at its own example inputs: a sample, not a bound"
+            job = replace(job, reasons=[*job.reasons, told])
     observed = [observe(job.runner(network, part), sample) for part, sample in zip(job.parts, samples, strict=True)]
     parts = {
         part.path: _described(_alone(replace(part, path="")), one.network, [one], [seen], options, started)

@@ -53,6 +53,7 @@ _DIFFERENCES = {operator.sub: -1.0, torch.sub: -1.0, "sub": -1.0}
 _PRODUCTS = (operator.mul, torch.mul, "mul")
 _QUOTIENTS = (operator.truediv, torch.div, "div")
 _NEGATIONS = (operator.neg, torch.neg, "neg")
+_COMPARISONS = (operator.eq, operator.ne)
 _JOINS = (torch.cat, torch.concat, torch.concatenate)
 
 
@@ -98,6 +99,25 @@ class _Tracer(fx.Tracer):
             return True
         return type(m).__module__.startswith("torch.nn") and not isinstance(m, nn.Sequential)
 
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        """T5 asks whether a value has the dtype of a weight; in a module of one dtype it has."""
+        node = obj.node
+        if node.target in _COMPARISONS and any(_is_dtype(entry) for entry in node.args):
+            return node.target is operator.eq
+        return super().to_bool(obj)
+
+
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, fx.Node) and value.target is getattr and value.args[1:] == ("dtype",)
+
+
+def _without_questions(graph: fx.Graph) -> fx.Graph:
+    """The graph without weights and dtypes that were only looked at."""
+    for node in reversed(list(graph.nodes)):
+        if not node.users and (node.op == "get_attr" or node.target in _COMPARISONS or _is_dtype(node)):
+            graph.erase_node(node)
+    return graph
+
 
 def _numbers(tensor: Any) -> np.ndarray:
     return tensor.detach().double().cpu().numpy()
@@ -121,7 +141,7 @@ def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | Ga
     try:
         if isinstance(module, nn.Linear):
             module = nn.Sequential(module)
-        graph = _Tracer().trace(module)
+        graph = _without_questions(_Tracer().trace(module))
     except Exception as error:  # whatever a foreign forward raises when it is traced
         faults.add(f"its forward cannot be followed ({error}); write it as torch.nn.Sequential")
         faults.raise_if_any()
