@@ -160,7 +160,7 @@ def test_the_families_of_transformers(family: str) -> None:
     vocabulary = {} if family == "ViT" else {"vocab_size": 40, "bos_token_id": 0, "eos_token_id": 1}
     model = getattr(transformers, name)(getattr(transformers, f"{family}Config")(**vocabulary, **sizes)).eval()
     built = sw.transpile(model)
-    assert len(built.network.blocks) == blocks and built.certificate is not None
+    assert len(built.parts) == blocks and built.certificate is not None
     tokens = torch.arange(7)[None]
     given: dict[str, torch.Tensor] = {"input_ids": tokens}
     if family == "ViT":
