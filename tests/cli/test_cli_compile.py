@@ -30,6 +30,9 @@ def test_faults_have_their_exit_code() -> None:
     assert "unknown" in shown
     assert run("compile", "n", "--tokens", "length")[0] == 2
     assert run("program", "nothing")[0] == 2
+    assert run("program", "build")[0] == 2
+    assert run("program", "show", "nothing")[0] == 2
+    assert run("program", "list", "nowhere")[0] == 2
 
 
 def test_the_library_is_listed_and_compiled() -> None:
@@ -37,4 +40,19 @@ def test_the_library_is_listed_and_compiled() -> None:
     names = [row["name"] for row in json.loads(shown)["programs"]]
     assert code == 0
     assert {"sort", "shuffle_dyck_2", "running_maximum"} <= set(names)
-    assert run("program", "parity", "--length", "5")[0] == 0
+    assert run("program", "build", "parity", "--length", "5")[0] == 0
+
+
+def test_a_program_shows_what_its_heads_look_at_and_write() -> None:
+    code, shown = run("program", "show", "histogram", "--length", "9")
+    assert code == 0
+    assert "layer 1" in shown
+    assert "s[j] == s[i]" in shown
+    lines = json.loads(run("program", "show", "sort", "--json")[1])["mechanism"]
+    assert sum(line.startswith("layer") for line in lines) >= 3
+
+
+def test_tokens_may_name_symbols_that_only_outputs_are() -> None:
+    text = "table(s, ['a'], ['yes'], default='no')"
+    assert run("compile", text, "--tokens", "length=1:4 s=abc=>yes,no")[0] == 0
+    assert run("compile", text, "--tokens", "length=1:4 s=abc")[0] == 2

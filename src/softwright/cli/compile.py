@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from softwright.programs.fields import Sequence
 
 _TOKENS = "length=1:64 x=-1:1 k=0..9 s=abc t=truth"
+_ALSO = "=>"  # before symbols that a field never is, but that the program speaks of
 
 
 def compile_command(
@@ -40,7 +41,10 @@ def compile_command(
 
 
 def read_tokens(text: str) -> Sequence:
-    """NAME=LOW:HIGH, NAME=LOW..HIGH, NAME=SYMBOLS and NAME=truth, with length=SHORTEST:LONGEST among them."""
+    """NAME=LOW:HIGH, NAME=LOW..HIGH, NAME=SYMBOLS and NAME=truth, with length=SHORTEST:LONGEST among them.
+
+    Symbols are characters, or texts with commas between them; NAME=abc=>x,y lets the program speak of x and y, too.
+    """
     from softwright.programs.fields import Integers, Symbols, Truths
     from softwright.programs.fields import Sequence as Tokens
 
@@ -70,7 +74,8 @@ def _field(name: str, value: str, integers: Any, symbols: Any, truths: Any) -> A
         return truths()
     if name == "length" and value.isascii() and value.isdigit():
         return int(value)
-    return symbols(value.split(",") if "," in value else value)
+    own, _, also = value.partition(_ALSO)
+    return symbols(own.split(",") if "," in own else own, also.split(",") if also else ())
 
 
 def _is_number(text: str) -> bool:

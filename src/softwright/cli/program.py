@@ -1,18 +1,25 @@
-"""`softwright program`: the programs over sequences that come with softwright, by name."""
+"""`softwright program`: the programs over sequences that come with softwright: listed, shown, built."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from softwright.cli.delivery import AsJson, Certify, Dtype, Explain, Output, Plot, argument, delivery
 from softwright.cli.exits import exit_codes, print_json
-from softwright.cli.screen import print_facts
+from softwright.cli.screen import echo, print_facts
+from softwright.errors import Faults, InvalidInput
+
+if TYPE_CHECKING:
+    from softwright.programs.library import Example
+
+ACTIONS = ("list", "show", "build")
 
 
 def program_command(
-    name: Annotated[str, argument('A name, or "list" for all of them.')],
+    action: Annotated[str, argument(f"One of {', '.join(ACTIONS)}.")],
+    name: Annotated[str | None, argument("The program; `list` takes where it is from instead, or nothing.")] = None,
     *,
     length: Annotated[int | None, typer.Option(help="Longest sequence; the row's own unless given.")] = None,
     dtype: Dtype = "float64",
@@ -22,19 +29,57 @@ def program_command(
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the programs that come with softwright, or compile one of them."""
-    from softwright.programs.library import LIBRARY, example
-
-    if name == "list":
+    """Programs by name: list them, show one and its mechanism layer by layer, or build it with its proof."""
+    if action != "build":
         with exit_codes(as_json):
-            if as_json:
-                rows = [{"name": row.name, "meaning": row.meaning, "program": row.text} for row in LIBRARY.values()]
-                print_json({"ok": True, "programs": rows})
-            else:
-                print_facts("programs", [(row.name, f"{row.meaning}: {row.text}") for row in LIBRARY.values()])
+            _told(action, name, length, dtype, as_json)
         return
     with delivery(output, plot, as_json, explain=explain) as deliver:
-        row = example(name)
+        row = _row(name)
         from softwright.programs.verb import compile as build
 
         deliver(build(row.text, row.tokens(length), tol=row.tol, dtype=dtype, certify=certify, progress=deliver.say))
+
+
+def _row(name: str | None) -> Example:
+    from softwright.programs.library import example
+
+    if name is None:
+        raise InvalidInput("program", ["which program? softwright program build NAME"])
+    return example(name)
+
+
+def _told(action: str, name: str | None, length: int | None, dtype: str, as_json: bool) -> None:
+    """What needs no proof: the list, or one program and what its heads do."""
+    from softwright.programs.library import examples
+
+    faults = Faults("program")
+    faults.check(action in ACTIONS, f"unknown action {action!r}; choose from {', '.join(ACTIONS)}")
+    faults.check(action == "list" or name is not None, f"which program? softwright program {action} NAME")
+    faults.raise_if_any()
+    if action == "list":
+        rows = examples(name)
+        if as_json:
+            entries = [{"name": r.name, "of": r.of, "meaning": r.meaning, "program": r.text} for r in rows]
+            print_json({"ok": True, "programs": entries})
+        else:
+            print_facts("programs", [(r.name, f"{r.meaning} ({r.of}): {r.text}") for r in rows])
+        return
+    row = _row(name)
+    from fractions import Fraction
+
+    from softwright.precision import precision_of
+    from softwright.programs.build import build
+    from softwright.programs.meaning import meaning
+    from softwright.programs.mechanism import mechanism
+
+    tokens = row.tokens(length)
+    made = build(meaning(row.text, tokens), precision_of(dtype), Fraction(row.tol))
+    lines = mechanism(made.board)
+    if as_json:
+        told = {"name": row.name, "of": row.of, "meaning": row.meaning, "program": row.text, "tokens": repr(tokens)}
+        print_json({"ok": True, **told, "mechanism": lines})
+        return
+    print_facts(row.name, [("meaning", row.meaning), ("program", row.text), ("tokens", repr(tokens)), ("of", row.of)])
+    for line in lines:
+        echo(line)

@@ -18,6 +18,7 @@ class Example:
     fields: dict[str, Any]
     longest: int = 64
     tol: float = 1e-6
+    of: str = "softwright"  # where it is from: tracr, RASP-L, C-RASP, or here
 
     def tokens(self, longest: int | None = None) -> Sequence:
         return Sequence(length=(1, self.longest if longest is None else longest), **self.fields)
