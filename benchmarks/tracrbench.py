@@ -1,9 +1,9 @@
 """TracrBench in softwright's language: `python benchmarks/tracrbench.py [--dtype float32] [--only NUMBER]`.
 
 Every row of data/tracrbench.csv is compiled for sequences of 1 to its own longest length and of 1 to 64, proved, saved
-and verified from the file. Its outputs are compared with a plain Python function (tracr_meanings.py) on random sequences
-of several lengths: whole numbers, symbols and truth values must be equal, reals within the bound (and the rounding of
-the Python function). A row passes if nothing is wrong at both lengths. Seconds are CPU: compiling, proving, sampling.
+and verified from the file. Its outputs are compared with a plain Python function (tracr_meanings.py) on sequences
+of several lengths: whole numbers, symbols and truth values must be equal, reals within the bound (and the rounding
+of the Python function). A row passes if nothing is wrong at both lengths. Seconds are CPU.
 """
 
 from __future__ import annotations

@@ -235,10 +235,17 @@ def _attend(layer: StackLayer, data: Tensor, bank: Tensor, causal: Sequence[bool
     step = rows_within(layer.row_bytes(len(data), keys.shape[1]))
     for start in range(0, data.shape[1], step):
         part = slice(start, start + step)
-        seen = _mask(causal, data.shape[1], bank.shape[1], lengths, range(data.shape[1])[part])
         query = data[:, None, part, q] @ layer.Wq[:, q]
-        mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=1.0)
-        out[:, part, o] = mixed.transpose(1, 2).flatten(2) @ layer.Wo[..., o].flatten(0, 1)
+        for flag in sorted(set(causal)):  # heads that see everything need no mask, causal ones no later tokens
+            heads = [h for h, own in enumerate(causal) if own == flag]
+            last = bank.shape[1] + (min(start + step, data.shape[1]) if flag else data.shape[1])
+            rows = range(data.shape[1])[part]
+            seen = _mask([flag], data.shape[1], bank.shape[1], lengths, rows)
+            seen = None if seen is None else seen[..., :last]
+            mixed = scaled_dot_product_attention(
+                query[:, heads], key[:, heads, :last], value[:, heads, :last], attn_mask=seen, scale=1.0
+            )
+            out[:, part, o] += mixed.transpose(1, 2).flatten(2) @ layer.Wo[heads][..., o].flatten(0, 1)
     return out
 
 

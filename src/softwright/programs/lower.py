@@ -335,7 +335,8 @@ class Compiler(WholeNumbers, Formulas):
             before = self.pool.make("lt", self.pool.make("j", place), self.pool.make("i", place))
             ties = self.pool.make("and", self.pool.make("eq", mine, other), before)
             parts = [self._monomials(self.pool.make("lt", mine, other)), self._monomials(ties)]
-            monomials, total = [*parts[0][0], *parts[1][0]], parts[0][1] + parts[1][1]
+            # a smaller key and an equal one before exclude each other; the token itself is taken off once
+            monomials, total = [*parts[0][0], *parts[1][0]], self.tokens.longest + 1
             value = Form(Fraction(1))
         elif term.op == "length":
             monomials, total, value = [(1, [], False)], self.tokens.longest, Form(Fraction(1))
@@ -345,6 +346,7 @@ class Compiler(WholeNumbers, Formulas):
         bits = int(size).bit_length()
         groups = [column.number for column in self.codes(self.pool.make("position"), 0, bits)]
         needed = Fraction(1, 4) if self.type(term).whole else self.tol / 4
+        needed = Fraction(3, 10) if term.op == "rank" else needed  # it is looked up alone, never added to another
         found = self.heads.sum(value, monomials, total, name, holds, ends, groups, needed)
         if self.type(term).whole and found.error > NEAR:
             raise NotPossible(f"a sum is known to {float(found.error):.2g} only; use float64 or shorter sequences")

@@ -222,6 +222,8 @@ def prove_sum(state: State, column: int, reads: list[Read]) -> None:
         for case in cases_of(state, atoms):
             for literals in grouped(state, case, groups):
                 expected[literals, CAUSAL in atoms] = number
+    if op == "rank":  # smaller keys and equal ones before exclude each other; the token itself is taken off once
+        total = bounds.data + 1
     found: dict[Any, int] = {}
     error_of_value = size = ZERO
     for read in reads:
