@@ -113,9 +113,7 @@ def main() -> None:
         passed += all(good for _, good, _ in results)
         for n, good, line in results:
             print(f"{case.number:3d} {case.says:34s} n {n:2d} {'pass' if good else 'FAIL'}  {line}", flush=True)
-    print(
-        f"{passed} of {total} programs are right, proved and verified at their own length and at {LONG}, {options.dtype}"
-    )
+    print(f"{passed} of {total} right, proved and verified at their own lengths and at {LONG}, {options.dtype}")
 
 
 if __name__ == "__main__":

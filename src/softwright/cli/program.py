@@ -49,7 +49,7 @@ def _row(name: str | None) -> Example:
     return example(name)
 
 
-def _told(action: str, name: str | None, length: int | None, dtype: str, as_json: bool) -> None:
+def _told(action: str, name: str | None, length: int | None, dtype: Dtype, as_json: bool) -> None:
     """What needs no proof: the list, or one program and what its heads do."""
     from softwright.programs.library import examples
 
@@ -66,20 +66,11 @@ def _told(action: str, name: str | None, length: int | None, dtype: str, as_json
             print_facts("programs", [(r.name, f"{r.meaning} ({r.of}): {r.text}") for r in rows])
         return
     row = _row(name)
-    from fractions import Fraction
-
-    from softwright.precision import precision_of
-    from softwright.programs.build import build
-    from softwright.programs.meaning import meaning
-    from softwright.programs.mechanism import mechanism
-
-    tokens = row.tokens(length)
-    made = build(meaning(row.text, tokens), precision_of(dtype), Fraction(row.tol))
-    lines = mechanism(made.board)
+    tokens, lines = row.mechanism(length, dtype)
     if as_json:
-        told = {"name": row.name, "of": row.of, "meaning": row.meaning, "program": row.text, "tokens": repr(tokens)}
+        told = {"name": row.name, "of": row.of, "meaning": row.meaning, "program": row.text, "tokens": tokens}
         print_json({"ok": True, **told, "mechanism": lines})
         return
-    print_facts(row.name, [("meaning", row.meaning), ("program", row.text), ("tokens", repr(tokens)), ("of", row.of)])
+    print_facts(row.name, [("meaning", row.meaning), ("program", row.text), ("tokens", tokens), ("of", row.of)])
     for line in lines:
         echo(line)

@@ -342,6 +342,8 @@ class Compiler(WholeNumbers, Formulas):
             monomials, total, value = [(1, [], False)], self.tokens.longest, Form(Fraction(1))
         else:
             (monomials, total), value = self._monomials(term.args[1]), self._inner(term)
+            if not monomials:
+                raise Refused(term, f"{name} is over a condition that no two tokens meet; write 0")
         size = Fraction(self.tokens.longest)
         bits = int(size).bit_length()
         groups = [column.number for column in self.codes(self.pool.make("position"), 0, bits)]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Any
 
+from softwright.precision import precision_of
+from softwright.programs.build import build
 from softwright.programs.columns import Board, Head
+from softwright.programs.fields import Sequence
+from softwright.programs.meaning import meaning
 
 _KINDS = {
     "sum": "adds up",
@@ -78,3 +83,8 @@ def mechanism(board: Board) -> list[str]:
                 lines[-1] += ", and so on for each case"
             lines.append(f"    writes {writes(board, same[0])}")
     return lines
+
+
+def told(text: str, tokens: Sequence, dtype: str, tol: float) -> list[str]:
+    """The mechanism of a program."""
+    return mechanism(build(meaning(text, tokens), precision_of(dtype), Fraction(tol)).board)

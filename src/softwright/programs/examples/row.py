@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from softwright.precision import Dtype
 from softwright.programs.fields import Sequence
 
 
@@ -22,3 +23,10 @@ class Example:
 
     def tokens(self, longest: int | None = None) -> Sequence:
         return Sequence(length=(1, self.longest if longest is None else longest), **self.fields)
+
+    def mechanism(self, longest: int | None = None, dtype: Dtype = "float64") -> tuple[str, list[str]]:
+        """Its tokens and what its heads do, in words."""
+        from softwright.programs.mechanism import told  # with torch
+
+        tokens = self.tokens(longest)
+        return repr(tokens), told(self.text, tokens, dtype, self.tol)

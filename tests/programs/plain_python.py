@@ -1,0 +1,131 @@
+"""What a program says, by Python's own parser and plain recursion: a reading that shares nothing with softwright's.
+
+The language is Python's but for "for" inside calls, which becomes an argument of that name here. Numbers are fractions,
+symbols their places in the vocabulary; a value is computed at one token, or at two tokens i and j inside an aggregate.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from fractions import Fraction
+from typing import Any
+
+AGGREGATES = ("sum", "mean", "max", "min", "count", "any", "all")
+OPERATORS: dict[type, Any] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: Fraction(a) / Fraction(b),
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+    ast.Pow: lambda a, b: a**b,
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+}
+
+
+class Plain:
+    """The outputs of a program on one sequence: `fields` are lists of numbers, symbols by their places."""
+
+    def __init__(self, text: str, fields: dict[str, list[Any]], symbols: tuple[str, ...]) -> None:
+        tree = ast.parse(re.sub(r"\bfor\b", ", FOR =", text.strip()))
+        self.fields, self.symbols = fields, symbols
+        self.n = len(next(iter(fields.values())))
+        self.names = {node.targets[0].id: node.value for node in tree.body[:-1]}  # pyright: ignore
+        last: Any = tree.body[-1]
+        outputs = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+        self.known: dict[tuple[int, int], Any] = {}
+        self.outputs = [[self.at(node, p) for node in outputs] for p in range(self.n)]
+
+    def at(self, node: Any, p: int) -> Any:
+        """The value of a node at token p."""
+        key = id(node), p
+        if key not in self.known:
+            self.known[key] = self.compute(node, (p,))
+        return self.known[key]
+
+    def compute(self, node: Any, tokens: tuple[int, ...]) -> Any:
+        """At one token, or at the pair (i, j): a bare name is then that of j."""
+        if isinstance(node, ast.Constant):
+            value = node.value
+            return self.symbols.index(value) if isinstance(value, str) else Fraction(str(value))
+        if isinstance(node, ast.Name):
+            return self.name(node.id, tokens)
+        if isinstance(node, ast.BinOp):
+            return OPERATORS[type(node.op)](self.compute(node.left, tokens), self.compute(node.right, tokens))
+        if isinstance(node, ast.UnaryOp):
+            value = self.compute(node.operand, tokens)
+            return (not value) if isinstance(node.op, ast.Not) else -value if isinstance(node.op, ast.USub) else value
+        if isinstance(node, ast.BoolOp):
+            values = [bool(self.compute(part, tokens)) for part in node.values]
+            return all(values) if isinstance(node.op, ast.And) else any(values)
+        if isinstance(node, ast.Compare):
+            values = [self.compute(part, tokens) for part in (node.left, *node.comparators)]
+            return all(OPERATORS[type(op)](a, b) for op, a, b in zip(node.ops, values, values[1:], strict=False))
+        if isinstance(node, ast.IfExp):
+            return self.compute(node.body if self.compute(node.test, tokens) else node.orelse, tokens)
+        if isinstance(node, ast.Subscript):
+            index = node.slice
+            if isinstance(index, ast.Name) and index.id in ("i", "j"):
+                return self.at(node.value, tokens[0] if index.id == "i" else tokens[-1])
+            return self.at(node.value, int(self.compute(index, tokens)))
+        if isinstance(node, ast.Call):
+            return self.call(node, tokens)
+        raise TypeError(ast.dump(node))
+
+    def name(self, name: str, tokens: tuple[int, ...]) -> Any:
+        if name in ("i", "j"):
+            return tokens[0] if name == "i" else tokens[-1]
+        if name == "n":
+            return self.n
+        if name in ("true", "false"):
+            return name == "true"
+        return self.at(self.names[name], tokens[-1]) if name in self.names else self.fields[name][tokens[-1]]
+
+    def call(self, node: Any, tokens: tuple[int, ...]) -> Any:
+        name, args = node.func.id, node.args
+        options = {key.arg: key.value for key in node.keywords}
+        if name in AGGREGATES and not (name in ("max", "min") and len(args) > 1):
+            return self.aggregate(name, args[0], options.get("FOR"), tokens[-1])
+        if name in ("abs", "where", "max", "min"):
+            values = [self.compute(arg, tokens) for arg in args]
+            if name == "where":
+                return values[1] if values[0] else values[2]
+            return abs(values[0]) if name == "abs" else (max if name == "max" else min)(values)
+        default = self.compute(options["default"], tokens) if "default" in options else 0
+        if name == "table":
+            index, lists = (
+                self.compute(args[0], tokens),
+                [[self.compute(v, tokens) for v in arg.elts] for arg in args[1:]],
+            )
+            keys = lists[0] if len(lists) == 2 else list(range(len(lists[0])))
+            return lists[-1][keys.index(index)] if index in keys else default
+        p = tokens[-1]
+        if name in ("prev", "at"):
+            back = self.at(args[1], p) if len(args) > 1 else 1
+            where = int(p - back if name == "prev" else back)
+            return self.at(args[0], where) if 0 <= where < self.n else default
+        if name in ("first", "last"):
+            return self.at(args[0], 0 if name == "first" else self.n - 1)
+        values = [self.at(args[0], q) for q in range(self.n)]
+        if name == "median":
+            return sorted(values)[(self.n - 1) // 2]
+        by = options.get("by", args[0])
+        return [values[q] for q in sorted(range(self.n), key=lambda q: self.at(by, q))][p]
+
+    def aggregate(self, name: str, value: Any, condition: Any, i: int) -> Any:
+        pairs = [(i, j) for j in range(self.n) if condition is None or self.compute(condition, (i, j))]
+        values = [self.compute(value, pair) for pair in pairs]
+        if name in ("count", "any", "all"):
+            truths = [bool(value) for value in values]
+            return {"count": sum(truths), "any": any(truths), "all": all(truths)}[name]
+        if name == "sum":
+            return sum(values)
+        if not values:
+            return 0
+        return sum(values, Fraction(0)) / len(values) if name == "mean" else (max if name == "max" else min)(values)
