@@ -4,19 +4,20 @@ One row for every program of the library, in float64 and float32, at the lengths
 4,096 for length, histogram, shift, reverse and stable sorting; parity to 64; real numbers at 128 (float64, tolerance
 1e-6) and 32 (float32, 1e-3). `seen` is the largest deviation over random and adversarial sequences, seconds are CPU.
 `--hunt N` goes on with fresh seeds until N tokens have been looked at. The peer, tracr at its default and at its best
-settings, runs in the same table where it is installed.
+settings (`tracr_peer.py`), runs beside ours where `--tracr PYTHON` names an environment that has it.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import json
+import subprocess
+import sys
 import tempfile
 import time
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import softwright as sw
@@ -91,41 +92,50 @@ def hunt(wanted: int, only: str) -> None:
     print(f"hunt: {count} tokens, {beyond} violations, closest observed/bound {worst:.3f}", flush=True)
 
 
-def peer() -> None:
-    """tracr on three of the programs."""
-    if importlib.util.find_spec("tracr") is None:
-        print("tracr: skipped, it is not installed (it needs jax, dm-haiku, chex, einops and networkx of its own)")
+def peer(python: str, n: int) -> None:
+    """tracr's programs beside ours, in one table: wrong tokens, layers, width, parameters, CPU seconds to build."""
+    found = subprocess.run([python, "-c", "import tracr, haiku"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        reason = (found.stderr.strip().splitlines() or ["it does not start"])[-1]
+        print(f"tracr: skipped, {reason}; give --tracr PYTHON of an environment with tracr, jax and dm-haiku")
         return
-    from tracr.compiler import compiling, lib  # pyright: ignore[reportMissingImports]
-    from tracr.rasp import rasp  # pyright: ignore[reportMissingImports]
+    print(f"\nbeside tracr, sequences of up to {n} tokens")
+    print(f"{'program':22s} {'by':26s} {'wrong':>11s} {'layers':>6s} {'width':>6s} {'parameters':>10s} {'seconds':>8s}")
+    script = str(Path(__file__).with_name("tracr_peer.py"))
+    with subprocess.Popen([python, script, str(n)], stdout=subprocess.PIPE, text=True) as run:
+        ours = ""
+        for line in run.stdout or ():
+            said = json.loads(line)
+            name, by = said["program"], f"tracr, {said['setting']}"
+            if name != ours:
+                ours = name
+                beside(LIBRARY[name], n)
+            if "error" in said:
+                print(f"{name:22s} {by:26s} {said['error']}", flush=True)
+                continue
+            wrong = f"{said['wrong']}/{said['tokens']}"
+            sizes = f"{said['layers']:6d} {said['width']:6d} {said['parameters']:10d}"
+            print(f"{name:22s} {by:26s} {wrong:>11s} {sizes} {said['seconds']:8.1f}", flush=True)
 
-    makers = {
-        "length": lambda _: lib.make_length(),
-        "reverse": lambda _: lib.make_reverse(rasp.tokens),
-        "sort": lambda n: lib.make_sort(rasp.tokens, rasp.tokens, max_seq_len=n, min_key=1),
-    }
-    for name, make in makers.items():
-        for n in (16, 32):
-            for exactness in (100, 100_000):
-                rng, started, wrong, total = np.random.default_rng(0), time.process_time(), 0, 0
-                options = {"max_seq_len": n, "compiler_bos": "BOS", "mlp_exactness": exactness}
-                model = compiling.compile_rasp_to_model(make(n), vocab=set(range(1, 17)), **options)
-                for _ in range(8):
-                    tokens = rng.integers(1, 17, int(rng.integers(1, n))).tolist()
-                    found, wanted = model.apply(["BOS", *tokens]).decoded[1:], make(n)(tokens)
-                    total += len(tokens)
-                    wrong += sum(abs(float(a) - float(b)) > 0.01 for a, b in zip(found, wanted, strict=True))
-                seconds = time.process_time() - started
-                print(
-                    f"tracr {name:10s} n {n} exactness {exactness}: wrong {wrong} of {total}, {seconds:.1f} s",
-                    flush=True,
-                )
+
+def beside(row: Example, n: int) -> None:
+    """The same program of ours; what was seen on the sequences that were looked at."""
+    for dtype in ("float64", "float32"):
+        started = time.process_time()
+        built = sw.compile(row.text, row.tokens(n), tol=1e-2, dtype=dtype, progress=False)
+        seconds, network = time.process_time() - started, built.network
+        seen = built.observed or Observed(float("nan"), (), 0)
+        wrong = f"{'0' if seen.error <= built.certificate.bound else 'SOME'}/{seen.points}"
+        sizes = f"{network.depth:6d} {network.width:6d} {built.plan.parameters:10d}"
+        print(f"{row.name:22s} {'softwright, ' + dtype:26s} {wrong:>11s} {sizes} {seconds:8.1f}", flush=True)
 
 
 def main() -> None:
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--hunt", type=int, default=0, help="tokens to look at with fresh seeds")
     reader.add_argument("--only", default="", help="programs whose name holds this")
+    reader.add_argument("--tracr", default=sys.executable, help="the Python of an environment with tracr")
+    reader.add_argument("--beside", type=int, default=16, help="longest sequence of the table beside tracr; 0: none")
     options = reader.parse_args()
     torch.set_num_threads(1)
     print(HEADINGS)
@@ -138,7 +148,8 @@ def main() -> None:
     print(f"rows with a token beyond its bound: {wrong}")
     if options.hunt:
         hunt(options.hunt, options.only)
-    peer()
+    if options.beside:
+        peer(options.tracr, options.beside)
 
 
 if __name__ == "__main__":
