@@ -12,7 +12,7 @@ from softwright.cli.screen import echo, print_facts
 from softwright.errors import Faults, InvalidInput
 
 if TYPE_CHECKING:
-    from softwright.programs.library import Example
+    from softwright.programs.examples.row import Example
 
 ACTIONS = ("list", "show", "build")
 

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from softwright.precision import precision_of
+from softwright.precision import Dtype, precision_of
 from softwright.programs.build import build
 from softwright.programs.columns import Board, Head
 from softwright.programs.fields import Sequence
@@ -85,6 +85,6 @@ def mechanism(board: Board) -> list[str]:
     return lines
 
 
-def told(text: str, tokens: Sequence, dtype: str, tol: float) -> list[str]:
+def told(text: str, tokens: Sequence, dtype: Dtype, tol: float) -> list[str]:
     """The mechanism of a program."""
     return mechanism(build(meaning(text, tokens), precision_of(dtype), Fraction(tol)).board)
