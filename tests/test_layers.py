@@ -42,7 +42,8 @@ ALLOWED: dict[str, str] = {
     "page": f"{LEAVES} fileformat result targets attention {NETWORKS}",
     "sklearn": f"{LEAVES} result attention approximation methods",
     "zoo": f"{LEAVES} fileformat result targets approximation memory transpiler methods theorems",
-    "cli": f"{SHARED} checker {VERBS} export page studio zoo",
+    "scale": "errors",
+    "cli": f"{SHARED} checker {VERBS} export page studio zoo scale",
     "studio": f"{SHARED} checker {VERBS} export page",
     "__main__": "cli",
 }

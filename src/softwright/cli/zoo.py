@@ -23,22 +23,36 @@ ACTIONS = ("list", "show", "get", "build")
 
 def zoo_command(
     action: Annotated[str, argument(f"One of {', '.join(ACTIONS)}.")],
-    name: Annotated[str | None, argument("The model; `list` takes a group instead, or nothing.")] = None,
+    name: Annotated[str | None, argument("A model; `list` and `build` take a group too, or nothing: all.")] = None,
     *,
-    output: Annotated[Path | None, option("Write the model to this file (get, build).", "-o", "--output")] = None,
+    output: Annotated[
+        Path | None,
+        option("Write the model to this file (get, build); several into this folder.", "-o", "--output"),
+    ] = None,
+    cluster: Annotated[
+        str | None, option("Build on this Dask scheduler, tcp://HOST:PORT; needs softwright\\[scale].")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Proved models by name: list them, show a recipe, get the stored file, or build it again."""
+    """Proved models by name: list them, show a recipe, get the stored file, or build one, a group or all again."""
     with exit_codes(as_json):
         from softwright.zoo import recipes
 
         faults = Faults("zoo")
         faults.check(action in ACTIONS, f"unknown action {action!r}; choose from {', '.join(ACTIONS)}")
-        faults.check(action == "list" or name is not None, f"which model? softwright zoo {action} NAME")
+        named = name is not None or action in ("list", "build")
+        faults.check(named, f"which model? softwright zoo {action} NAME")
+        faults.check(cluster is None or action == "build", "--cluster is for build")
         faults.check(action != "get" or output is not None, "where to? give -o FILE.safetensors")
         faults.raise_if_any()
         if action == "list":
             _list([recipes.recipe(one) for one in recipes.names(name)], as_json)
+            return
+        if action == "build" and (name is None or cluster is not None or name in recipes.groups()):
+            single = name is not None and name not in recipes.groups()
+            good = _built_all([str(name)] if single else recipes.names(name), output, cluster, as_json)
+            if not good:
+                raise typer.Exit(CHECK_FAILED)
             return
         row = recipes.recipe(str(name))
         if action == "show":
@@ -103,3 +117,43 @@ def _built(name: str, output: Path | None, as_json: bool) -> bool:
             built.save(output)
     _said(as_json, name, output, str(verdict))
     return verdict.verified
+
+
+def _built_all(names: list[str], output: Path | None, cluster: str | None, as_json: bool) -> bool:
+    """Build several models at once, write the files into a folder; whether all are VERIFIED."""
+    from softwright.fileformat import write_atomically
+    from softwright.scale import completed
+    from softwright.zoo import recipes
+    from softwright.zoo.making import file_of
+
+    for name in names:
+        recipes.recipe(name)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    failed, count = [], 0
+    for done in completed(file_of, names, cluster=cluster):
+        said = str(done.error) if done.error is not None else _verdict(done.result)
+        count += 1
+        if done.error is not None or not said.startswith("VERIFIED"):
+            failed.append(done.item)
+        elif output is not None:
+            write_atomically(output / f"{done.item}.safetensors", done.result)
+        if not as_json:
+            echo(f"{done.item}: {said.splitlines()[0][:100]}")
+    if as_json:
+        print_json({"ok": not failed, "built": count - len(failed), "failed": failed})
+    else:
+        echo(f"{count - len(failed)} of {count} built and VERIFIED")
+    return not failed
+
+
+def _verdict(content: bytes) -> str:
+    """What the checker says of a file, on this machine, wherever it was built."""
+    from tempfile import TemporaryDirectory
+
+    from softwright.checker.verify import verify
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        path.write_bytes(content)
+        return str(verify(path))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_TERMS = 1 << 10  # of a product that is written term by term
+FEW = 64  # entries of a softmax, or terms of a product, that are computed one by one
 LETTERS = "abcdegh"
 _SIGNS = {"Sub": "-", "Add": "+", "Mul": "*", "Div": "/"}
 
@@ -130,6 +131,16 @@ class Printer:
     def _softmax(self, node: Node) -> list[str]:
         out, shape, (s,), _ = self._parts(node)
         n, rows = shape[-1], times(*shape[:-1])
+        if isinstance(entries := times(*shape), int) and entries < FEW:  # vectors would wait for single numbers
+            exp = "exp" if self.real == "double" else "expf"
+            return [
+                f"  for (int r = 0; r < {rows}; r++) {{ const {self.real} *const s = {s} + {n} * r;",
+                f"    {self.real} top = s[0], sum = 0, *const w = {out} + {n} * r;",
+                f"    for (int j = 1; j < {n}; j++) if (s[j] > top) top = s[j];",
+                f"    for (int j = 0; j < {n}; j++) {{ w[j] = {exp}(s[j] - top); sum += w[j]; }}",
+                "    sum = 1 / sum;",
+                f"    for (int j = 0; j < {n}; j++) w[j] *= sum; }}",
+            ]
         return [
             f"  for (int r = 0; r < {rows}; r++) {{ const {self.real} *const s = {s} + {n} * r;",
             f"    {self.real} top = s[0], *const w = {out} + {n} * r;",
@@ -168,6 +179,15 @@ class Printer:
         right = [times(step, matrix) for step in strides(given[1][:-2], len(lead))]
         result = [times(step, width) for step in strides((*lead, rows), len(lead) + 1)]
         a, b, c = at(index, left), at(index[:-1], right), at(index, result)
+        if isinstance(work := times(*shape, n), int) and work < FEW:
+            place = f"{c} + j" if width != 1 else c
+            column = f"{width} * k + j" if width != 1 else "k"
+            inner = f"for (int j = 0; j < {width}; j++) " if width != 1 else ""
+            return [
+                f"  {loops}{inner}{{ {self.real} sum = 0;",
+                f"    for (int k = 0; k < {n}; k++) sum += {sources[0]}[{a} + k] * {sources[1]}[{b} + {column}];",
+                f"    {out}[{place}] = sum; }}",
+            ]
         if width == 1:
             return [f"  {loops}{out}[{c}] = softwright_dot({sources[0]} + {a}, {sources[1]} + {b}, {n});"]
         return [

@@ -1,4 +1,4 @@
-"""A network as one C99 function that needs nothing but memcpy: tables, loops, a self-test.
+"""A network as one C99 function that needs the C library alone: tables, loops, a self-test.
 
     void network(const double *x, double *y);          cc -O2 -c f.c;     cc -O2 -DSELFTEST f.c -lm && ./a.out
 
@@ -8,7 +8,8 @@ that link several networks.
 
 The file is the network's program for one point, folded, every node a loop (`c_loops.py`); constants are hexadecimal.
 Rounding: sums run in the order written, each operation is rounded once or fused with its neighbour: an order that the
-rounding part of the claim covers (`program.py`); exp is in the file and more exact than was charged (`c_exp.py`).
+rounding part of the claim covers (`program.py`). Where many exps are taken exp is in the file, more exact than was
+charged (`c_exp.py`); for a few it is that of the C library, of which hypothesis exp-ulp asks 4 ulp, 32 in float.
 Compilers may not reassociate, flush or approximate: -ffast-math is refused by an #error, and so are registers wider
 than the type, in which a number is not rounded where it should be.
 """
@@ -64,6 +65,7 @@ def c_source(built: Built[Any]) -> str:
     takes = [f"const {'long long' if key in program.whole else real} *{names[key]}" for key in program.inputs]
     head = f"void SOFTWRIGHT_NAME({', '.join([*(f'int {n}' for n in program.free), *takes, f'{real} *y'])})"
     text = "\n".join(body)
+    clones = "SOFTWRIGHT_CLONES " if "softwright_exp(" in text else ""
     sizes = ", ".join(f"{names[key]}: {times(*shapes[key])}" for key in program.inputs)
     comment = [re.sub(r"\*/|/\*|\?\?", "..", line.encode("ascii", "backslashreplace").decode()) for line in lines]
     return "\n".join(
@@ -81,13 +83,13 @@ def c_source(built: Built[Any]) -> str:
             f"#if FLT_EVAL_METHOD == 2{' || FLT_EVAL_METHOD == 1' if real == 'float' else ''}",
             f'#error "intermediate results are kept wider than {real}: use SSE2 (-mfpmath=sse)"',
             "#endif",
-            CLONES,
+            *([CLONES] if clones else []),
             "",
             "#ifndef SOFTWRIGHT_NAME",
             "#define SOFTWRIGHT_NAME network",
             "#endif",
             f"{head};",
-            *([DOUBLE if real == "double" else FLOAT] if "softwright_exp(" in text else []),
+            *([DOUBLE if real == "double" else FLOAT] if clones else []),
             *(part.replace("REAL", real) for part in _helpers(text)),
             *(
                 f"static const {real if array.dtype.kind == 'f' else 'long long'} "
@@ -96,7 +98,7 @@ def c_source(built: Built[Any]) -> str:
                 if array.size and re.search(rf"\b{names[key]}\b", text)
             ),
             "",
-            f"SOFTWRIGHT_CLONES static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}",
+            f"{clones}static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}",
             "{",
             *(f"  if ({n} < 1) return;" for n in program.free),
             *(f"  {real} {name}[{size}];" for name, size in declared.items()),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from softwright.result.kinds import loaded
@@ -25,6 +27,14 @@ def build(name: str) -> Built[Any]:
     """The model of a recipe, built now."""
     row = recipe(name)
     return MAKERS[row.verb](row)
+
+
+def file_of(name: str) -> bytes:
+    """The bytes of the model file of a recipe, built now: what another process or machine sends back."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        build(name).save(path)
+        return path.read_bytes()
 
 
 def _approximated(row: Recipe) -> Built[Any]:
