@@ -63,7 +63,7 @@ def _by_dask(function: Callable[[Any], Any], items: Sequence[Any], address: str)
         raise InvalidInput("scale", [f"no Dask scheduler answers at {address!r}; give tcp://HOST:PORT"]) from error
     with client:
         found = {client.submit(function, item, pure=False): item for item in items}
-        for future in distributed.as_completed(found):
+        for future in distributed.as_completed(list(found), loop=client.loop):
             yield _done(found[future], future)
 
 
