@@ -79,3 +79,13 @@ def test_noise_is_met_or_missed_honestly() -> None:
         built = missed.best
         assert built.observed_error > 1e-6
     assert worst(built, points[:, None], values[:, None]) == pytest.approx(built.observed_error, rel=1e-6, abs=1e-12)
+
+
+def test_tokens_do_not_grow_with_the_rows_of_one_function() -> None:
+    tokens = []
+    for rows in (2_000, 30_000):
+        x = np.linspace(0, 1, rows)
+        built = sw.approximate(sw.Table(x, np.sin(20 * x)), tol=1e-3, certify=False)
+        assert built.observed_error <= 1e-3  # at all of them
+        tokens.append(built.plan.tokens)
+    assert tokens[1] <= tokens[0] + 1

@@ -8,6 +8,7 @@ and nothing is claimed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -15,31 +16,61 @@ import numpy as np
 from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
 from softwright.approximation.fitting.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
 from softwright.approximation.fitting.tall import is_held, parts, shortened
-from softwright.approximation.problem import Fit, Problem, affine_fit, scaling_of
+from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_fit, scaling_of
 from softwright.approximation.strategies.grid import grid_head
 from softwright.approximation.strategies.scattered import fit_points
 from softwright.domain import Box
 from softwright.targets import Table
 
+_MOST_SLICES = 200
+_FIT_ROWS, _CHECK_ROWS = 4_000, 20_000  # of a long axis, while tokens are searched; the result is checked on all
+
 
 class _AxisData(AxisProblem):
-    """An axis problem that knows its functions only at the table's own coordinates."""
+    """An axis problem that knows its functions only at the table's own coordinates.
 
-    def __init__(self, t: np.ndarray, columns: np.ndarray, tolerance: float, value_cap: float) -> None:
-        super().__init__(lambda s: columns, tolerance, value_cap)
+    A long axis is searched on some of its rows, evenly spread, at least eight for an unknown: tokens do not follow
+    from rows that say the same again. What is found is solved for and checked on all of them (`fit_table`).
+    """
+
+    def __init__(
+        self,
+        t: np.ndarray,
+        columns: np.ndarray,
+        tolerance: float,
+        value_cap: float,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(lambda s: columns, tolerance, value_cap, tick)
         self.t, self.data = t, columns
 
     def samples(self, unknowns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self.t, self.data, self.t, self.data
+        fit = _some(len(self.t), max(_FIT_ROWS, 8 * unknowns))
+        check = _some(len(self.t), max(_CHECK_ROWS, 8 * unknowns))
+        return self.t[fit], self.data[fit], self.t[check], self.data[check]
 
 
-def _axis_fit(t: np.ndarray, columns: np.ndarray, tolerance: float, cap: float) -> AxisFit:
+def _some(rows: int, most: int) -> np.ndarray | slice:
+    """About that many of the rows, both ends among them; all if they are not more than five times as many."""
+    if rows <= 5 * most:
+        return slice(None)
+    return np.unique(np.linspace(0, rows - 1, most).astype(np.int64))
+
+
+def _axis_fit(
+    t: np.ndarray, columns: np.ndarray, tolerance: float, cap: float, tick: Callable[[], None] = lambda: None
+) -> AxisFit:
     if len(t) == 1:
         return search_uniform(_AxisData(t, columns, np.inf, cap), False, 1)
-    setting = _AxisData(t, columns, tolerance, cap)
+    setting = _AxisData(t, columns, tolerance, cap, tick)
     fit = search_uniform(setting, False, min(len(t), 200))
     fewer = search_optimised(setting, False, fit.tokens, 10 * cap, most_tokens=min(16, len(t) // 3), iterations=25)
     return fewer or fit
+
+
+def _slices(columns: np.ndarray) -> np.ndarray:
+    """Some of many slices along an axis (n, slices), evenly spread; the values are solved for with all of them."""
+    return columns[:, _some(columns.shape[1], _MOST_SLICES)]
 
 
 def _values(axes: tuple[AxisFit, ...], nodes: list[np.ndarray], F: np.ndarray, strength: float) -> np.ndarray:
@@ -87,13 +118,22 @@ def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
     relative = min(0.9 * problem.tolerance / scaling.scale, 0.5)
     cap = problem.value_cap(scaling.scale)
     share, best = relative / (1.5 * d if d > 1 else 1.0), None
+
+    def tick() -> None:
+        if best is not None:  # the first attempt always ends: a table without any network is of no use
+            problem.budget.check()
+
     for _ in range(5):
-        problem.budget.check()
+        if best is not None and problem.budget.exhausted:
+            break
         problem.budget.say("fitting the table axis by axis")
-        axes = tuple(
-            _axis_fit(nodes[i], np.moveaxis(F, i, 0).reshape(len(nodes[i]), -1), share, max(2.0, cap ** (1 / d)))
-            for i in range(d)
-        )
+        try:
+            axes = tuple(
+                _axis_fit(t, _slices(np.moveaxis(F, i, 0).reshape(len(t), -1)), share, max(2.0, cap ** (1 / d)), tick)
+                for i, t in enumerate(nodes)
+            )
+        except OutOfBudget:
+            break
         solved = _values(axes, nodes, F, regularisation(relative, cap))
         error = _miss(axes, nodes, F, solved)
         if best is None or error < best[0]:
