@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which cannot read a table
     from softwright.errors import InvalidInput as InvalidInput
     from softwright.errors import SoftwrightError as SoftwrightError
     from softwright.errors import ToleranceNotReached as ToleranceNotReached
+    from softwright.errors import UndefinedFormula as UndefinedFormula
     from softwright.memory.changes import add_sequences as add_sequences
     from softwright.memory.changes import relabel_sequences as relabel_sequences
     from softwright.memory.changes import remove_sequences as remove_sequences
@@ -59,6 +60,7 @@ _HOME = {
     "Head": "softwright.attention",
     "Integers": "softwright.programs.fields",
     "InvalidInput": "softwright.errors",
+    "UndefinedFormula": "softwright.errors",
     "Sequence": "softwright.programs.fields",
     "SoftwrightError": "softwright.errors",
     "Symbols": "softwright.programs.fields",

@@ -29,6 +29,18 @@ class InvalidInput(SoftwrightError, ValueError):
         super().__init__("\n".join(lines))
 
 
+class UndefinedFormula(InvalidInput):
+    """A formula is undefined somewhere on the box, or may be.
+
+    `places` holds, for each sub-expression at fault, what is known: `expression` (its text), `point` (a mapping of
+    variables to numbers: there, or next to it, it is undefined) and `certain` (False: nothing could rule it out).
+    """
+
+    def __init__(self, subject: str, faults: list[str], places: list[dict[str, Any]]) -> None:
+        super().__init__(subject, faults)
+        self.places = places
+
+
 class FileFormatError(SoftwrightError, ValueError):
     """A file is not what it claims to be: truncated, foreign, or of an unknown schema version."""
 

@@ -29,7 +29,7 @@ from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, 
 from softwright.approximation.strategies.compose import proved_stack
 from softwright.attention import AttentionNetwork
 from softwright.domain import Box, as_box
-from softwright.errors import Faults, InvalidInput, ToleranceNotReached
+from softwright.errors import Faults, InvalidInput, ToleranceNotReached, UndefinedFormula
 from softwright.precision import Dtype, Precision, precision_of
 from softwright.progress import Progress, reporting
 from softwright.proof import certify as prove
@@ -281,6 +281,8 @@ def _checked(
     faults.found += norm_faults(norm, wanted, gap, strategy)
     if wanted is not None and domain is not None:
         faults.found += wanted.faults_on(domain)
+    if isinstance(wanted, Expression) and domain is not None and (places := wanted.undefined_places(domain)):
+        raise UndefinedFormula("approximate", faults.found, places)
     faults.raise_if_any()
     if wanted is None or domain is None or precision is None:
         raise RuntimeError("unreachable: a missing target, box or dtype is a fault")

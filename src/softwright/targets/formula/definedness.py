@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from softwright.domain import Box
+from softwright.targets.descent import lowest
 from softwright.targets.formula.enclosure import OUTSIDE, REASONS, Suspect, constant_intervals, enclose
 from softwright.targets.formula.formatting import format_node
 from softwright.targets.formula.functions import ELEMENTARY
@@ -34,6 +35,8 @@ _KEPT_BOXES = 64  # suspicious boxes split further in a round
 _HALVINGS = 4  # a round: each box becomes 2**4 boxes
 _WORK = 700  # rounds times steps of the tape; about 0.3 s
 _MOST_REPORTS = 50
+_DESCENTS = 8  # operations that are looked at one by one
+_LONGEST = 10_000  # characters of a sub-expression, for programs
 _NEAR = 1e-6  # of a side: how far from a pole a report may point
 _REMEDY = "shrink the box to stay away from there, or guard it with where(condition, a, b)"
 
@@ -54,6 +57,8 @@ class Undefined(NamedTuple):
     step: int
     certain: bool
     text: str
+    expression: str = ""  # the sub-expression
+    point: tuple[float, ...] = ()  # of the variables in their order: where it is undefined, or next to it
 
 
 class UndefinedSearch:
@@ -80,12 +85,14 @@ class UndefinedSearch:
         first = self._suspects(self.lower[None], self.upper[None])
         self._try_points(self._grid())
         if first and len(self.reports) <= _MOST_REPORTS:
+            self._descend(first)
             self._narrow_down()
         found = list(self.reports.values())
         listed, rest = found[:_MOST_REPORTS], found[_MOST_REPORTS:]
         if rest:
             more = "and more parts are undefined; mend these first"
-            listed.append(Undefined(rest[0].step, any(report.certain for report in rest), more))
+            certain = any(report.certain for report in rest)
+            listed.append(Undefined(rest[0].step, certain, more, rest[0].expression, rest[0].point))
         return listed
 
     # Points -------------------------------------------------------------------------------------------------------
@@ -116,13 +123,13 @@ class UndefinedSearch:
                 row = _simplest(points, mask)
                 where, reason = show_point(self.names, points[row]), self._reason(index, values, row)
                 remedy = self._remedy(index, values, row)
-                self._report(index, f"is undefined at {where} ({reason}); {remedy}")
+                self._report(index, f"is undefined at {where} ({reason}); {remedy}", points[row])
         if overflow.any():
             row = _simplest(points, overflow)
             index = self._first_infinite(values, row)
             where = show_point(self.names, points[row])
             if index not in self.reports:
-                self._report(index, f"exceeds float64 at {where}; shrink the box or rescale the formula")
+                self._report(index, f"exceeds float64 at {where}; shrink the box or rescale the formula", points[row])
 
     def _remedy(self, index: int, values: list[np.ndarray], row: int) -> str:
         """What to do about it; a function that is continuous there comes first."""
@@ -191,9 +198,79 @@ class UndefinedSearch:
                 return index
             index = bad[0]
 
-    def _report(self, index: int, finding: str, certain: bool = True) -> None:
-        what = format_node(self.tape.steps[index].node, 80)
-        self.reports[index] = Undefined(index, certain, f"{what} {finding}")
+    def _report(self, index: int, finding: str, point: np.ndarray, certain: bool = True) -> None:
+        node = self.tape.steps[index].node
+        found = f"{format_node(node, 80)} {finding}"
+        self.reports[index] = Undefined(index, certain, found, format_node(node, _LONGEST), tuple(point.tolist()))
+
+    # Descents -----------------------------------------------------------------------------------------------------
+
+    def _descend(self, suspects: list[Suspect]) -> None:
+        """From the best of some points, down to where arguments leave their domains or divisors change their sign."""
+        points = self._grid()[-600:]
+        most = max(2000, _GRID_WORK // (4 * len(self.tape)))
+        for suspect in suspects[:_DESCENTS]:
+            if suspect.step in self.reports or not isinstance(suspect.node, Operation):
+                continue
+            room = self._room(suspect)
+            if room is None:
+                continue
+            found = lowest(room, points, self.lower, self.upper, most)
+            self._try_points(found)
+            if suspect.step not in self.reports and suspect.node.name in _POLES and suspect.step not in self.guarded:
+                self._crossed(suspect, room, found, points)
+
+    def _room(self, suspect: Suspect) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What is negative where an operation is undefined, or where what it divides by has changed its sign."""
+        node, arguments = self.tape.steps[suspect.step]
+        name = node.name if isinstance(node, Operation) else ""
+        row = ELEMENTARY.get(name)
+        place = arguments[0] if name == "pow" else arguments[-1] if arguments else 0
+
+        def of(points: np.ndarray) -> np.ndarray:
+            return np.asarray(self._evaluate(points)[0][place], dtype=float)
+
+        if name in ("div", "pow"):
+            middle = of(0.5 * self.lower[None] + 0.5 * self.upper[None])[0]
+            return lambda points: of(points) * (-1.0 if middle < 0 else 1.0)
+        if row is None or len(arguments) > 2 or (name != "xlogy" and row.domain == (-np.inf, np.inf)):
+            return None
+        low, high = (0.0, np.inf) if name == "xlogy" else row.domain
+
+        def inside(points: np.ndarray) -> np.ndarray:
+            argument = of(points)
+            return np.minimum(argument - low, high - argument)
+
+        return inside
+
+    def _crossed(
+        self,
+        suspect: Suspect,
+        room: Callable[[np.ndarray], np.ndarray],
+        found: np.ndarray,
+        points: np.ndarray,
+    ) -> None:
+        """A divisor that has both signs and does not jump is 0 between: report where, next to it."""
+        node = suspect.node
+        if not isinstance(node, Operation) or node.name not in _VANISHING:
+            return
+        if node.name == "pow" and not self._exponent_negative(suspect.step, self.lower[None], self.upper[None]):
+            return
+        at, seen = room(found), room(points)
+        tape = Tape((_VANISHING[node.name](*node.arguments),))
+        jumps = any(isinstance(s.node, Operation) and s.node.name in _JUMPS for s in tape.steps)
+        whole = enclose(tape, constant_intervals(tape), self._columns(self.lower[None], self.upper[None])).defined
+        if jumps or not whole.all() or not (np.nanmin(at) < 0 < np.nanmax(seen)):
+            return
+        low, high = found[int(np.nanargmin(at))], points[int(np.nanargmax(seen))]
+        for _ in range(60):
+            middle = 0.5 * low + 0.5 * high
+            low, high = (middle, high) if room(middle[None])[0] < 0 else (low, middle)
+        self._try_points(np.stack([low, high]))
+        if suspect.step in self.reports:
+            return
+        where = show_point(self.names, high)
+        self._report(suspect.step, f"is undefined near {where} ({suspect.reason}); {_REMEDY}", high)
 
     # Boxes --------------------------------------------------------------------------------------------------------
 
@@ -231,13 +308,12 @@ class UndefinedSearch:
             return  # at the border of the domain of sqrt, asin, ... : touching it is fine
         if node.name == "pow" and not self._exponent_negative(suspect.step, lower, upper):
             return
-        where = show_point(self.names, 0.5 * lower[0] + 0.5 * upper[0])
         crossing = self._sign_change(node, lower, upper)
-        if crossing is not None:
-            where = show_point(self.names, 0.5 * lower[crossing] + 0.5 * upper[crossing])
         certain = crossing is not None
+        point = 0.5 * lower[crossing or 0] + 0.5 * upper[crossing or 0]
+        where = show_point(self.names, point)
         verb = "is" if certain else "may be"
-        self._report(suspect.step, f"{verb} undefined near {where} ({suspect.reason}); {_REMEDY}", certain)
+        self._report(suspect.step, f"{verb} undefined near {where} ({suspect.reason}); {_REMEDY}", point, certain)
 
     def _exponent_negative(self, step: int, lower: np.ndarray, upper: np.ndarray) -> bool:
         exponent = self.tape.steps[self.tape.steps[step].arguments[1]].node

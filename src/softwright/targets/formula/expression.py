@@ -202,6 +202,17 @@ class Expression(Target):
             self._searched = box, self._search(box)
         return list(self._searched[1])
 
+    def undefined_places(self, box: Box) -> list[dict[str, Any]]:
+        """The same for programs: sub-expression, a point by names, and whether it is certain."""
+        return [
+            {
+                "expression": report.expression,
+                "point": dict(zip(self.names, report.point, strict=False)),
+                "certain": report.certain,
+            }
+            for report in self.undefined(box)
+        ]
+
     def _search(self, box: Box) -> list[Undefined]:
         missing = [name for name in self.names if name not in box.names]
         if missing:
