@@ -3,6 +3,7 @@ CROWN (where it is installed, see `crown_peer.py`), all in the same run.
 
     python benchmarks/certify.py            all jobs, twenty seconds for each peer
     python benchmarks/certify.py --quick    small jobs, two seconds for each peer
+    python benchmarks/certify.py --grids    and --tight, --attack N: see `grids.py`
 
 Every method is asked to prove 1.1 times the error that is certainly there. A peer that does not finish within its time
 is shown as "~n": what its bounds at random points say that it would need (the mean over points of the number of boxes
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import grids
 import numpy as np
 import torch
 from crown_peer import crown_bound
@@ -234,8 +236,18 @@ def main() -> None:
     parser.add_argument("--only", help="jobs whose name holds this text")
     parser.add_argument("--seconds", type=float, help="time for each peer")
     parser.add_argument("--no-verify", action="store_true")
+    parser.add_argument("--grids", action="store_true", help="grid heads in four to six variables, without peers")
+    parser.add_argument("--tight", action="store_true", help="bounds that `approximate` states")
+    parser.add_argument("--attack", type=int, metavar="N", help="soundness on N random grid heads")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.grids or options.tight or options.attack:
+        for asked, run in ((options.grids, grids.print_grids), (options.tight, grids.print_stated)):
+            if asked:
+                run()
+        if options.attack:
+            grids.attack(options.attack)
+        return
     seconds = options.seconds or (2.0 if options.quick else 20.0)
     for name, network, text in jobs(options.quick):
         if options.only and options.only not in name:

@@ -37,6 +37,7 @@ from softwright.result.built import Built
 from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Table, Target, as_target
 
+_TIGHTER_WORK = 1.0  # for the bound that is stated, once the tolerance is proved
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
 # Work for one layer with no more tokens than a stack that is proved already: grids of four and more variables that win
 # are those of two tokens an axis, which are found at once.
@@ -61,6 +62,7 @@ def approximate(
     max_work: float = 60.0,
     max_seconds: float = 600.0,
     certify: bool = True,
+    tightness: float | None = 0.1,
     progress: Progress = None,
 ) -> Built[Any]:
     """An attention network within `tol` of the target, with a certificate where the target allows a proof.
@@ -80,12 +82,14 @@ def approximate(
     certify      prove the tolerance over the whole box, rounding included; a callable needs a `Function` with bounds
                  on its derivatives for that. A table is proved at its points, and if they fill a grid, a second bound
                  between them is found (`certificate.between`). False leaves the error observed, i.e. sampled
+    tightness    of a formula that is proved to be within `tol`: go on, with a little more work, to a bound that exceeds
+                 an error which is certainly there by this share at most, and state that; None states `tol`
     progress     a function that is given short messages; None reports by itself, False not at all
     """
     started = time.monotonic()
     with reporting(progress, "checking the input") as say:
         limits = {"max_tokens": max_tokens, "max_work": max_work, "max_seconds": max_seconds}
-        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, gap, norm, limits)
+        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, gap, norm, limits, tightness)
         budget = Budget(max_tokens, max_work, max_seconds, say)
         tolerance = _absolute(wanted, domain, tol, relative)
         if norm != "sup":
@@ -115,7 +119,7 @@ def approximate(
                 say("proving")
                 found = _proved(found, wanted, tolerance, budget, _PROOF_WORK if rival is None else 1.0)
                 if found.outcome is Outcome.PROVED:
-                    return _told(_chosen(found, rival).built, budget)
+                    return _told(_tightened(_chosen(found, rival), wanted, budget, tightness).built, budget)
                 if not found.outcome.may_yield or rival is not None:
                     best = found
                     break
@@ -233,6 +237,25 @@ def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget,
     return replace(found, built=replace(found.built, unproved=unproved), error=error, outcome=outcome)
 
 
+def _tightened(found: _Candidate, target: Target, budget: Budget, tightness: float | None) -> _Candidate:
+    """The candidate with the smallest bound that a little more work proves; a stack's proof is what it is.
+
+    Where the work does not suffice for the tightness, what was proved by then may still be less than the tolerance.
+    """
+    stated = found.built.certificate
+    if tightness is None or found.fit.composed is not None or stated is None or not isinstance(target, Expression):
+        return found
+    with threadpool_limits(limits=1):
+        most = min(budget.max_work, _TIGHTER_WORK)
+        answer = prove(found.built.network, target, tightness=tightness, max_work=most, max_seconds=budget.max_seconds)
+    certificate = answer.certificate or answer.weaker
+    if certificate is None or not certificate.bound < stated.bound:
+        if answer.lower > stated.lower:
+            stated = replace(stated, lower=min(answer.lower, stated.bound), witness=answer.witness)
+        return replace(found, built=replace(found.built, certificate=stated))
+    return replace(found, built=replace(found.built, certificate=certificate))
+
+
 def _proved_stack(found: _Candidate, compiled: Compiled, tolerance: float) -> _Candidate:
     """A stack comes with its proof: errors of heads times adjoints."""
     if compiled.proof.faults or compiled.proof.bound > tolerance:
@@ -248,7 +271,15 @@ def _better(new: Built[Any], old: Built[Any], tolerance: float) -> bool:
 
 
 def _checked(
-    target: Any, box: Any, tol: Any, strategy: Any, dtype: Any, gap: Any, norm: Any, limits: dict[str, Any]
+    target: Any,
+    box: Any,
+    tol: Any,
+    strategy: Any,
+    dtype: Any,
+    gap: Any,
+    norm: Any,
+    limits: dict[str, Any],
+    tightness: Any,
 ) -> tuple[Target, Box, Precision]:
     """Everything that can be wrong with the input, found before any work and reported together."""
     faults = Faults("approximate")
@@ -267,6 +298,8 @@ def _checked(
         faults.check(real, f"gap must be a positive number, got {gap!r}; try gap=1e-6")
         composing = strategy in ("auto", "compose")
         faults.check(composing, f"gap= is for stacks; use strategy='compose' or leave it out, not {strategy!r}")
+    aim = tightness is None or (isinstance(tightness, int | float) and 1e-3 <= tightness <= 10)
+    faults.check(aim, f"tightness must lie between 0.001 and 10, or be None, got {tightness!r}; 0.1 is usual")
     most = limits["max_tokens"]
     faults.check(isinstance(most, int) and most >= 1, f"max_tokens must be at least 1, got {most!r}")
     for name in ("max_work", "max_seconds"):

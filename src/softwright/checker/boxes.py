@@ -22,6 +22,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from softwright.checker.gates import proved_by_gates
+from softwright.checker.grid import GridView, sides_of
 from softwright.checker.head import View, ceiling
 from softwright.checker.limits import check_time
 from softwright.checker.parser import NotProvedError, UndefinedError, require
@@ -31,8 +32,9 @@ from softwright.checker.verdict import Verdict, settled
 from softwright.fileformat import ModelFile
 
 # variables -> smallest and largest degree used here, whatever order the certificate names
-ORDERS = {1: (12, 24), 2: (10, 14), 3: (8, 10), 4: (6, 6), 5: (5, 5), 6: (4, 4), 7: (4, 4), 8: (4, 4)}
+ORDERS = {1: (12, 24), 2: (10, 14), 3: (8, 10), 4: (6, 8), 5: (5, 8), 6: (4, 6), 7: (4, 4), 8: (4, 4)}
 EXTRA_DEPTH, OWN_BUDGET = 16, 10_000  # bisections of one leaf here; boxes in all if the file brings no tree
+ALL_TOKENS = 6  # bisections of a leaf after which grids are taken token by token
 MOST_BITS = 1024  # of the balls, after doublings
 BATCH = 64  # boxes worked on together
 ROUNDS = 6  # of bisecting all boxes for an Lp norm
@@ -44,7 +46,7 @@ ELSEWHERE = {"table": "table", "interpolant": "table", "network": "source-weight
 @dataclass
 class Item:
     box: Box
-    views: tuple[View, ...]
+    views: tuple[View | GridView, ...]
     depth: int = 0
     for_rounding: int = 0  # bisections that only the rounding bound asked for
 
@@ -103,10 +105,18 @@ class Proof:
         same = all(a is b for a, b in zip(views, item.views, strict=True))
         return item if same else replace(item, views=views)
 
+    def views(self, by_axes: bool) -> tuple[View | GridView, ...]:
+        """All tokens of every head; grids axis by axis, unless biases are too far from sums for what is claimed."""
+        found: list[View | GridView] = []
+        for head, sizes in zip(self.part.heads, self.part.grids, strict=True):
+            sides = sides_of(head, sizes) if by_axes else None
+            fine = sides is not None and arb(float(8 * sides.off.max() * head.largest)) < self.part.exact / 64
+            found.append(GridView(sides) if sides is not None and fine else View(head, np.arange(len(head.bias))))
+        return tuple(found)
+
     def leaves(self) -> Iterator[Item]:
         """The leaves of the tree in preorder; the domain itself if the file brings no tree."""
-        root = tuple(View(head, np.arange(len(head.bias))) for head in self.part.heads)
-        pending = [Item(self.part.domain, root)]
+        pending = [Item(self.part.domain, self.views(by_axes=True))]
         for node in b"\xff" if self.part.tree is None else self.part.tree:
             require(pending, "the proof tree goes on after its last leaf")
             item = pending.pop()
@@ -152,7 +162,9 @@ class Proof:
                 in_budget = in_budget and item.for_rounding < 3 * self.space.dim
                 where += "" if all(x.is_finite() for x in found.bounds) else self.undefined
                 require(in_budget, f"not re-proved: {got} against {float(exact):.6g} + {self.allowed:.3g} {where}")
-                for half in halves(item, found.axis):
+                # Where axes are of no use, tokens may be.
+                views = self.views(by_axes=False) if item.depth == ALL_TOKENS else item.views
+                for half in halves(replace(item, views=views), found.axis):
                     half.for_rounding = item.for_rounding + proved
                     again.append(self.narrowed(half) if own else half)
             pending += batches(again)

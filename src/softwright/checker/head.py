@@ -328,10 +328,10 @@ class View:
         norm = math.nextafter(float(-D_min.log().lower()), math.inf) if D_min > 0 else math.inf
         log_omega = np.nextafter(exponent + norm, np.inf)  # of W e^rho/D_min
         gaps = max(float(exponent.max()), 0.0) + rho - (z - slack)
-        errors = self._rounding(reach=reach, log_omega=log_omega, gaps=gaps, kappa=kappa, run=run, allowed=allowed)
+        errors = self.rounding(reach=reach, log_omega=log_omega, gaps=gaps, kappa=kappa, run=run, allowed=allowed)
         return models, errors, [size for _, _, size in run]
 
-    def _rounding(
+    def rounding(
         self,
         *,
         reach: np.ndarray,

@@ -88,6 +88,7 @@ class Part:
     center: list[fmpq]
     scale: list[fmpq]
     columns: list[int]
+    grids: list[list[int] | None]  # for each head the sizes of its axes in these variables, if it is said to be a grid
 
 
 @dataclass
@@ -230,9 +231,20 @@ def read_statement(file: ModelFile) -> Statement:
                 center=[rational(tensors["center"][i]) for i in columns],
                 scale=[rational(tensors["scale"][i]) for i in columns],
                 columns=columns,
+                grids=[
+                    axes_within(size, columns, len(names)) if grids[i] else None
+                    for i, size in zip(spec["heads"], sizes, strict=True)
+                ],
             )
         )
     return Statement(parts, said["bound"], precision, said["order"], len(heads), exponent, formula, said["assumptions"])
+
+
+def axes_within(sizes: list[int], columns: list[int], dim: int) -> list[int] | None:
+    """The axes along some of the variables, if those along the others have one token each."""
+    if len(sizes) != dim or any(size != 1 for i, size in enumerate(sizes) if i not in columns):
+        return None
+    return [sizes[i] for i in columns]
 
 
 def check_target(target: dict[str, Any], outputs: int, said: dict[str, Any]) -> None:

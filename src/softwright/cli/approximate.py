@@ -42,6 +42,7 @@ def approximate_command(
     max_work: Annotated[float, typer.Option(help="Most work, counted: about a second of one core a unit.")] = 60.0,
     max_seconds: Annotated[float, typer.Option(help="Most seconds by the clock: a last resort.")] = 600.0,
     certify: Certify = True,
+    tightness: Annotated[float, typer.Option(help="How far the stated bound may exceed a certain error.")] = 0.1,
     table: Annotated[Path | None, option("Approximate a table (.csv, .npz, .parquet) instead of a formula.")] = None,
     inputs: Annotated[str | None, option("Columns of the table that are variables: x,y")] = None,
     outputs: Annotated[str | None, option("Columns of the table that are values: z")] = None,
@@ -64,6 +65,7 @@ def approximate_command(
             "max_work": max_work,
             "max_seconds": max_seconds,
             "certify": certify,
+            "tightness": tightness,
         }
         deliver(_build(arguments or [], table, inputs, outputs, options=options, say=deliver.say))
 

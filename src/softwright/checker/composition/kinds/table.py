@@ -77,6 +77,7 @@ def prove_table(table: Table, output: int, function: Tree, frame: Frame, precisi
         center=[fmpq(0)],
         scale=[fmpq(1)],
         columns=[0],
+        grids=[None],
     )
     bound = frame.exact + frame.rounding
     statement = Statement([part], bound, precision, frame.order, 1, None, True, [])

@@ -1,0 +1,313 @@
+"""A grid head on a box in balls: softmax weights axis by axis, and their products summed one axis at a time.
+
+The tokens of a grid are all choices of one place j_i on each of d lines, keys have the coordinates k_i[j_i], and
+biases are sums of one number from each line up to at most `off` (read off the stored numbers, exactly). So weights are
+products, and with w_ij the softmax of line i the head is g = sum_J v_J w_1j1 .. w_djd.
+
+One line. On t = c + r s it is w_j = N_j/D with N_j = W_j e^{q_j s}, D = sum N_j, q_j = (k_j - kbar) r. The series P_j
+= N_j/D is cut at degree q; then with tails as in `head.py`, e_D the sum of W_j tail(|q_j|), D >= D_min by Jensen,
+
+    |w_j - P_j| <= (W_j tail(|q_j|) + e_D |P_j| + sum_{k+l>q} |P_jk| |D_l|) / D_min = rho_j,    w_j <= omega_j.
+
+All lines. A partial sum is, for every choice on the lines left, a polynomial T and an error E. One line more:
+
+    T' = sum_j P_j T_j without degrees above p,    E' <= sum_j (omega_j E_j + rho_j |T_j|) + |what was left out|.
+
+Weights are not negative, so errors add up with omega. Partial sums are kept: boxes with the same first sides share
+them. A value with a slope is v + G t along one line only, which comes first: there v + G c and G r are its two
+coefficients.
+
+Biases that do not add up change each log weight by at most off_J, and w'_J - w_J = w_J (e^{eps_J}/sum w e^eps - 1), so
+g moves by at most sum_J w_J |e^{eps_J} - 1| |v_J - g| e^{off} <= e^{2 off} sum_J w_J off_J |v_J - g|: an error from
+the start.
+
+What rounding adds is bounded as for any head (`head.py`): the weights and distances of all tokens are those of the
+lines, multiplied and added up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb, arb_mat, arb_series, ctx
+
+from softwright.checker.head import LARGEST_EXPONENT, Head, View, above, ceiling, exact
+from softwright.checker.limits import check_time
+from softwright.checker.taylor import ONE, ZERO, Model, Space, dot, total
+
+EXTRA = 3  # degrees of a line's series beyond those that are kept in the end
+NEAR = 2  # degrees above those that are kept whose coefficients are summed before their modulus is taken
+NEARLY = 0.01  # biases farther off than this are no sums
+REMEMBERED = 400_000  # balls of partial sums that are kept
+Box = tuple[list[arb], list[arb]]
+
+
+@dataclass
+class Line:
+    """The weights of one line on an interval: series as a matrix (degree, token), and bounds for each token."""
+
+    series: arb_mat
+    moduli: np.ndarray  # of the series, (degree, token)
+    missed: np.ndarray  # rho
+    largest: np.ndarray  # omega
+    away: np.ndarray  # |k_j - kbar|
+    gaps: np.ndarray  # by how much the score may stay below the largest
+
+
+@dataclass
+class Partial:
+    """A sum over some lines, ready for the next one of n tokens: rows of T are polynomials in the variables done."""
+
+    powers: list[tuple[int, ...]]  # of the rows
+    wide: arb_mat  # (n, rows * left)
+    moduli: np.ndarray  # (rows, n, left) of T
+    error: np.ndarray  # (n, left)
+
+
+class Sides:
+    """The lines of a grid head: `sizes` tokens each, in the order of the variables."""
+
+    def __init__(self, head: Head, sizes: list[int], off: np.ndarray) -> None:
+        self.head, self.sizes, self.off = head, sizes, off
+        d, m = len(sizes), head.values.shape[1]
+        strides = [math.prod(sizes[i + 1 :]) for i in range(d)]
+        self.keys = [head.keys[: sizes[i] * strides[i] : strides[i], i] for i in range(d)]
+        self.bias = [head.bias[: sizes[i] * strides[i] : strides[i]] for i in range(d)]
+        self.place = np.indices(sizes).reshape(d, -1)  # (d, N)
+        self.order = sorted(range(d), key=lambda i: (i not in head.sloped, i))
+        ranks = np.arange(len(head.bias)).reshape(sizes).transpose(self.order).ravel().tolist()
+        rows = sizes[self.order[0]]
+        width = len(ranks) // rows
+
+        def arranged(columns: list[list[arb]]) -> arb_mat:
+            """Rows: places on the first line. Columns: those on the others, then the outputs."""
+            return arb_mat([[c[j] for j in ranks[a * width : (a + 1) * width] for c in columns] for a in range(rows)])
+
+        self.values = arranged(head.factors[:m])
+        self.slopes = arranged(head.factors[m:]) if head.sloped else None
+        self.ranks = np.array(ranks)
+        self.lines: dict[tuple, Line] = {}
+        self.sums: dict[tuple, Partial] = {}
+        self.held = 0
+        self.rows: dict[tuple[int, int], list[int]] = {}
+
+    def line(self, i: int, c: arb, r: arb, degree: int) -> Line:
+        key = (i, degree, ctx.prec, *known(c), *known(r))
+        if key not in self.lines:
+            if len(self.lines) > 4096:
+                self.lines.clear()
+            self.lines[key] = line_on(self.keys[i], self.bias[i], c, r, degree)
+        return self.lines[key]
+
+
+def known(x: arb) -> tuple:
+    """What tells balls apart."""
+    return (*x.mid().man_exp(), *x.rad().man_exp())
+
+
+def sides_of(head: Head, sizes: list[int] | None) -> Sides | None:
+    """The lines of a head whose tokens are said to be a grid; None if they are not, or not nearly."""
+    d = head.keys.shape[1]
+    if sizes is None or d < 2 or len(head.sloped) > 1 or len(sizes) != d or math.prod(sizes) != len(head.bias):
+        return None
+    place = np.indices(sizes).reshape(d, -1)
+    strides = [math.prod(sizes[i + 1 :]) for i in range(d)]
+    for i in range(d):
+        if not np.array_equal(head.keys[:, i], head.keys[place[i] * strides[i], i]):
+            return None
+    corner, off = head.bias[0], []
+    steps = [[head.bias[j * strides[i]] - corner for j in range(sizes[i])] for i in range(d)]
+    for J, b in enumerate(head.bias):
+        rest = b - corner - total(steps[i][place[i, J]] for i in range(d))
+        off.append(0.0 if rest.is_zero() else ceiling(rest))
+    return Sides(head, sizes, np.array(off)) if max(off) < NEARLY else None
+
+
+def line_on(keys: np.ndarray, bias: list[arb], c: arb, r: arb, degree: int) -> Line:
+    """The series of the softmax weights of a line on c +- r."""
+    n = len(bias)
+    exact_keys = [exact(k) for k in keys]
+    scores = [k * c + b for k, b in zip(exact_keys, bias, strict=True)]
+    top = max(scores, key=float).mid()
+    W = [(s - top).exp() for s in scores]
+    whole = total(W)
+    kbar = float(dot(W, exact_keys) / whole)
+    step = [(k - exact(kbar)) * r for k in exact_keys]
+    rows = []
+    for w, q in zip(W, step, strict=True):
+        row = [w / whole]
+        for k in range(1, degree + 1):
+            row.append(row[-1] * q / k)
+        rows.append(row)
+    N = arb_mat(rows)
+    D = (arb_mat(1, n, [1] * n) * N).tolist()[0]
+    inverse = ONE / arb_series(D, degree + 1)
+    shift = arb_mat([[inverse[b - a] if b >= a else ZERO for b in range(degree + 1)] for a in range(degree + 1)])
+    P = N * shift
+
+    z = np.array([float(s - top) for s in scores])
+    slack = np.abs(z) * 2.0**-50
+    rho = np.array([ceiling(q) for q in step])
+    exponent = np.nextafter(z + slack + rho, np.inf)
+    raised = np.where(exponent < LARGEST_EXPONENT, np.exp(np.minimum(exponent, LARGEST_EXPONENT)), np.inf)
+    small = np.minimum(rho, degree / 2)
+    tails = np.exp(z + slack) * small ** (degree + 1) / math.factorial(degree + 1) * (degree + 2) / (degree + 2 - small)
+    tails = above(np.where(rho < degree / 2, tails, raised)) / float(whole.lower()) * (1 + 2.0**-40)
+    moduli = np.array([[ceiling(x) for x in row] for row in P.tolist()])  # (n, degree + 1)
+    sizes = np.array([ceiling(x) for x in D])
+    norm = above(moduli.sum(axis=1))
+    beyond = np.concatenate([np.cumsum(sizes[::-1])[::-1], [0.0]])
+    cut = sum((moduli[:, k] * beyond[degree - k + 1] for k in range(1, degree + 1)), np.zeros(n))
+    least = float((D[0] * (-abs(D[1]) / D[0]).exp()).lower()) * (1 - 2.0**-50) if degree else float(D[0].lower())
+    missed = above((tails + tails.sum() * norm + cut) / least) if least > 0 else np.full(n, np.inf)
+    largest = np.minimum(1.0, np.where(np.isnan(missed), 1.0, above(norm + missed)))
+    gaps = max(float(exponent.max()), 0.0) + rho - (z - slack)
+    away = above(np.abs(keys - kbar) * (1 + 2.0**-50))
+    return Line(P.transpose(), moduli.T, missed, largest, away, gaps)
+
+
+class GridView:
+    """A grid head on any region, with the interface of a `View` of all its tokens."""
+
+    def __init__(self, sides: Sides) -> None:
+        self.sides, self.head = sides, sides.head
+        self.whole = View(sides.head, np.arange(len(sides.head.bias)))
+
+    def narrowed(self, c: list[arb], r: list[arb], smallest: float) -> GridView:
+        return self
+
+    def on_boxes(
+        self, space: Space, boxes: list[Box], allowed: float
+    ) -> Iterator[tuple[list[Model], list[float], list[float]]]:
+        """For each box (c, r): models of the outputs, bounds of their rounding errors and of their moduli."""
+        for c, r in boxes:
+            check_time()
+            yield self._on_box(space, c, r, allowed)
+
+    def _on_box(
+        self, space: Space, c: list[arb], r: list[arb], allowed: float
+    ) -> tuple[list[Model], list[float], list[float]]:
+        sides, head, m = self.sides, self.head, self.head.values.shape[1]
+        lines = [sides.line(i, c[i], r[i], space.degree + EXTRA) for i in range(space.dim)]
+        table, E, powers = self._contracted(space, lines, c, r)
+        rows = sides.rows.get((space.dim, space.degree))
+        if rows is None:
+            place = {tuple(row[sides.order.index(i)] for i in range(space.dim)): n for n, row in enumerate(powers)}
+            rows = sides.rows[space.dim, space.degree] = [place[monomial] for monomial in space.monomials]
+        off, radius = float(sides.off.max()), np.array(list(map(ceiling, r)))
+        largest = [line.largest[at] for line, at in zip(lines, sides.place, strict=True)]
+        with np.errstate(divide="ignore"):
+            log_omega = sum((np.log(w) for w in largest), np.zeros(len(head.bias))) + (1e-9 + 2 * off)
+        drift = float(above(np.prod(largest, axis=0) @ sides.off)) * math.exp(2 * off) * (1 + 2.0**-30)
+        models, run = [], []
+        for o in range(m):
+            column = [table[n][o] for n in rows]
+            error = arb(float(E[o]))
+            size = total(map(abs, column)) + error
+            center = exact(column[0])
+            offset = size - abs(column[0]) + abs(column[0] - center)
+            base, lean = head.values[:, o] - float(center), np.zeros(len(head.bias))
+            doubt = np.abs(head.values[:, o]) + abs(float(center))
+            for slopes, i in zip(head.slopes[:, o].T, head.sloped, strict=True):
+                base, doubt = base + slopes * float(c[i]), doubt + 2 * np.abs(slopes * float(c[i]))
+                lean = lean + np.abs(slopes) * radius[i]
+            deviation = np.abs(base) + lean + 2.0**-48 * (doubt + lean)
+            if sides.off.any():  # sum w off |v - g|, all that the stored biases can change
+                moved = float(above(np.prod(largest, axis=0) @ (sides.off * deviation))) * math.exp(2 * off)
+                moved = arb(float(above(moved))) + arb(drift) * offset
+                error, size, offset = error + moved, size + moved, offset + moved
+            models.append(Model(space, space.polynomial(column), error))
+            run.append((deviation, ceiling(offset), ceiling(size)))
+        gaps = sum((line.gaps[at] for line, at in zip(lines, sides.place, strict=True)), np.zeros(len(head.bias)))
+        kappa = np.stack([line.away[at] for line, at in zip(lines, sides.place, strict=True)], axis=1)
+        reach = np.array([ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)])
+        errors = self.whole.rounding(
+            reach=reach, log_omega=log_omega, gaps=gaps + 2 * off, kappa=kappa, run=run, allowed=allowed
+        )
+        return models, errors, [size for _, _, size in run]
+
+    def _contracted(
+        self, space: Space, lines: list[Line], c: list[arb], r: list[arb]
+    ) -> tuple[list[list[arb]], np.ndarray, list[tuple[int, ...]]]:
+        """The polynomials (rows `powers`, columns outputs) and errors of the outputs when all lines are summed."""
+        sides = self.sides
+        first, *others = sides.order
+        left = len(self.head.bias) * self.head.values.shape[1] // sides.sizes[first]
+        key: tuple = (space.degree, ctx.prec, *known(c[first]), *known(r[first]))
+        partial = sides.sums.get(key)
+        powers = [(a,) for a in range(space.degree + 1)]
+        T, E = [], np.zeros(0)
+        if partial is None:
+            T, E = self._first(lines[first], c[first], r[first], space.degree)
+            partial = self._kept(key, powers, T, E, sides.sizes[others[0]])
+        for level, i in enumerate(others):
+            left //= sides.sizes[i]
+            key = (*key, *known(c[i]), *known(r[i]))
+            after = sides.sums.get(key)
+            if after is None:
+                powers, T, E = summed(lines[i], partial, space.degree, left)
+                if i != others[-1]:
+                    after = self._kept(key, powers, T, E, sides.sizes[others[level + 1]])
+            partial = partial if after is None else after
+        return T, E, powers
+
+    def _kept(self, key: tuple, powers: list[tuple[int, ...]], T: list[list[arb]], E: np.ndarray, n: int) -> Partial:
+        """A sum made ready for the next line, and remembered."""
+        left = len(T[0]) // n
+        wide = arb_mat([[x for row in T for x in row[j * left : (j + 1) * left]] for j in range(n)])
+        partial = Partial(powers, wide, ceilings(T).reshape(len(T), n, left), E.reshape(n, left))
+        self.sides.held += len(T) * len(T[0])
+        if self.sides.held > REMEMBERED:
+            self.sides.sums.clear()
+            self.sides.held = len(T) * len(T[0])
+        self.sides.sums[key] = partial
+        return partial
+
+    def _first(self, line: Line, c: arb, r: arb, degree: int) -> tuple[list[list[arb]], np.ndarray]:
+        """The sum over the first line, along which values may have slopes."""
+        sides = self.sides
+        at_center = sides.values if sides.slopes is None else sides.values + sides.slopes * c
+        full = (line.series * at_center).tolist()
+        moduli = ceilings(at_center.tolist())
+        if sides.slopes is not None:
+            rising = (line.series * (sides.slopes * r)).tolist()
+            full = [
+                [x + y for x, y in zip(row, before, strict=True)]
+                for row, before in zip([*full, [ZERO] * len(full[0])], [[ZERO] * len(full[0]), *rising], strict=True)
+            ]
+            moduli = moduli + ceilings((sides.slopes * r).tolist())
+        E = line.missed @ moduli + ceilings(full[degree + 1 :]).sum(axis=0)
+        return full[: degree + 1], above(E)
+
+
+def ceilings(rows: list[list[arb]]) -> np.ndarray:
+    return np.array([[ceiling(x) for x in row] for row in rows])
+
+
+def summed(
+    line: Line, partial: Partial, degree: int, left: int
+) -> tuple[list[tuple[int, ...]], list[list[arb]], np.ndarray]:
+    """One line more: powers and rows of the sum, each with `left` columns, and errors.
+
+    What is left out is a little above the degree that is kept, and counted as it is, or far above and counted token by
+    token.
+    """
+    full = (line.series * partial.wide).tolist()  # (degree of the line + 1, rows * left)
+    powers, rows, near = [], [], []
+    far = np.zeros((len(partial.powers), len(full)))
+    for p, alpha in enumerate(partial.powers):
+        for a, row in enumerate(full):
+            over = sum(alpha) + a - degree
+            if over <= 0:
+                powers.append((*alpha, a))
+                rows.append(row[p * left : (p + 1) * left])
+            elif over <= NEAR:
+                near.append(row[p * left : (p + 1) * left])
+            else:
+                far[p, a] = 1.0
+    E = line.largest @ partial.error + line.missed @ partial.moduli.sum(axis=0)
+    E = E + ceilings(near).sum(axis=0) + np.einsum("pa,aj,pjx->x", far, line.moduli, partial.moduli, optimize=True)
+    return powers, rows, above(E)
