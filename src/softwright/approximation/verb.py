@@ -37,7 +37,6 @@ from softwright.result.built import Built
 from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Table, Target, as_target
 
-_TIGHTER_WORK = 1.0  # for the bound that is stated, once the tolerance is proved
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
 # Work for one layer with no more tokens than a stack that is proved already: grids of four and more variables that win
 # are those of two tokens an axis, which are found at once.
@@ -117,9 +116,9 @@ def approximate(
                 if not certify:
                     return _told(replace(_chosen(found, rival).built, unproved=_NOT_ASKED), budget)
                 say("proving")
-                found = _proved(found, wanted, tolerance, budget, _PROOF_WORK if rival is None else 1.0)
+                found = _proved(found, wanted, budget, _PROOF_WORK if rival is None else 1.0, tightness)
                 if found.outcome is Outcome.PROVED:
-                    return _told(_tightened(_chosen(found, rival), wanted, budget, tightness).built, budget)
+                    return _told(_chosen(found, rival).built, budget)
                 if not found.outcome.may_yield or rival is not None:
                     best = found
                     break
@@ -212,11 +211,12 @@ def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: P
     return _Candidate(built, fit, seen.error)
 
 
-def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget, work: float) -> _Candidate:
+def _proved(found: _Candidate, target: Target, budget: Budget, work: float, tightness: float | None) -> _Candidate:
     """The candidate with its certificate, or with the reason why there is none.
 
     A target that carries no bounds cannot be proved: its error stays observed.
     """
+    tolerance = found.built.plan.tolerance
     if found.fit.composed is not None:
         return _proved_stack(found, found.fit.composed, tolerance)
     if not target.is_known_between_points:
@@ -224,7 +224,15 @@ def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget,
         return replace(found, built=replace(found.built, unproved=hopeless.value), outcome=hopeless)
     with threadpool_limits(limits=1):
         most = min(budget.max_work, work)
-        answer = prove(found.built.network, target, bound=tolerance, max_work=most, max_seconds=budget.max_seconds)
+        aim = tightness if isinstance(target, Expression) else None
+        answer = prove(
+            found.built.network,
+            target,
+            bound=tolerance,
+            tightness=aim,
+            max_work=most,
+            max_seconds=budget.max_seconds,
+        )
     error, outcome = found.error, answer.outcome
     if outcome is Outcome.PROVED:
         return replace(found, built=replace(found.built, certificate=answer.certificate), outcome=outcome)
@@ -235,25 +243,6 @@ def _proved(found: _Candidate, target: Target, tolerance: float, budget: Budget,
     else:
         unproved = f"undecided ({answer.reason})"
     return replace(found, built=replace(found.built, unproved=unproved), error=error, outcome=outcome)
-
-
-def _tightened(found: _Candidate, target: Target, budget: Budget, tightness: float | None) -> _Candidate:
-    """The candidate with the smallest bound that a little more work proves; a stack's proof is what it is.
-
-    Where the work does not suffice for the tightness, what was proved by then may still be less than the tolerance.
-    """
-    stated = found.built.certificate
-    if tightness is None or found.fit.composed is not None or stated is None or not isinstance(target, Expression):
-        return found
-    with threadpool_limits(limits=1):
-        most = min(budget.max_work, _TIGHTER_WORK)
-        answer = prove(found.built.network, target, tightness=tightness, max_work=most, max_seconds=budget.max_seconds)
-    certificate = answer.certificate or answer.weaker
-    if certificate is None or not certificate.bound < stated.bound:
-        if answer.lower > stated.lower:
-            stated = replace(stated, lower=min(answer.lower, stated.bound), witness=answer.witness)
-        return replace(found, built=replace(found.built, certificate=stated))
-    return replace(found, built=replace(found.built, certificate=certificate))
 
 
 def _proved_stack(found: _Candidate, compiled: Compiled, tolerance: float) -> _Candidate:

@@ -7,6 +7,7 @@ looks for the smallest bound aims a little lower for it.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from flint import arb
@@ -107,3 +108,19 @@ def conclude(
         outcome, detail = Outcome.ROUNDING, boundless_rounding(question)
     asked = proved if bound is None else bound
     return Certification(outcome, asked, detail=detail, proved_bound=proved, weaker=weaker, **common)
+
+
+def smaller_of(found: Certification, more: Certification) -> Certification:
+    """What a proved claim and a search for the smallest bound say together.
+
+    A search that ran out of work before it was as tight as asked may still have proved less than the claim.
+    """
+    stated, smaller = found.certificate, more.certificate or more.weaker
+    if stated is not None and smaller is not None and smaller.bound < stated.bound:
+        tight = replace(more, outcome=Outcome.PROVED, bound=smaller.bound, detail="")
+        return replace(tight, certificate=smaller, weaker=None, proved_bound=smaller.bound)
+    if stated is None or more.lower <= found.lower:
+        return found
+    lower = min(more.lower, stated.exact_part)
+    stated = replace(stated, lower=lower, witness=more.witness)
+    return replace(found, lower=lower, witness=more.witness, certificate=stated)

@@ -35,6 +35,7 @@ from softwright.proof.conclusion import (
     conclude,
     dtype_advice,
     refuted_by,
+    smaller_of,
     stated_factor,
 )
 from softwright.proof.models.exact_heads import dtype_name
@@ -54,6 +55,7 @@ from softwright.targets import Interpolant, Table
 if TYPE_CHECKING:
     from softwright.attention import AttentionNetwork
 
+_FURTHER_WORK = 1.0  # for a smaller bound than the one that was asked for
 _BETWEEN_ORDERS = {1: 6, 2: 6, 3: 5}  # cells are small boxes already: low orders are enough, and quick
 _BETWEEN_WORK, _BETWEEN_BOXES, _BETWEEN_TIGHTNESS = 5.0, 200_000, 0.1
 
@@ -93,7 +95,8 @@ def certify(
 
     target       a formula, an `Expression`, a `Function` with a promise, a `Table` (proved at its points), what
                  `Table.interpolant()` returns (a grid table over its whole box), or a feed-forward `torch.nn.Module`
-    bound, tightness   the two questions, see above; with neither, tightness = 0.05
+    bound, tightness   the two questions, see above; with neither, tightness = 0.05. With both, the bound comes first, then
+                 a smaller one with at most one more unit of work (sup norm, no tables)
     norm         "sup", or "L1", "L2", any p >= 1: (integral of |network - target|^p)^(1/p)
     domain       a box with the network's variables, in any form that a box may have; the network's own unless given
     engine       how the network will be run: "sdpa" or "factorised"
@@ -107,7 +110,6 @@ def certify(
     """
     faults = Faults("certify")
     if bound is not None:
-        faults.check(tightness is None, "bound and tightness are two questions; ask one of them")
         faults.check(math.isfinite(bound) and bound > 0, f"bound {bound} must be a positive number")
     elif tightness is None:
         tightness = 0.05
@@ -120,9 +122,19 @@ def certify(
     with reporting(progress, "proving") as say:
         question = pose(network, target, domain, engine, order)
         run = Run(Limits(max_work, max_boxes, max_seconds), executor, say)
-        found = _answer(question, p, bound, tightness, run, between)
+        found = _answer(question, p, bound, tightness if bound is None else None, run, between)
+        if bound is not None and tightness is not None and p is None:
+            found = _further(question, found, tightness, run)
     found.seconds = time.monotonic() - question.started
     return found
+
+
+def _further(question: Question, found: Certification, tightness: float, run: Run) -> Certification:
+    """A smaller bound than the one that was proved, if a little more work brings one."""
+    if not found.proved or isinstance(question.target, Table):
+        return found
+    limits = Limits(min(run.limits.work, _FURTHER_WORK), run.limits.boxes, run.limits.seconds)
+    return smaller_of(found, _answer(question, None, None, tightness, Run(limits, run.executor, run.say), False))
 
 
 def _answer(
