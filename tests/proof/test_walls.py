@@ -44,7 +44,7 @@ def near_the_wall(beta: float) -> np.ndarray:
 
 def test_a_wall_across_the_boxes_is_proved_and_verified(slanted: sw.Built, tmp_path: Path) -> None:
     certificate = slanted.certificate
-    assert certificate is not None and certificate.bound == 1e-6 and "walls" in certificate.method
+    assert certificate is not None and certificate.bound <= 1e-6 and "walls" in certificate.method
     assert [part.tree is None for part in certificate.tree].count(True) == 1 and certificate.boxes < 100
     points = np.concatenate([near_the_wall(1e6), SQUARE.sample(20_000, 1)])
     seen = np.abs(slanted(points) - slanted.source(points)).max()

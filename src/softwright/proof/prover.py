@@ -95,8 +95,8 @@ def certify(
 
     target       a formula, an `Expression`, a `Function` with a promise, a `Table` (proved at its points), what
                  `Table.interpolant()` returns (a grid table over its whole box), or a feed-forward `torch.nn.Module`
-    bound, tightness   the two questions, see above; with neither, tightness = 0.05. With both, the bound comes first, then
-                 a smaller one with at most one more unit of work (sup norm, no tables)
+    bound, tightness   the two questions, see above; with neither, tightness = 0.05. With both the bound comes first,
+                 then a smaller one with at most one more unit of work (sup norm, no tables)
     norm         "sup", or "L1", "L2", any p >= 1: (integral of |network - target|^p)^(1/p)
     domain       a box with the network's variables, in any form that a box may have; the network's own unless given
     engine       how the network will be run: "sdpa" or "factorised"
