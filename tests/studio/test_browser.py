@@ -69,6 +69,17 @@ def test_the_way_of_a_user(address: str, tmp_path: Path) -> None:
         page.get_by_label("file").set_input_files(tmp_path / "n.safetensors")
         page.get_by_role("button", name="start").click()
         page.locator("#state", has_text="VERIFIED").wait_for()
+        page.locator("#what").select_option("zoo")
+        page.get_by_label("find a model").fill("logistic function")
+        page.locator("#models").select_option("sigmoid")
+        page.get_by_role("button", name="start").click()
+        page.locator("#shown", has_text="sigmoid").wait_for()
+        page.locator("#state", has_text="done").wait_for()
+        page.locator("#what").select_option("compile")
+        page.get_by_role("button", name="start").click()
+        page.locator("#shown", has_text="count").wait_for()
+        page.locator("#state", has_text="done").wait_for()
+        page.frame_locator("#frames iframe").first.get_by_label("values of s").wait_for()
         page.locator("#what").select_option("approximate")
         build("sin(40*x*y)*exp(sin(17*x+3*y))", "x=-3:3 y=-3:3", "1e-9")
         page.get_by_role("button", name="stop").click()
@@ -77,8 +88,8 @@ def test_the_way_of_a_user(address: str, tmp_path: Path) -> None:
         page.locator("#state", has_text="failed").wait_for()
         assert page.evaluate("window.harmed") is None
         page.reload()
-        page.locator("#jobs li").nth(4).wait_for()
-        assert page.locator("#jobs li").count() == 5
+        page.locator("#jobs li").nth(6).wait_for()
+        assert page.locator("#jobs li").count() == 7
         assert page.evaluate("window.harmed") is None
         assert watched.complaints == []
         assert all(url.startswith((address, "blob:", "about:")) for url in watched.asked)

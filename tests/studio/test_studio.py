@@ -106,10 +106,22 @@ def test_tables_texts_networks_and_methods(user: TestClient, tmp_path: Path) -> 
         {"what": "memorize", "file": _sent(user, "t.jsonl", texts.encode())},
         {"what": "transpile", "file": _sent(user, "m.safetensors", (tmp_path / "mlp.safetensors").read_bytes())},
         {"what": "in_context", "method": "ridge", "features": 1, "penalty": 0.1},
+        {
+            "what": "fit",
+            "method": "least_squares",
+            "file": _sent(user, "t.csv", rows.encode()),
+            "inputs": "x",
+            "target": "z",
+        },
+        {"what": "compile", "program": "count(s[j] == s[i])", "tokens": "length=1:8 s=ab"},
+        {"what": "zoo", "model": "gelu"},
     ]
     ids = [user.post("/jobs", json=one).json()["id"] for one in asked]
     kinds = [(_wait(user, id)["state"], _wait(user, id)["kind"]) for id in ids]
-    assert kinds == [("done", kind) for kind in ("approximation", "memory", "transpiled", "in_context")]
+    assert kinds == [
+        ("done", kind)
+        for kind in ("approximation", "memory", "transpiled", "in_context", "in_context", "program", "approximation")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -273,3 +285,40 @@ def test_every_row_of_what_can_be_asked_has_defaults_that_pass() -> None:
     for name, row in ASKED.items():
         found = read_request({"what": name, **({"file": "f" * 24} if row.files else {})})
         assert found[0] is row
+
+
+def test_the_zoo_is_listed_and_its_files_are_the_stored_ones(user: TestClient) -> None:
+    listed = user.get("/zoo").json()
+    assert list(listed) == sw.zoo.groups()
+    assert [name for rows in listed.values() for name, _ in rows] == sw.zoo.names()
+    job = _wait(user, user.post("/jobs", json={"what": "zoo", "model": "gelu"}).json()["id"])
+    stored = user.get(f"/jobs/{job['id']}/files/network.safetensors").content
+    verified = {"what": "verify", "file": _sent(user, "gelu.safetensors", stored)}
+    assert _wait(user, user.post("/jobs", json=verified).json()["id"])["result"]["verified"]
+    graph = user.get(f"/jobs/{job['id']}/files/network.onnx")
+    if graph.status_code == 200:
+        verified = {"what": "verify", "file": _sent(user, "gelu.onnx", graph.content)}
+        assert _wait(user, user.post("/jobs", json=verified).json()["id"])["result"]["verified"]
+    absent = _wait(user, user.post("/jobs", json={"what": "zoo", "model": "../../etc/passwd"}).json()["id"])
+    assert absent["state"] == "failed"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_does_the_work(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="no Dask: pip install 'softwright[cluster]'")
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options, protocol="tcp://") as cluster:
+        made = Studio(tmp_path, Limits(workers=1, seconds=60.0), cluster=cluster.scheduler_address)
+        try:
+            client = _client(made)
+            client.get("/")
+            job = _wait(client, client.post("/jobs", json=QUICK).json()["id"])
+            assert job["state"] == "done", job
+            assert "proved ≤" in client.get(f"/jobs/{job['id']}/page").text
+            wrong = _wait(client, client.post("/jobs", json={**QUICK, "formula": "frob(x)"}).json()["id"])
+            assert wrong["state"] == "failed"
+            assert "frob" in wrong["error"]
+        finally:
+            made.pool.close()
+    with pytest.raises(InvalidInput, match="scheduler"):
+        Studio(tmp_path, cluster="tcp://127.0.0.1:1")

@@ -24,6 +24,9 @@ def studio_command(
     workers: Annotated[int, typer.Option(min=1, help="Jobs that run at the same time.")] = 2,
     seconds: Annotated[float, typer.Option(min=1.0, help="Most seconds of one job.")] = 120.0,
     memory: Annotated[int, typer.Option(min=64, help="Most megabytes of one job.")] = 1024,
+    cluster: Annotated[
+        str, typer.Option(help="The address of a Dask scheduler that jobs are sent to: tcp://HOST:8786.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Serve the studio on this machine, until it is interrupted."""
@@ -36,4 +39,4 @@ def studio_command(
             print_json({"ok": True, "address": address}) if as_json else echo(f"open {address}")
 
         limits = Limits(workers=workers, seconds=seconds, memory=memory << 20)
-        serve(folder or default_folder(), host=host, port=port, limits=limits, ready=ready)
+        serve(folder or default_folder(), host=host, port=port, limits=limits, cluster=cluster, ready=ready)

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from softwright.attention.program import BANK, DATA, ProgramNetwork
-from softwright.attention.stack import StackLayer
 from softwright.page.content import Content, sparse
 from softwright.precision import name_of
 
 if TYPE_CHECKING:
+    from softwright.attention.stack import StackLayer
     from softwright.result.built import Built
 
 MOST_NUMBERS = 300_000  # nonzero weights that a page runs

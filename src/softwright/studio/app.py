@@ -2,6 +2,7 @@
 
 GET  /                       the page; gives a browser the secret that its jobs belong to
 GET  /studio.js /studio.css
+GET  /forms  /zoo            what can be chosen from, and the models of the zoo
 GET  /jobs                   the user's jobs, newest first
 POST /jobs                   {"what": ..., ...} -> 201 {"id"}
 GET  /jobs/ID                how it stands, what it said, what came of it
@@ -35,6 +36,7 @@ from softwright.studio.guard import TOKEN_COOKIE, Application, Guard
 from softwright.studio.limits import Limits
 from softwright.studio.pool import Pool
 from softwright.studio.store import DONE, OPEN, Job, Store
+from softwright.zoo.recipes import groups, names, recipe
 
 USER_COOKIE = "softwright_user"
 _OWN = "; ".join(f"{what}-src 'self'" for what in ("script", "style", "connect", "frame"))
@@ -50,6 +52,11 @@ def _asset(name: str) -> str:
     return (files("softwright.studio") / "assets" / name).read_text(encoding="utf-8")
 
 
+def _said(name: str) -> str:
+    row = recipe(name)
+    return row.says or row.what
+
+
 def _error(status: int, text: str, faults: list[str] | None = None) -> JSONResponse:
     return JSONResponse({"error": text, "faults": faults or []}, status)
 
@@ -57,10 +64,10 @@ def _error(status: int, text: str, faults: list[str] | None = None) -> JSONRespo
 class Studio:
     """A store, a pool and the routes to them."""
 
-    def __init__(self, folder: Path, limits: Limits | None = None, token: str = "") -> None:
+    def __init__(self, folder: Path, limits: Limits | None = None, token: str = "", cluster: str = "") -> None:
         self.limits, self.token = limits or Limits(), token
         self.store = Store(folder)
-        self.pool = Pool(self.store, self.limits)
+        self.pool = Pool(self.store, self.limits, cluster)
 
     def application(self, hosts: frozenset[str]) -> Application:
         """The guarded ASGI application for these values of Host."""
@@ -76,6 +83,7 @@ class Studio:
             Route("/studio.js", self.script),
             Route("/studio.css", self.style),
             Route("/forms", self.forms),
+            Route("/zoo", self.zoo),
             Route("/jobs", own(Studio.listed)),
             Route("/jobs", own(Studio.create), methods=["POST"]),
             Route("/uploads", own(Studio.upload), methods=["POST"]),
@@ -121,6 +129,11 @@ class Studio:
             row.name: {name: list(entry.kind) for name, entry in row.entries.items() if isinstance(entry.kind, tuple)}
             for row in ASKED.values()
         }
+        return JSONResponse(rows)
+
+    async def zoo(self, request: Request) -> Response:
+        """The models of the zoo by group: name and what it is."""
+        rows = {group: [[name, _said(name)] for name in names(group)] for group in groups()}
         return JSONResponse(rows)
 
     async def listed(self, request: Request, user: str) -> Response:

@@ -33,6 +33,14 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Told:
+    """What a job made, with facts beside those that the result itself tells."""
+
+    built: Any
+    rows: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Asked:
     """A kind of job: its entries, the endings of the file it wants (none: no file), and what a worker runs."""
 
@@ -78,10 +86,9 @@ def _read(name: str, entry: Entry, value: Any, faults: Faults) -> Any:
 
 def title_of(row: Asked, entries: Mapping[str, Any], file_name: str) -> str:
     """A line for the history."""
-    what = entries.get("formula") or (
-        f"{row.name} {entries['method']}" if "method" in entries else f"{row.name} {file_name}"
-    )
-    return str(what)[:300]
+    what = entries.get("formula") or entries.get("program") or entries.get("model")
+    given = entries.get("method") or file_name
+    return str(what or f"{row.name} {given}")[:300]
 
 
 # What workers run -----------------------------------------------------------------------------------------------------
@@ -89,7 +96,7 @@ def title_of(row: Asked, entries: Mapping[str, Any], file_name: str) -> str:
 
 def _sides(text: str) -> dict[str, tuple[float, float]]:
     """ "x=-1:1 y=-pi:pi": every end is a constant of the formula language."""
-    from softwright.targets.formula import Expression
+    from softwright.targets import Expression
 
     faults, sides = Faults("domain"), {}
     for part in text.replace(",", " ").split():
@@ -146,6 +153,36 @@ def _in_context(entries: dict[str, Any], file: Path | None, say: Say) -> Any:
     )
 
 
+def _fit(entries: dict[str, Any], file: Path | None, say: Say) -> Told:
+    """A stack in context for the columns of a file, and what it fits to its rows."""
+    from softwright.methods.verb import in_context
+    from softwright.targets import Table
+
+    inputs = _names(entries["inputs"])
+    table = Table.load(_given(file), inputs, [entries["target"]])
+    penalty = {} if entries["penalty"] is None else {"penalty": entries["penalty"]}
+    built = in_context(entries["method"], features=len(inputs), dtype=entries["dtype"], progress=say, **penalty)
+    say(f"fitting {len(table.points)} rows")
+    weights, constant = built.network.fitted(table.points, table.values[:, 0])
+    found = [(f"coefficient of {name}", f"{w:.10g}") for name, w in zip(inputs, weights, strict=True)]
+    return Told(built, (("rows", str(len(table.points))), *found, ("intercept", f"{float(constant):.10g}")))
+
+
+def _compile(entries: dict[str, Any], file: Path | None, say: Say) -> Any:
+    from softwright.programs.verb import compile as compiled
+    from softwright.programs.written import read_tokens
+
+    options = {"tol": entries["tol"], "dtype": entries["dtype"], "progress": say}
+    return compiled(entries["program"].strip(), read_tokens(entries["tokens"]), **options)
+
+
+def _zoo(entries: dict[str, Any], file: Path | None, say: Say) -> Told:
+    from softwright.zoo import load, recipe
+
+    say("taking it out of the zoo")
+    return Told(load(entries["model"]), tuple((name, text) for name, text in recipe(entries["model"]).rows()))
+
+
 def _open(entries: dict[str, Any], file: Path | None, say: Say) -> Any:
     from softwright.result.built import load
 
@@ -154,10 +191,9 @@ def _open(entries: dict[str, Any], file: Path | None, say: Say) -> Any:
 
 
 def _verify(entries: dict[str, Any], file: Path | None, say: Say) -> Any:
-    from softwright.checker.verify import reprove
-    from softwright.fileformat import read_model
+    from softwright.checker.verify import reprove_file
 
-    return reprove(read_model(_given(file)), progress=say)
+    return reprove_file(_given(file), progress=say)
 
 
 def _given(file: Path | None) -> Path:
@@ -246,8 +282,31 @@ ASKED: dict[str, Asked] = {
             },
             _in_context,
         ),
+        Asked(
+            "fit",
+            {
+                "method": Entry(_METHODS, "ridge"),
+                "inputs": Entry("text", "", 2000),
+                "target": Entry("text", "y"),
+                "penalty": Entry("number", None),
+                "dtype": _DTYPE,
+            },
+            _fit,
+            (".csv", ".npz", ".parquet"),
+        ),
+        Asked(
+            "compile",
+            {
+                "program": Entry("text", "", LONGEST),
+                "tokens": Entry("text", "", LONGEST),
+                "tol": _TOL,
+                "dtype": _DTYPE,
+            },
+            _compile,
+        ),
+        Asked("zoo", {"model": Entry("text", "")}, _zoo),
         Asked("open", {}, _open, (".safetensors",)),
-        Asked("verify", {}, _verify, (".safetensors",)),
+        Asked("verify", {}, _verify, (".safetensors", ".onnx")),
     )
 }
 ENDINGS = tuple(sorted({ending for row in ASKED.values() for ending in row.files}))

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from softwright.studio.cluster import Cluster
 from softwright.studio.limits import Limits
 from softwright.studio.store import DONE, FAILED, QUEUED, RUNNING, STOPPED, Job, Store
 from softwright.studio.worker import PRELOADED, work
@@ -25,8 +26,9 @@ _TICK = 0.2  # seconds between two looks at a silent process
 class Pool:
     """Runs the jobs of a store."""
 
-    def __init__(self, store: Store, limits: Limits) -> None:
+    def __init__(self, store: Store, limits: Limits, cluster: str = "") -> None:
         self.store, self.limits = store, limits
+        self._cluster = Cluster(cluster) if cluster else None
         self._queue: queue.SimpleQueue[tuple[Job, dict[str, Any], threading.Event | None] | None] = queue.SimpleQueue()
         self._running: dict[str, BaseProcess] = {}
         self._lock, self._closing = threading.Lock(), False
@@ -64,6 +66,12 @@ class Pool:
                 process.kill()
         for thread in self._threads:
             thread.join(timeout=5)
+        if self._cluster is not None:
+            self._cluster.close()
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
 
     def _serve(self) -> None:
         while (task := self._queue.get()) is not None and not self._closing:
@@ -90,6 +98,9 @@ class Pool:
         """What a process told at its end, and the seconds it took."""
         started = time.monotonic()
         file = self.store.upload(job.user, job.file) if job.file else None
+        if self._cluster is not None and request["what"] != "make":
+            told = self._cluster.run(request, self.store.folder_of(job), file, self.limits, _Watch(job, self))
+            return told, time.monotonic() - started
         hears, tells = self._context.Pipe(duplex=False)
         folder = self.store.folder_of(job)
         arguments = (tells, request, str(folder), None if file is None else str(file), self.limits)
@@ -127,6 +138,19 @@ class Pool:
             if "say" not in told:
                 return told
             job.said(told["say"])
+
+
+class _Watch:
+    """How a cluster speaks to the job that it runs."""
+
+    def __init__(self, job: Job, pool: Pool) -> None:
+        self._job, self._pool = job, pool
+
+    def said(self, message: str) -> None:
+        self._job.said(message)
+
+    def over(self) -> bool:
+        return self._job.state not in (QUEUED, RUNNING) or self._pool.closing
 
 
 def default_folder() -> Path:

@@ -31,6 +31,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8377,
     limits: Limits | None = None,
+    cluster: str = "",
     ready: Callable[[str], None] = print,
 ) -> None:
     """Run until interrupted; `ready` is given the address to open. Beyond this machine it holds a token."""
@@ -44,7 +45,7 @@ def serve(
     if not is_loopback(host) and host in ("0.0.0.0", "::", ""):  # noqa: S104, refused here
         raise InvalidInput("studio", [f"--host {host} names no address; give the one that others will open"])
     token = "" if is_loopback(host) else secrets.token_urlsafe(24)
-    studio = Studio(folder, limits, token)
+    studio = Studio(folder, limits, token, cluster)
     application = studio.application(hosts_of(host, port))
     ready(f"http://{host}:{port}/" + (f"?token={token}" if token else ""))
     settings = uvicorn.Config(

@@ -19,7 +19,7 @@ from typing import Any
 
 from softwright.errors import SoftwrightError, ToleranceNotReached
 from softwright.fileformat import write_atomically
-from softwright.studio.asked import ASKED
+from softwright.studio.asked import ASKED, Told
 from softwright.studio.limits import Limits
 
 PRELOADED = (
@@ -28,6 +28,7 @@ PRELOADED = (
     "softwright.memory.verb",
     "softwright.methods.verb",
     "softwright.page.write",
+    "softwright.programs.verb",
     "softwright.result.built",
     "softwright.studio.worker",
     "softwright.transpiler.verb",
@@ -44,19 +45,25 @@ def work(news: Connection, job: dict[str, Any], folder: str, file: str | None, l
         news.send({"say": message[:_LONGEST]})
 
     try:
-        news.send(_done(job, Path(folder), None if file is None else Path(file), say))
-    except SoftwrightError as error:
-        news.send({"failed": str(error)[:_LONGEST]})
-    except MemoryError:
-        news.send({"failed": f"the job needed more memory than the {limits.memory >> 20} MB it may have"})
+        news.send(outcome(job, Path(folder), None if file is None else Path(file), say, limits))
     except BrokenPipeError:  # nobody listens any more
         os._exit(1)
-    except (
-        Exception
-    ) as error:  # a fault of softwright, or of a library on this input: the job fails, the studio goes on
-        news.send({"failed": f"{type(error).__name__}: {error}"[:_LONGEST]})
     finally:
         news.close()
+
+
+def outcome(job: dict[str, Any], folder: Path, file: Path | None, say: Any, limits: Limits) -> dict[str, Any]:
+    """{"done": what there is to tell} or {"failed": why}; the files of the job are in `folder` then."""
+    try:
+        return _done(job, folder, file, say)
+    except SoftwrightError as error:
+        return {"failed": str(error)[:_LONGEST]}
+    except MemoryError:
+        return {"failed": f"the job needed more memory than the {limits.memory >> 20} MB it may have"}
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # of softwright, or of a library on this input: the job fails, the studio goes on
+        return {"failed": f"{type(error).__name__}: {error}"[:_LONGEST]}
 
 
 def _done(job: dict[str, Any], folder: Path, file: Path | None, say: Any) -> dict[str, Any]:
@@ -70,6 +77,7 @@ def _done(job: dict[str, Any], folder: Path, file: Path | None, say: Any) -> dic
         if error.best is None:
             raise
         built, note = error.best, f"tolerance not reached: {error}"[:_LONGEST]
+    built, more = (built.built, built.rows) if isinstance(built, Told) else (built, ())
     if job["what"] == "verify":
         return {"done": {"verdict": built.status, "text": str(built)[:_LONGEST], "verified": bool(built)}}
     say("writing")
@@ -79,7 +87,7 @@ def _done(job: dict[str, Any], folder: Path, file: Path | None, say: Any) -> dic
         built.save(folder / "network.safetensors")
     built.page(folder / "page.html", file="network.safetensors")
     proved = built.certificate
-    rows = [[str(name), str(text)[:_LONGEST]] for name, text in built.rows()]
+    rows = [[str(name), str(text)[:_LONGEST]] for name, text in (*built.rows(), *more)]
     found = {"kind": built.kind, "rows": rows, "bound": None if proved is None else proved.bound, "note": note}
     write_atomically(folder / "result.json", json.dumps(found).encode())
     return {"done": found}

@@ -18,8 +18,21 @@ async function ask(path, options) {
 const post = (path, data) => ask(path, {method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(data || {})});
 
 ask("/forms").then(forms => {
-  for (const [form, name, first] of [["approximate", "strategy", "auto"], ["in_context", "method", "ridge"]]) document.querySelector(`[name=${name}]`).replaceChildren(...forms[form][name].map(text => el("option", {selected: text === first}, text)));
+  for (const [form, name, first] of [["approximate", "strategy", "auto"], ["in_context", "method", "ridge"], ["fit", "method", "ridge"]]) document.querySelector(`[data-for="${form}"] [name=${name}]`).replaceChildren(...forms[form][name].map(text => el("option", {selected: text === first}, text)));
 });
+let zoo = {};
+function models() {
+  const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean), groups = [];
+  for (const [group, rows] of Object.entries(zoo)) {
+    const fitting = rows.filter(([name, said]) => words.every(word => `${group} ${name} ${said}`.toLowerCase().includes(word)));
+    if (fitting.length) groups.push(el("optgroup", {label: group}, ...fitting.map(([name, said]) => el("option", {value: name}, said && said !== name ? `${name}: ${said}` : name))));
+  }
+  $("models").replaceChildren(...groups);
+  if ($("models").options.length) $("models").selectedIndex = 0;
+}
+ask("/zoo").then(rows => { zoo = rows; models(); });
+$("find").addEventListener("input", models);
+$("models").addEventListener("dblclick", () => $("form").requestSubmit());
 const fields = () => [...document.querySelectorAll(".fields")].filter(part => part.dataset.for.split(" ").includes($("what").value));
 function turn() {
   document.querySelectorAll(".fields").forEach(part => { part.hidden = !part.dataset.for.split(" ").includes($("what").value); });
@@ -34,7 +47,7 @@ for (const name of ["dragover", "drop", "dragleave"]) addEventListener(name, eve
   $("drop").classList.toggle("over", name === "dragover");
   if (name !== "drop" || !event.dataTransfer.files.length) return;
   const file = event.dataTransfer.files[0];
-  if (!["table", "memorize", "transpile", "open", "verify"].includes($("what").value)) { $("what").value = /\.(csv|npz|parquet)$/i.test(file.name) ? "table" : /\.jsonl$/i.test(file.name) ? "memorize" : /\.onnx$/i.test(file.name) ? "transpile" : "verify"; turn(); }
+  if (!["table", "memorize", "transpile", "fit", "open", "verify"].includes($("what").value)) { $("what").value = /\.(csv|npz|parquet)$/i.test(file.name) ? "table" : /\.jsonl$/i.test(file.name) ? "memorize" : /\.onnx$/i.test(file.name) ? "transpile" : "verify"; turn(); }
   took(file);
 });
 $("form").addEventListener("submit", async event => {
@@ -42,7 +55,7 @@ $("form").addEventListener("submit", async event => {
   $("fault").textContent = "";
   const data = {what: $("what").value};
   for (const part of fields()) for (const input of part.querySelectorAll("[name]")) {
-    const value = input.value.trim();
+    const value = (input.value || "").trim();
     if (NUMBERS.includes(input.name)) { if (value !== "") data[input.name] = Number(value); } else data[input.name] = value;
   }
   try {
