@@ -31,12 +31,11 @@ from starlette.routing import Route
 
 from softwright.errors import InvalidInput
 from softwright.export import EXPORTERS, exporter_named
-from softwright.studio.asked import ASKED, ENDINGS, read_request, title_of
+from softwright.studio.asked import ASKED, ENDINGS, read_request, title_of, zoo_rows
 from softwright.studio.guard import TOKEN_COOKIE, Application, Guard
 from softwright.studio.limits import Limits
 from softwright.studio.pool import Pool
 from softwright.studio.store import DONE, OPEN, Job, Store
-from softwright.zoo.recipes import groups, names, recipe
 
 USER_COOKIE = "softwright_user"
 _OWN = "; ".join(f"{what}-src 'self'" for what in ("script", "style", "connect", "frame"))
@@ -50,11 +49,6 @@ Answer = Callable[["Studio", Request, str], Awaitable[Response]]
 @cache
 def _asset(name: str) -> str:
     return (files("softwright.studio") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _said(name: str) -> str:
-    row = recipe(name)
-    return row.says or row.what
 
 
 def _error(status: int, text: str, faults: list[str] | None = None) -> JSONResponse:
@@ -133,8 +127,7 @@ class Studio:
 
     async def zoo(self, request: Request) -> Response:
         """The models of the zoo by group: name and what it is."""
-        rows = {group: [[name, _said(name)] for name in names(group)] for group in groups()}
-        return JSONResponse(rows)
+        return JSONResponse(zoo_rows())
 
     async def listed(self, request: Request, user: str) -> Response:
         jobs = [job.summary() for job in self.store.of_user(user)]

@@ -183,6 +183,13 @@ def _zoo(entries: dict[str, Any], file: Path | None, say: Say) -> Told:
     return Told(load(entries["model"]), tuple((name, text) for name, text in recipe(entries["model"]).rows()))
 
 
+def zoo_rows() -> dict[str, list[list[str]]]:
+    """The models of the zoo by group: name, and what it is."""
+    from softwright.zoo import groups, names, recipe
+
+    return {group: [[name, recipe(name).says or recipe(name).what] for name in names(group)] for group in groups()}
+
+
 def _open(entries: dict[str, Any], file: Path | None, say: Say) -> Any:
     from softwright.result.built import load
 
