@@ -1,4 +1,5 @@
-"""Pages in a browser: python benchmarks/pages.py [--axe FILE]. Needs Chromium, Playwright and, for axe-core, npm.
+"""Pages in a browser: python benchmarks/pages.py [--axe FILE] [--only kinds pointer studio site]. Needs Chromium,
+Playwright and, for axe-core, npm.
 
 For a page of every kind: its size beside that of its weights, the time to the first paint, and what axe-core finds, in
 light and dark and on a small screen. For networks of up to 2,000 tokens: how long the page takes to answer the pointer,
@@ -13,6 +14,7 @@ import json
 import shutil
 import statistics
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -183,19 +185,50 @@ def studio(browser: Browser, folder: Path, axe: str) -> int:
         server.close()
 
 
+def site(browser: Browser, folder: Path, axe: str) -> int:
+    """axe-core on every page of the documentation site, one of the gallery's, and the search with something found."""
+    root = Path(__file__).resolve().parent.parent
+    made = subprocess.run(
+        [sys.executable, str(root / "docs" / "make_site.py"), str(folder / "site"), "--zoo", "memory"], check=False
+    )
+    if made.returncode:
+        return 1
+    found: set[str] = set()
+    pages = sorted(path for path in (folder / "site").rglob("*.html") if path.parent.name != "gallery")
+    for scheme, width, some in (("light", 1280, pages), ("dark", 390, pages[::6])):
+        context = _seen(browser, scheme, width)
+        page = context.new_page()
+        for path in some:
+            page.goto(path.as_uri())
+            found |= {f"{path.name}: {fault}" for fault in faults_of(page, axe)}
+        page.fill("#search", "rounding part")
+        page.locator("#found a").first.wait_for()
+        found |= set(faults_of(page, axe))
+        context.close()
+    print(f"\nsite, {len(pages)} pages: {'; '.join(sorted(found)) or 'no serious or critical fault'}")
+    return len(found)
+
+
+PARTS = ("kinds", "pointer", "studio", "site")
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--axe", help="axe.min.js; npm is asked for it otherwise")
+    options.add_argument("--only", nargs="*", choices=PARTS, default=PARTS, help="parts to measure; all unless given")
     given = options.parse_args()
     axe = axe_source(given.axe)
     if axe:
         print("axe-core", json.dumps(axe[:60].split("v")[-1].split("\n")[0].strip()))
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as place:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        worst = every_kind(browser, Path(place), axe)
-        pointer(browser, Path(place))
-        if axe:
+        worst = every_kind(browser, Path(place), axe) if "kinds" in given.only else 0
+        if "pointer" in given.only:
+            pointer(browser, Path(place))
+        if axe and "studio" in given.only:
             worst += studio(browser, Path(place), axe)
+        if axe and "site" in given.only:
+            worst += site(browser, Path(place), axe)
         print(f"\n{worst} serious or critical faults" if axe else "\naxe-core was not to be had")
         browser.close()
 

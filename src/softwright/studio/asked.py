@@ -180,7 +180,9 @@ def _zoo(entries: dict[str, Any], file: Path | None, say: Say) -> Told:
     from softwright.zoo import load, recipe
 
     say("taking it out of the zoo")
-    return Told(load(entries["model"]), tuple((name, text) for name, text in recipe(entries["model"]).rows()))
+    return Told(
+        load(entries["model"]), tuple(row for row in recipe(entries["model"]).rows() if row[0] in ("group", "says"))
+    )
 
 
 def zoo_rows() -> dict[str, list[list[str]]]:

@@ -147,7 +147,7 @@
     here = next;
     soon(point); soon(draw);
     if (slice) sample();
-    if (!few) sampleAlong();
+    if (!few) soon(sampleAlong);
   }
   softwright.move = x => moved(x.slice(), !few);
   softwright.here = () => here.slice();

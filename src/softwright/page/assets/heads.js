@@ -42,7 +42,7 @@ const model = {
       for (let j = 0; j < head.count; j++) all.push({h, j, w: w[j]});
     });
     drawWeights(all);
-    const top = all.slice().sort((a, b) => b.w - a.w).slice(0, 12);
+    const top = strongestOf(all, 12);
     fill($("strongest"), ["token", "weight", "value here", "gives"], top.map(({h, j, w}) => {
       const v = valueOf(heads[h], j, o, t);
       return {cells: [nameOf(h, j), bar(w), fmt(v, 5), fmt(w * v, 5)], hot: w > 0.2};
@@ -51,18 +51,28 @@ const model = {
     return best ? `strongest token: ${nameOf(best.h, best.j)}, weight ${percent(best.w)}` : "";
   },
 };
+/* The largest few, without sorting all. */
+function strongestOf(all, few) {
+  const top = [];
+  for (const one of all) {
+    if (top.length === few && one.w <= top[few - 1].w) continue;
+    let at = top.length;
+    while (at && top[at - 1].w < one.w) at--;
+    top.splice(at, 0, one);
+    if (top.length > few) top.pop();
+  }
+  return top;
+}
 const nameOf = (h, j) => (heads.length > 1 ? `head ${h + 1}, ` : "") + (heads[h].names ? heads[h].names[j] : `token ${j + 1}`);
 function drawWeights(all) {
   const plot = new Plot($("weights"), 4, 4, 4, 4), only = heads[0];
   plot.begin([0, 1], [0, 1], false);
   const {g, w, h} = plot;
   if (heads.length === 1 && only.sizes.length === 2 && only.sizes.every(n => n > 1)) {
-    const [n0, n1] = only.sizes, cw = (w - 8) / n0, ch = (h - 8) / n1;
-    const most = all.reduce((a, r) => Math.max(a, r.w), 0);
-    for (const {j, w: v} of all) {
-      g.fillStyle = rgb(v / most);
-      g.fillRect(4 + Math.floor(j / n1) * cw, h - 4 - (j % n1 + 1) * ch, Math.max(0.5, cw - 1), Math.max(0.5, ch - 1));
-    }
+    const [n0, n1] = only.sizes, most = all.reduce((a, r) => Math.max(a, r.w), 0), values = new Float64Array(n0 * n1);
+    for (const {j, w: v} of all) values[j % n1 * n0 + Math.floor(j / n1)] = v;
+    g.imageSmoothingEnabled = false;
+    g.drawImage(picture(values, n0, 0, most, n1), 4, 4, w - 8, h - 8);
     return;
   }
   const bw = (w - 8) / all.length;
@@ -71,7 +81,7 @@ function drawWeights(all) {
     g.fillRect(4 + q * bw, h - 4 - v * (h - 12), Math.max(0.7, bw - 1), v * (h - 12) + 1);
   });
 }
-{
+setTimeout(() => {  // after the first picture
   const most = 400, rows = [];
   let total = 0;
   heads.forEach((head, h) => {
@@ -83,5 +93,5 @@ function drawWeights(all) {
   });
   fill($("tokens"), ["token", `key (${D.names.join(", ")}, unit frame)`, "bias", "value"], rows);
   if (total > rows.length) $("left").textContent = `and ${total - rows.length} more, not listed`;
-}
+}, 60);
 softwright.net = model.net;

@@ -190,11 +190,11 @@ class Plot {
     }
   }
 }
-/* n x n values as a picture to be stretched, the first row at the bottom. */
-function picture(values, n, low, high) {
-  const canvas = el("canvas", {width: n, height: n}), g = canvas.getContext("2d"), image = g.createImageData(n, n);
-  for (let j = 0; j < n; j++) for (let i = 0; i < n; i++) {
-    const s = shade((values[j * n + i] - low) / (high - low || 1)), p = ((n - 1 - j) * n + i) * 4;
+/* m rows of n values as a picture to be stretched, the first row at the bottom. */
+function picture(values, n, low, high, m = n) {
+  const canvas = el("canvas", {width: n, height: m}), g = canvas.getContext("2d"), image = g.createImageData(n, m);
+  for (let j = 0; j < m; j++) for (let i = 0; i < n; i++) {
+    const s = shade((values[j * n + i] - low) / (high - low || 1)), p = ((m - 1 - j) * n + i) * 4;
     image.data[p] = s[0]; image.data[p + 1] = s[1]; image.data[p + 2] = s[2]; image.data[p + 3] = 255;
   }
   g.putImageData(image, 0, 0);
