@@ -97,7 +97,7 @@ function tokenRow() {
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.token : undefined;
   $("row").replaceChildren(...given[0].map((_, t) => {
     const name = D.fields.map((field, k) => word(field, given[k][t])).join(", ");
-    const button = el("button", {type: "button", ariaPressed: String(t === asking), ariaLabel: `token ${t}: ${name}. Shift and arrows move it, Delete takes it away`, onclick: () => { asking = t; show(-1); }}, name, el("small", null, result.outputs[t].map((v, o) => shownOutput(D.outputs[o], v)).join(", ")));
+    const button = el("button", {type: "button", ariaPressed: String(t === asking), title: `token ${t}: shift and arrows move it, Delete takes it away`, onclick: () => { asking = t; show(-1); }}, name, el("small", null, result.outputs[t].map((v, o) => shownOutput(D.outputs[o], v)).join(", ")));
     button.dataset.token = t;
     button.addEventListener("pointerdown", () => { held = t; });
     button.addEventListener("keydown", event => {
