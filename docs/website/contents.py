@@ -29,7 +29,7 @@ GROUPS = (
         "What it makes",
         tuple(
             f"docs/{name}.md"
-            for name in ("compile", "formulas", "memorize", "transpile", "in_context", "sequences", "zoo")
+            for name in ("compile", "formulas", "memorize", "transpile", "in_context", "sequences", "tables", "zoo")
         ),
     ),
     Group("Look and use", ("docs/attention.md", "docs/page.md", "docs/studio.md", "docs/cli.md", "docs/exports.md")),
