@@ -305,7 +305,7 @@ def test_the_zoo_is_listed_and_its_files_are_the_stored_ones(user: TestClient) -
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_does_the_work(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed", reason="no Dask: pip install 'softwright[cluster]'")
+    distributed = pytest.importorskip("distributed", reason="no Dask: pip install 'softwright[scale]'")
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with distributed.LocalCluster(**options, protocol="tcp://") as cluster:
         made = Studio(tmp_path, Limits(workers=1, seconds=60.0), cluster=cluster.scheduler_address)

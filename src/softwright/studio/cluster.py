@@ -38,7 +38,7 @@ class Cluster:
         try:
             from distributed import Client
         except ImportError as error:
-            fault = f"--cluster needs {error.name}; install it with: pip install 'softwright[cluster]'"
+            fault = f"--cluster needs {error.name}; install it with: pip install 'softwright[scale]'"
             raise InvalidInput("studio", [fault]) from error
         try:
             self._client: Any = Client(address, timeout=_PATIENCE, set_as_default=False)
