@@ -23,7 +23,7 @@ import torch
 import softwright as sw
 from softwright.precision import precision_of
 from softwright.programs.build import Construction, build
-from softwright.programs.library import LIBRARY, Example
+from softwright.programs.examples.library import LIBRARY, Example
 from softwright.programs.meaning import Meaning, meaning
 from softwright.programs.observe import observe
 from softwright.result.observed import Observed

@@ -21,7 +21,7 @@ import torch
 from tracr_meanings import MEANINGS, Row
 
 import softwright as sw
-from softwright.cli.compile import read_tokens
+from softwright.programs.written import read_tokens
 
 PLACE = Path(__file__).parent / "data" / "tracrbench.csv"
 LONG = 64

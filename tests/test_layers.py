@@ -44,7 +44,7 @@ ALLOWED: dict[str, str] = {
     "zoo": f"{LEAVES} fileformat result targets approximation memory transpiler methods theorems",
     "scale": "errors",
     "cli": f"{SHARED} checker {VERBS} export page studio zoo scale",
-    "studio": f"{SHARED} checker {VERBS} export page zoo",
+    "studio": f"{SHARED} checker {VERBS} export page zoo scale",
     "__main__": "cli",
 }
 FLOORS_OF_PROOF = ("arithmetic", "models", "search", "closed", "question", "conclusion", "prover")

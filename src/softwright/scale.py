@@ -43,6 +43,28 @@ def completed(
     return _by_processes(function, items, workers or len(os.sched_getaffinity(0)))
 
 
+def connected(address: str) -> Any:
+    """A client of the Dask scheduler at an address; `InvalidInput` where Dask is missing or nobody answers."""
+    try:
+        distributed = import_module("distributed")
+    except ImportError as error:
+        fault = "the package distributed is missing; install it with: pip install 'softwright[scale]'"
+        raise InvalidInput("scale", [fault]) from error
+    try:
+        return distributed.Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        fault = (
+            f"no Dask scheduler answers at {address!r} ({error}); start one with: dask scheduler, give tcp://HOST:PORT"
+        )
+        raise InvalidInput("scale", [fault]) from error
+
+
+def told_from_worker(topic: str) -> Callable[[str], None]:
+    """On a worker of a cluster: a function that sends messages to whoever listens to the topic."""
+    worker = import_module("distributed").get_worker()
+    return lambda message: worker.log_event(topic, message)
+
+
 def _by_processes(function: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Iterator[Done]:
     context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
     with ProcessPoolExecutor(min(workers, max(1, len(items))), mp_context=context) as pool:
@@ -52,18 +74,9 @@ def _by_processes(function: Callable[[Any], Any], items: Sequence[Any], workers:
 
 
 def _by_dask(function: Callable[[Any], Any], items: Sequence[Any], address: str) -> Iterator[Done]:
-    try:
-        distributed = import_module("distributed")
-    except ImportError as error:
-        fault = "the package distributed is missing; install it with: pip install 'softwright[scale]'"
-        raise InvalidInput("scale", [fault]) from error
-    try:
-        client = distributed.Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise InvalidInput("scale", [f"no Dask scheduler answers at {address!r}; give tcp://HOST:PORT"]) from error
-    with client:
+    with connected(address) as client:
         found = {client.submit(function, item, pure=False): item for item in items}
-        for future in distributed.as_completed(list(found), loop=client.loop):
+        for future in import_module("distributed").as_completed(list(found), loop=client.loop):
             yield _done(found[future], future)
 
 

@@ -11,7 +11,7 @@ import torch
 
 import softwright as sw
 from softwright.programs.examples.continuous import CONTINUOUS
-from softwright.programs.library import LIBRARY
+from softwright.programs.examples.library import LIBRARY
 
 LETTERS = sw.Sequence(length=(1, 4), s=sw.Symbols("abc"))
 MIXED = sw.Sequence(length=(1, 7), x=(-1, 1), y=(-2, 3), s=sw.Symbols("abc"), k=sw.Integers(-2, 4), t=sw.Truths())

@@ -13,7 +13,7 @@ import softwright as sw
 from softwright.errors import InvalidInput
 from softwright.precision import precision_of
 from softwright.programs.build import build
-from softwright.programs.library import LIBRARY
+from softwright.programs.examples.library import LIBRARY
 from softwright.programs.meaning import meaning
 from tests.programs.plain_python import Plain
 

@@ -42,7 +42,7 @@ def program_command(
 
 
 def _row(name: str | None) -> Example:
-    from softwright.programs.library import example
+    from softwright.programs.examples.library import example
 
     if name is None:
         raise InvalidInput("program", ["which program? softwright program build NAME"])
@@ -51,7 +51,7 @@ def _row(name: str | None) -> Example:
 
 def _told(action: str, name: str | None, length: int | None, dtype: Dtype, as_json: bool) -> None:
     """What needs no proof: the list, or one program and what its heads do."""
-    from softwright.programs.library import examples
+    from softwright.programs.examples.library import examples
 
     faults = Faults("program")
     faults.check(action in ACTIONS, f"unknown action {action!r}; choose from {', '.join(ACTIONS)}")

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from softwright.errors import InvalidInput
 from softwright.fileformat import write_atomically
+from softwright.scale import connected, told_from_worker
 from softwright.studio.limits import Limits
 
 _TICK = 0.2  # seconds between two looks at a job that runs elsewhere
-_PATIENCE = 10.0  # seconds to find the cluster
 _RETURNED = ("network.safetensors", "page.html", "result.json")
 
 
@@ -35,16 +34,7 @@ class Cluster:
     """A connection to the scheduler at an address such as tcp://10.0.0.1:8786."""
 
     def __init__(self, address: str) -> None:
-        try:
-            from distributed import Client
-        except ImportError as error:
-            fault = f"--cluster needs {error.name}; install it with: pip install 'softwright[scale]'"
-            raise InvalidInput("studio", [fault]) from error
-        try:
-            self._client: Any = Client(address, timeout=_PATIENCE, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
-            fault = f"no Dask scheduler answers at {address} ({error}); start one with: dask scheduler"
-            raise InvalidInput("studio", [fault]) from error
+        self._client = connected(address)
 
     def run(self, request: dict[str, Any], folder: Path, file: Path | None, limits: Limits, job: Watch) -> Any:
         """What the job told at its end; its files are in `folder` then."""
@@ -80,16 +70,14 @@ def work_away(
     request: dict[str, Any], content: tuple[str, bytes] | None, limits: Limits, topic: str
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Runs on a worker of the cluster: one job in a folder of its own, and the files that it left."""
-    from distributed import get_worker
-
     from softwright.studio.worker import outcome
 
-    worker = get_worker()
+    tell = told_from_worker(topic)
     with tempfile.TemporaryDirectory() as made:
         folder, file = Path(made), None
         if content is not None:
             file = folder / "sent" / Path(content[0]).name
             file.parent.mkdir()
             file.write_bytes(content[1])
-        told = outcome(request, folder, file, lambda message: worker.log_event(topic, message), limits)
+        told = outcome(request, folder, file, tell, limits)
         return told, {name: (folder / name).read_bytes() for name in _RETURNED if (folder / name).is_file()}
