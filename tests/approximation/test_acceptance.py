@@ -255,17 +255,23 @@ def test_tables_with_faults() -> None:
     points = x.copy()
     points[11] = np.inf
     with pytest.raises(sw.InvalidInput) as caught:
-        sw.Table(points, y)
+        sw.Table(points, y, missing="refuse")
     text = str(caught.value)
     assert "row 3" in text
     assert "row 7" in text
     assert "row 11" in text
-    assert "nan" in str(refused(1.0, (x, y), sw.Box(x=(0, 1))))
+    with pytest.raises(sw.InvalidInput, match="row 11"):
+        sw.Table(points, y)  # an infinite number is never dropped
+    told = sw.Table(x, y)  # missing ones are, and counted
+    assert len(told.values) == 18 and any("2" in note for note in told.notes)
 
 
 def test_tables_of_wrong_shape_and_contradictions() -> None:
     assert refused(1.0, (np.zeros((5, 1)), np.zeros(4)), LINE).faults
-    assert refused(1.0, ([0.0, 0.0, 1.0], [1.0, 2.0, 3.0]), sw.Box(x=(0, 1))).faults
+    with pytest.raises(sw.InvalidInput):
+        sw.Table([0.0, 0.0, 1.0], [1.0, 2.0, 3.0], repeated="refuse")
+    averaged = sw.Table([0.0, 0.0, 1.0], [1.0, 2.0, 3.0])
+    assert np.ravel(averaged.values).tolist() == [1.5, 3.0] and averaged.notes
     assert refused(1.0, (["a", "b"], [1, 2]), LINE).faults
 
 
