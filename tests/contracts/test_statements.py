@@ -59,7 +59,7 @@ def _function() -> sw.Function:
 # step -> what makes a small file whose evidence is of that type, in a dtype
 MAKERS: dict[str, Any] = {
     "boxes": lambda dtype: sw.approximate("sin(x)", LINE, tol=1e-3, dtype=dtype),
-    "gates": lambda dtype: sw.approximate("abs(x)", LINE, tol=1e-3, dtype=dtype),
+    "gates": lambda dtype: sw.approximate("abs(x)", LINE, tol=1e-3, dtype=dtype, tightness=None),
     "boxes and gates": lambda dtype: sw.approximate(
         "abs(x - y) + sin(x)*y", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-2, dtype=dtype
     ),

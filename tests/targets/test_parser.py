@@ -332,10 +332,13 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_strings_are_refused_quickly(text: str) -> None:
-    start = time.process_time()
-    with pytest.raises(InvalidInput) as caught:
-        parse(text)
-    assert time.process_time() - start < 0.5
+    seconds = []
+    for _ in range(2):  # garbage of other tests may be collected during one of them
+        start = time.process_time()
+        with pytest.raises(InvalidInput) as caught:
+            parse(text)
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 0.5
     assert len(str(caught.value)) < 20_000
 
 

@@ -44,7 +44,9 @@ _ONE_LAYER = {2: 1.2, 3: 1.2}
 _READABLE = 32  # tokens of one layer in two variables that no stack replaces: one head is read, drawn and run as it is
 _ONE_LAYER_OF_MANY = 0.4
 _NOT_ASKED = Outcome.NOT_ASKED.value
-_AFTER_A_STACK = 0.12  # of all work, for one layer of a smooth formula of which no stack is proved: few are met then
+# Of all work, for one layer of a smooth formula of which no stack is proved: in float64 few are met then, in float32 it
+# may be rounding alone that kept the stack from its proof.
+_AFTER_A_STACK = 0.12
 _ROUNDS = 3  # how often a missed check may send the problem back
 
 
@@ -104,7 +106,7 @@ def approximate(
         if rival is not None:
             budget.max_tokens = min(max_tokens, _affordable(rival))
             budget.end_in(_ONE_LAYER.get(problem.dim, _ONE_LAYER_OF_MANY))
-        elif strategy == "auto" and formula is not None and problem.dim > 1 and not problem.kinks:
+        elif strategy == "auto" and formula is not None and precision.name == "float64" and _is_smooth_of_many(problem):
             budget.end_in(_AFTER_A_STACK * max_work)
         best: _Candidate | None = None
         for _ in range(_ROUNDS):
@@ -159,6 +161,10 @@ class _Candidate:
     fit: Fit
     error: float
     outcome: Outcome = Outcome.NOT_ASKED
+
+
+def _is_smooth_of_many(problem: Problem) -> bool:
+    return problem.dim > 1 and not problem.kinks
 
 
 def _stack(
