@@ -74,7 +74,10 @@ def words_of(text: str, link: Link) -> Words:
         "code_block": lambda s, tokens, i, *_: block_of(tokens[i].content, ""),
         "math_inline": lambda s, tokens, i, *_: formula_of(tokens[i].content, False),
         "math_inline_double": lambda s, tokens, i, *_: formula_of(tokens[i].content, True),
-        "math_block": lambda s, tokens, i, *_: f'<p class="formula">{formula_of(tokens[i].content, True)}</p>\n',
+        # a wide formula scrolls, so the keyboard must reach it
+        "math_block": lambda s, tokens, i, *_: (
+            f'<p class="formula" tabindex="0">{formula_of(tokens[i].content, True)}</p>\n'
+        ),
         "html_block": lambda s, tokens, i, *_: _without_comments(tokens[i].content),
         "html_inline": lambda s, tokens, i, *_: _without_comments(tokens[i].content),
         "table_open": lambda *_: '<div class="wide" tabindex="0" role="region" aria-label="table"><table>\n',
