@@ -81,6 +81,8 @@ TABLE = """
     sum        sin(x) + y**2*x + exp(z)    space  1e-5  float64
     scattered  exp(-x**2 - y**2)           plane  1e-3  float64
     scattered  sin(2*x)                    line   1e-4  float32
+    train      ripple                      plane  1e-5  float64
+    train      exp(x*y)/(2 + z), x*z       space  1e-4  float32
     compose    abs(x**2 + y**2 - 0.5)      plane  1e-6  float64
     compose    sin(2*x)*exp(y)/(2 + z)     space  1e-7  float64
     compose    max(sin(x), x*y), cos(y)    plane  1e-3  float32

@@ -102,7 +102,7 @@ FAILURES: list[tuple[Callable[..., Any], str]] = [
     (lambda p: p.mean(axis=0), "it returns shape"),
     (lambda x, y: x / x.max(), "depends on the others given with it"),
     (lambda p: p[:, 0] - p[:, 1].mean(), "depends on the others given with it"),
-    (lambda *a: a[0], "both work but differ"),
+    (lambda a, b=0.0: a + b, "both work but differ"),
     (lambda x, y: {"a": 1}, "return real numbers"),
 ]
 
@@ -163,3 +163,38 @@ def test_outputs_are_unknown_before_the_first_call() -> None:
     function(np.zeros((1, 1)))
     assert function.outputs == 1
     assert function.describe()["kind"] == "function"
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda *x: sum(a * a for a in x),
+        lambda *x: math.hypot(*x) ** 2,
+        lambda *x: np.sum(np.square(x), axis=0),
+        lambda first, *rest: first**2 + sum(a**2 for a in rest),
+    ],
+)
+def test_variables_in_args_are_taken_one_by_one(fn: Any) -> None:
+    box = Box(x=(0, 1), y=(0, 2), z=(1, 2))
+    function = Function(fn, box)
+    points = box.sample(6)
+    assert function.outputs == 1
+    assert np.allclose(function(points)[:, 0], (points**2).sum(axis=1))
+
+
+def test_args_that_hold_the_points_are_the_last_resort() -> None:
+    box = Box(x=(0, 1), y=(0, 2))
+    function = Function(lambda *given: given[0].reshape(-1, 2).sum(axis=1) if len(given) == 1 else None, box)
+    assert function.style == "points"
+
+
+def test_every_point_asked_for_is_counted() -> None:
+    seen = []
+
+    def fn(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        seen.append(np.size(x))
+        return x + y
+
+    function = Function(fn, Box(x=(0, 1), y=(0, 2)))
+    function(np.zeros((11, 2)))
+    assert function.asked == sum(seen)

@@ -13,7 +13,7 @@ import numpy as np
 
 from softwright.approximation.choose import choose
 from softwright.approximation.formula import Formula
-from softwright.approximation.problem import Budget, Fit, Problem
+from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
 from softwright.approximation.strategies.table import fit_table
 from softwright.domain import Box
 from softwright.targets import Expression, Table, Target
@@ -26,13 +26,16 @@ _CALLABLE = 300  # nominal nanoseconds of one value of a function of which nothi
 def problem_of(
     target: Target, box: Box, tolerance: float, dtype: str, budget: Budget
 ) -> tuple[Problem, Formula | None]:
-    """The target on [-1, 1]^d; nothing is known of its kinks."""
+    """The target on [-1, 1]^d; nothing is known of its kinks. Of the queries left, a check of the result keeps some."""
 
     def values(t: np.ndarray) -> np.ndarray:
+        if target.left is not None and len(t) > target.left - target.kept:
+            raise OutOfBudget
         count(20_000 + _CALLABLE * len(t) * target.outputs)
         return target(box.from_unit(t))
 
-    return Problem(values, box.dim, target.outputs, tolerance, dtype, None, budget), None
+    saves = target.left is not None
+    return Problem(values, box.dim, target.outputs, tolerance, dtype, None, budget, saves_queries=saves), None
 
 
 @problem_of.register

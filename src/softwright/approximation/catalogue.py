@@ -92,6 +92,12 @@ STRATEGIES = {
             {70: "strategies.scattered:fit_scattered"},
         ),
         Strategy(
+            "train",
+            "a tensor train from few queries, one layer a variable, for callables of up to 12 variables",
+            "strategies.train:fit_train",
+            {25: "strategies.train:fit_asked"},
+        ),
+        Strategy(
             "compose",
             "a formula's own steps as layers of small heads, in any number of variables",
             "strategies.compose:fit_compose",

@@ -6,6 +6,7 @@
     piecewise linear   gates (`pieces`)
     one direction      as for one variable, along w.t (`ridge`)
     terms with kinks   each on its own, the smooth rest together (`sum`)
+    a callable of many  a tensor train (`train`)
     sparse coupling    one head for each clique of interacting variables (`sum`)
     a few variables    one grid head (`grid`)
     more               sums of ridge functions (`ridge`), scattered centres (`scattered`)
@@ -15,7 +16,7 @@ Every strategy can also be asked for by name (`catalogue.py`). All of them retur
 
 from __future__ import annotations
 
-from softwright.approximation.catalogue import STRATEGIES, attempts
+from softwright.approximation.catalogue import STRATEGIES, attempts, loaded
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import (
     PROVED_TOGETHER,
@@ -47,6 +48,24 @@ def choose(problem: Problem, formula: Formula | None = None, strategy: str = "au
 
 def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
     """The first attempt that meets the tolerance or finds a jump, else the best of all."""
+    return _frugal(problem) if problem.saves_queries else _by_attempts(problem, formula)
+
+
+def _frugal(problem: Problem) -> Fit:
+    """Where values are few: a train, which asks for the fewest; what is left of them is for the others."""
+    train = loaded("strategies.train:fit_frugal")(problem, None)
+    if train is not None and train.error <= problem.tolerance and train.tokens <= problem.budget.max_tokens:
+        return train
+    try:
+        other = _by_attempts(problem, None)
+    except OutOfBudget:
+        if train is None:
+            raise
+        return train
+    return other if train is None else best_of([other, train], problem.tolerance)
+
+
+def _by_attempts(problem: Problem, formula: Formula | None) -> Fit:
     points = probe_points(problem.dim, 4000, seed=1)
     trivial = affine_fit(problem, points, problem.function(points))
     if trivial is not None and not problem.kinks:
@@ -68,6 +87,8 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
         if fit.error <= problem.tolerance or fit.jumps:  # nothing continuous meets a jump
             return fit
         fits.append(fit)
+    if not fits:
+        raise OutOfBudget
     return best_of(fits, problem.tolerance)
 
 

@@ -1,4 +1,4 @@
-"""From a compiled formula to a result: the network, what a look at it shows, its plan and its certificate."""
+"""From a stack to a result: the network, what a look at it shows, its plan and, of a formula, its certificate."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from softwright.approximation.observe import climbed
+from softwright.approximation.observe import climbed, fresh_points
 from softwright.approximation.problem import Fit, probe_points
+from softwright.approximation.train.gates import GateStack
 from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
 from softwright.compiler.evidence import certificate_in_norm, certificate_of
@@ -17,13 +18,15 @@ from softwright.compiler.features import INPUT
 from softwright.compiler.integrals import NormProof
 from softwright.compiler.layout import network_of
 from softwright.compiler.look import contradiction, gate_points, outside_bands
+from softwright.domain import Box
+from softwright.precision import Precision
 from softwright.result.built import Built
 from softwright.result.plan import Plan
 from softwright.targets import Expression, Target
 
 _POINTS = 12_000
 
-__all__ = ["Compiled", "composed_built", "composed_certified", "composed_in_norm"]
+__all__ = ["Compiled", "composed_built", "composed_certified", "composed_in_norm", "gates_built"]
 
 
 def composed_built(fit: Fit, compiled: Compiled, target: Target, tolerance: float, started: float) -> Built[Any]:
@@ -80,4 +83,36 @@ def described_heads(compiled: Compiled) -> list[dict[str, Any]]:
                 part = f" ({copy + 1} of {copies})" if copies > 1 else ""
                 text = f"{program.described(f)}{part}"
                 found.append({"layer": number, "tokens": 2, "computes": text, "share": shares[f.number]})
+    return found
+
+
+def gates_built(
+    fit: Fit, stack: GateStack, target: Target, box: Box, tolerance: float, precision: Precision, started: float
+) -> Built[Any]:
+    """The network of a stack of gates in its dtype, looked at where it was not made."""
+    network = stack.network(box, precision)
+    count, climbers = fresh_points(target, _POINTS)
+    points = box.from_unit(probe_points(box.dim, count, seed=977))
+    seen = climbed(network, target, points, climbers=climbers)
+    plan = Plan.of(
+        network,
+        started,
+        strategy=fit.strategy,
+        heads=_described_gates(stack, box),
+        tokens=stack.tokens,
+        parameters=network.parameter_count,
+        tolerance=tolerance,
+        reasons=fit.reasons,
+    )
+    return Built(network=network, plan=plan, target=target.describe(), observed=seen, source=target)
+
+
+def _described_gates(stack: GateStack, box: Box) -> list[dict[str, Any]]:
+    """One line a layer."""
+    found = []
+    for number, layer in enumerate(stack.layers, 1):
+        rows, columns = layer.constant.shape
+        text = f"state times a {rows} x {columns} matrix of functions of {box.names[layer.variable]}"
+        tokens = 2 * len(layer.slopes) + 1
+        found.append({"layer": number, "tokens": tokens, "computes": text, "share": layer.error})
     return found

@@ -8,7 +8,7 @@ leading scores, and then climbs from the worst points found. The result is a sam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from softwright.targets import Target
 
 _MOST_PAIRS = 60_000_000  # queries times tokens spent on one check
+_CLIMBERS, _STEPS = 40, 14  # the worst points, and how often each is moved
 
 
 def crossing_points(head: Head, count: int, seed: int) -> np.ndarray:
@@ -95,8 +96,20 @@ def sampled_error(
     heads = network.heads() if heads is None else heads
     origin = box.to_unit(network.center.double().numpy())
     heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in heads]
-    count = int(max(2000, min(count, _MOST_PAIRS // network.tokens)))
-    return climbed(network, target, check_points(heads, box, count, seed), seed)
+    count, climbers = fresh_points(target, int(max(2000, min(count, _MOST_PAIRS // network.tokens))))
+    if climbers == _CLIMBERS:
+        return climbed(network, target, check_points(heads, box, count, seed), seed)
+    return climbed(network, target, box.from_unit(probe_points(box.dim, count, seed)), seed, climbers=climbers)
+
+
+def fresh_points(target: Any, most: int) -> tuple[int, int]:
+    """How many points a check may look at, and from how many it may climb: `most`, unless queries are limited."""
+    left = getattr(target, "left", None)  # a plain callable has no limit
+    if left is None:
+        return most, _CLIMBERS
+    allowed = max(left // 2, 1) if left > 2 * _STEPS else left  # as many again for a check of the next attempt
+    climbers = min(_CLIMBERS, allowed // (3 * _STEPS))
+    return max(min(most, allowed - climbers * _STEPS), 1), climbers
 
 
 def climbed(
@@ -105,6 +118,7 @@ def climbed(
     points: np.ndarray,
     seed: int = 977,
     counts: Callable[[np.ndarray], np.ndarray] | None = None,
+    climbers: int = _CLIMBERS,
 ) -> Observed:
     """The largest error at points (n, d) of the box and on the way up from the worst of them.
 
@@ -125,10 +139,10 @@ def climbed(
     errors = error_at(points)
     total = len(points)
     rng = np.random.default_rng(seed)
-    first = np.argsort(-errors)[:40]
+    first = np.argsort(-errors)[:climbers]
     best, best_errors = points[first].copy(), errors[first].copy()
     step = 0.05 * box.halfwidth
-    for _ in range(14):  # climb from the worst points with shrinking random steps
+    for _ in range(_STEPS):  # climb from the worst points with shrinking random steps
         trial = np.clip(best + step * rng.normal(size=best.shape), box.lower, box.upper)
         trial = np.clip(trial.astype(precision).astype(np.float64), box.lower, box.upper)
         trial_errors = error_at(trial)

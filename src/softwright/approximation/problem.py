@@ -20,6 +20,7 @@ from softwright.precision import precision_of
 from softwright.work import Allowance
 
 if TYPE_CHECKING:
+    from softwright.approximation.train.gates import GateStack
     from softwright.compiler.build import Compiled
 
 PROVED_TOGETHER = 8  # variables of a head that boxes cover, as `proof` has it
@@ -45,6 +46,7 @@ class Budget:
     report: Callable[[str], None] = field(default=lambda message: None)
     started: float = field(default_factory=time.monotonic)
     out_of_time: bool = False
+    answers: dict[bytes, np.ndarray] = field(default_factory=dict, repr=False)  # that a train was given, by point
 
     def __post_init__(self) -> None:
         self._allowed = Allowance(self.max_work)
@@ -103,6 +105,7 @@ class Problem:
     kinks: tuple[Scalar, ...] | None = None
     budget: Budget = field(default_factory=Budget)
     gap: float | None = None  # how far from a jump nothing is asked; None: everywhere
+    saves_queries: bool = False  # whether values are few: a limit was given
 
     def derived(self, function: Values, dim: int, tolerance: float, kinks: tuple[Scalar, ...] | None) -> Problem:
         return replace(self, function=function, dim=dim, tolerance=tolerance, kinks=kinks)
@@ -118,7 +121,8 @@ class Problem:
 class Fit:
     """Heads whose sum approximates the problem's function; `error` is what the strategy's own check points showed.
 
-    A formula may also become a stack, `composed`, which has no such heads; `error` is then its proved bound.
+    A formula may also become a stack, `composed`, which has no such heads; `error` is then its proved bound. So may a
+    callable, `gates`; its error is observed.
 
     `jumps` are those of the reasons that tell of a jump of the target, which no continuous network meets. With an
     `origin`, the heads read t - origin: next to a singularity at an end, coordinates measured from that end
@@ -132,9 +136,12 @@ class Fit:
     origin: tuple[float, ...] | None = None
     jumps: tuple[str, ...] = ()
     composed: Compiled | None = None  # a stack of layers instead of heads, with its own proof
+    gates: GateStack | None = None  # a tensor train as a stack of layers, without a proof
 
     @property
     def tokens(self) -> int:
+        if self.gates is not None:
+            return self.gates.tokens
         return sum(head.tokens for head in self.heads) if self.composed is None else self.composed.heads.tokens
 
     def in_unit_frame(self) -> list[Head]:

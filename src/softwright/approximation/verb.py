@@ -10,7 +10,7 @@ the problem back with a tighter tolerance, a few times; what is returned has met
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,23 +19,24 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from softwright.approximation.by_target import fit_target, problem_of
-from softwright.approximation.catalogue import STRATEGIES, listed
-from softwright.approximation.composed import Compiled, composed_built, composed_certified
+from softwright.approximation.catalogue import listed
+from softwright.approximation.composed import Compiled, composed_built, composed_certified, gates_built
 from softwright.approximation.formula import Formula
-from softwright.approximation.in_norm import in_norm, norm_faults
+from softwright.approximation.in_norm import in_norm
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
-from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, probe_points
+from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
+from softwright.approximation.request import absolute_tolerance, checked
 from softwright.approximation.strategies.compose import proved_stack
 from softwright.attention import AttentionNetwork
-from softwright.domain import Box, as_box
-from softwright.errors import Faults, InvalidInput, ToleranceNotReached, UndefinedFormula
-from softwright.precision import Dtype, Precision, precision_of
+from softwright.domain import Box
+from softwright.errors import ToleranceNotReached
+from softwright.precision import Dtype, Precision
 from softwright.progress import Progress, reporting
 from softwright.proof import certify as prove
 from softwright.result.built import Built
 from softwright.result.outcome import Outcome
-from softwright.targets import Expression, Table, Target, as_target
+from softwright.targets import Expression, Function, Target
 
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
 # Work for one layer with no more tokens than a stack that is proved already: grids of four and more variables that win
@@ -63,6 +64,7 @@ def approximate(
     max_tokens: int = 100_000,
     max_work: float = 60.0,
     max_seconds: float = 600.0,
+    max_queries: int | None = None,
     certify: bool = True,
     tightness: float | None = 0.1,
     progress: Progress = None,
@@ -80,6 +82,8 @@ def approximate(
                  jumps of a formula are allowed then, everywhere
     max_tokens, max_work    the budget; `ToleranceNotReached` carries the best result if it does not suffice. Work is
                  counted, about a second of one core a unit, so the same call gives the same network on a busy machine
+    max_queries  how many points a callable may be asked for, those that observe the error included; None: any number.
+                 The plan says how many it was
     max_seconds  a last resort by the clock; the plan says so if it ended the search
     certify      prove the tolerance over the whole box, rounding included; a callable needs a `Function` with bounds
                  on its derivatives for that. A table is proved at its points, and if they fill a grid, a second bound
@@ -91,9 +95,14 @@ def approximate(
     started = time.monotonic()
     with reporting(progress, "checking the input") as say:
         limits = {"max_tokens": max_tokens, "max_work": max_work, "max_seconds": max_seconds}
-        wanted, domain, precision = _checked(target, box, tol, strategy, dtype, gap, norm, limits, tightness)
+        before = target.asked if isinstance(target, Function) else 0
+        wanted, domain, precision = checked(
+            target, box, tol, strategy, dtype, gap, norm, limits, tightness, max_queries
+        )
+        if isinstance(wanted, Function):
+            wanted.allow(max_queries, before)
         budget = Budget(max_tokens, max_work, max_seconds, say)
-        tolerance = _absolute(wanted, domain, tol, relative)
+        tolerance = absolute_tolerance(wanted, domain, tol, relative)
         if norm != "sup":
             more = {"strategy": strategy, "dtype": dtype, "certify": certify, "progress": say, **limits}
             built = in_norm(wanted, domain, tolerance, norm, precision, budget, partial(approximate, **more))
@@ -143,7 +152,7 @@ def approximate(
         return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
     if best is None:
         raise ToleranceNotReached(
-            f"no network was finished within {_limit(budget)}; allow more with it, or a larger tol", None
+            f"no network was finished within {_limit(budget, max_queries)}; allow more with it, or a larger tol", None
         )
     if best.built.observed_error > tolerance or best.outcome is Outcome.REFUTED:
         raise ToleranceNotReached(_advice(best, tolerance, problem), _told(best.built, budget))
@@ -212,6 +221,9 @@ def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: P
     if fit.composed is not None:
         built = composed_built(fit, fit.composed, target, tolerance, started)
         return _Candidate(built, fit, built.observed_error)
+    if fit.gates is not None:
+        built = gates_built(fit, fit.gates, target, box, tolerance, precision, started)
+        return _Candidate(built, fit, built.observed_error)
     network = AttentionNetwork(fit.heads, box, precision.torch_dtype, fit.origin)
     heads = network.heads()
     seen = observed(network, target, heads)
@@ -228,8 +240,8 @@ def _proved(found: _Candidate, target: Target, budget: Budget, work: float, tigh
     tolerance = found.built.plan.tolerance
     if found.fit.composed is not None:
         return _proved_stack(found, found.fit.composed, tolerance)
-    if not target.is_known_between_points:
-        hopeless = Outcome.NO_PROMISE
+    hopeless = _hopeless(found.fit, target)
+    if hopeless is not None:
         return replace(found, built=replace(found.built, unproved=hopeless.value), outcome=hopeless)
     with threadpool_limits(limits=1):
         most = min(budget.max_work, work)
@@ -268,88 +280,29 @@ def _better(new: Built[Any], old: Built[Any], tolerance: float) -> bool:
     return new.observed_error < old.observed_error
 
 
-def _checked(
-    target: Any,
-    box: Any,
-    tol: Any,
-    strategy: Any,
-    dtype: Any,
-    gap: Any,
-    norm: Any,
-    limits: dict[str, Any],
-    tightness: Any,
-) -> tuple[Target, Box, Precision]:
-    """Everything that can be wrong with the input, found before any work and reported together."""
-    faults = Faults("approximate")
-    if box is None and isinstance(target, Table):
-        domain = target.box
-    elif faults.check(box is not None, "no box; give the domain, for example Box(x=(-1, 1))"):
-        domain = faults.take(as_box, box, _names(target, box))
-    else:
-        domain = None
-    number = isinstance(tol, int | float) and np.isfinite(tol) and tol > 0
-    faults.check(number, f"tol must be a positive number, got {tol!r}; try tol=1e-6")
-    faults.check(strategy in STRATEGIES, f"unknown strategy {strategy!r}; choose from {', '.join(STRATEGIES)}")
-    precision = faults.take(precision_of, dtype)
-    if gap is not None:
-        real = isinstance(gap, int | float) and np.isfinite(gap) and gap > 0
-        faults.check(real, f"gap must be a positive number, got {gap!r}; try gap=1e-6")
-        composing = strategy in ("auto", "compose")
-        faults.check(composing, f"gap= is for stacks; use strategy='compose' or leave it out, not {strategy!r}")
-    aim = tightness is None or (isinstance(tightness, int | float) and 1e-3 <= tightness <= 10)
-    faults.check(aim, f"tightness must lie between 0.001 and 10, or be None, got {tightness!r}; 0.1 is usual")
-    most = limits["max_tokens"]
-    faults.check(isinstance(most, int) and most >= 1, f"max_tokens must be at least 1, got {most!r}")
-    for name in ("max_work", "max_seconds"):
-        faults.check(limits[name] > 0, f"{name} must be positive, got {limits[name]!r}")
-    wanted = None
-    if domain is not None:
-        wanted = faults.take(as_target, target, domain)
-    elif isinstance(target, str):
-        faults.take(Expression, target)
-    if wanted is not None and gap is not None:
-        faults.check(isinstance(wanted, Expression), "gap= is for the jumps of a formula; this target is none")
-    faults.found += norm_faults(norm, wanted, gap, strategy)
-    if wanted is not None and domain is not None:
-        faults.found += wanted.faults_on(domain)
-    if isinstance(wanted, Expression) and domain is not None and (places := wanted.undefined_places(domain)):
-        raise UndefinedFormula("approximate", faults.found, places)
-    faults.raise_if_any()
-    if wanted is None or domain is None or precision is None:
-        raise RuntimeError("unreachable: a missing target, box or dtype is a fault")
-    return wanted, domain, precision
-
-
-def _names(target: Any, box: Any) -> tuple[str, ...] | None:
-    """The variables that the target itself names, for a box that does not; None if it names none."""
-    if isinstance(box, Box | Mapping):
-        return None
-    try:
-        known = Expression(target) if isinstance(target, str) else target
-    except InvalidInput:
-        return None  # what is wrong with the formula is said when it is read for the box
-    return known.names if isinstance(known, Target) else None
-
-
-def _absolute(target: Target, box: Box, tol: float, relative: bool) -> float:
-    """The tolerance in the target's units; relative means times half its range (never larger than max|f|)."""
-    if not relative:
-        return float(tol)
-    given = target.given_points()
-    values = target(box.from_unit(probe_points(box.dim, 6000, seed=61))) if given is None else given[1]
-    half_range = 0.5 * float((values.max(axis=0) - values.min(axis=0)).max())
-    if half_range == 0:
-        half_range = max(float(np.abs(values).max()), 1.0)
-    return float(tol) * half_range
-
-
-def _limit(budget: Budget) -> str:
+def _limit(budget: Budget, max_queries: int | None) -> str:
     """The limit that ended the search."""
-    return f"max_seconds = {budget.max_seconds:g}" if budget.out_of_time else f"max_work = {budget.max_work:g}"
+    if budget.out_of_time:
+        return f"max_seconds = {budget.max_seconds:g}"
+    if budget.out_of_work or max_queries is None:
+        return f"max_work = {budget.max_work:g}"
+    return f"max_queries = {max_queries}"
+
+
+def _hopeless(fit: Fit, target: Target) -> Outcome | None:
+    """Why no proof is tried; None if one is."""
+    if fit.gates is not None:
+        return Outcome.TRAIN
+    if not target.is_known_between_points:
+        return Outcome.NO_PROMISE
+    return None if target.left is None else Outcome.QUERIES
 
 
 def _told(built: Built[Any], budget: Budget) -> Built[Any]:
-    """The result, which says so if the clock had a part in it."""
+    """The result, which says so if the clock had a part in it, and how often a callable was asked."""
+    if isinstance(built.source, Function):
+        asked = built.source.asked - built.source.since
+        built = replace(built, plan=replace(built.plan, queries=asked))
     if not budget.out_of_time:
         return built
     told = f"max_seconds = {budget.max_seconds:g} ended the search: with more time the network may be another one"
@@ -370,6 +323,8 @@ def _advice(best: _Candidate, tolerance: float, problem: Problem) -> str:
         lines.append("  the time is used up: raise max_seconds")
     elif problem.budget.out_of_work:
         lines.append("  the work that was allowed is used up: raise max_work")
+    elif problem.saves_queries:
+        lines.append("  the queries that were allowed are not enough: raise max_queries, or take a larger tol")
     elif problem.dim > 1 and problem.kinks:
         lines.append(
             "  the formula has kinks that are neither flat nor along one direction, which heads resolve slowly: "

@@ -99,6 +99,8 @@ class Built(Generic[NetworkT]):
         ]
         if self.plan.tolerance > 0:
             rows.append(("tolerance", f"{self.plan.tolerance:.3g}"))
+        if self.plan.queries is not None:
+            rows.append(("queries", f"{self.plan.queries} points of the callable"))
         void = self.certificate_void
         if void:
             rows.append(("certificate", f"void: {void}"))

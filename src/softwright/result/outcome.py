@@ -21,6 +21,8 @@ class Outcome(Enum):
     INTERRUPTED = "interrupted"
     NOT_ASKED = "not asked for"
     NO_PROMISE = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
+    TRAIN = "a tensor train of a callable has no proof: its error is what fresh queries showed"
+    QUERIES = "a proof would ask for more points than max_queries allows"
     TOO_MANY_VARIABLES = "boxes cover at most 8 variables; write a formula as a sum of parts that have fewer of them"
 
     @property

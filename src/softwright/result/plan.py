@@ -27,7 +27,7 @@ def _is_head(head: Any) -> bool:
 _ENTRIES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("strategy", "dtype"), lambda given: isinstance(given, str)),
     **dict.fromkeys(("tolerance", "seconds"), is_number),
-    **dict.fromkeys(("tokens", "parameters"), is_count),
+    **dict.fromkeys(("tokens", "parameters", "queries"), is_count),
     "heads": lambda given: isinstance(given, list) and all(map(_is_head, given)),
     "reasons": lambda given: isinstance(given, list) and all(isinstance(reason, str) for reason in given),
 }
@@ -45,6 +45,7 @@ class Plan:
     dtype: str
     seconds: float
     reasons: list[str] = field(default_factory=list)
+    queries: int | None = None  # how many points a callable was asked for, all in all
 
     @classmethod
     def of(
@@ -76,6 +77,8 @@ class Plan:
         size = f"{self.tokens} token(s), {self.parameters} parameters"
         lines = [f"strategy {self.strategy}: {size}, tolerance {self.tolerance:g}"]
         lines += [f"  because {reason}" for reason in self.reasons]
+        if self.queries is not None:
+            lines.append(f"  the callable was asked for {self.queries} points")
         for i, head in enumerate(self.heads, 1):
             if "largest_score" not in head:  # other constructions say what is worth saying of theirs
                 lines.append(f"  head {i}: " + ", ".join(f"{name} {value}" for name, value in head.items()))
@@ -87,7 +90,8 @@ class Plan:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Ready for JSON; `queries` only where there were any."""
+        return {name: given for name, given in asdict(self).items() if name != "queries" or given is not None}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Plan:

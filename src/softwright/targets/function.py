@@ -10,7 +10,10 @@ How the callable wants its arguments is found by a trial on a few points of the 
 
 A style counts only if the shapes fit for batches of different sizes *and* the value at a point is the same in all
 batches: a callable that mixes points (x / x.max(), say) is then not mistaken for a function of one point. If two
-styles fit and give different values, that is an error and not a choice.
+styles fit and give different values, that is an error and not a choice. A callable of `*args` takes its variables one
+by one where it can: that it also takes one array is then no second meaning.
+
+All points that a callable is asked for are counted (`asked`), those of the trial included; a builder keeps to `left`.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from softwright.targets.points import as_points, show_point
 from softwright.targets.target import Target
 
 _TRIAL = 5  # points of the first trial batch; 7 if there are 5 variables, so that a swapped axis shows
+_KEPT = 5000  # points at most that are kept for a check
 _SAME = 1e-4  # relative: batches may differ by rounding, also in float32, but not by more
 
 
@@ -98,6 +102,9 @@ class Function(Target):
         self.chunk = int(chunk)
         self._outputs = outputs
         self._style: _Style | None = None
+        self.asked = 0  # points so far
+        self.since = 0  # both as `allow` was told
+        self.most: int | None = None
         if isinstance(variables, Box):
             self.detect(variables.sample(8))
 
@@ -107,6 +114,20 @@ class Function(Target):
             fault = "the number of outputs is not known yet; pass outputs=, or a Box instead of names, or call it once"
             raise InvalidInput(f"Function {self.name}", [fault])
         return self._outputs
+
+    def allow(self, most: int | None, since: int) -> None:
+        """Remember for whoever asks: at most so many points from when `asked` was `since`; None: any number."""
+        self.most, self.since = most, since
+
+    @property
+    def left(self) -> int | None:
+        """How many points may still be asked for; None if there is no limit."""
+        return None if self.most is None else max(self.since + self.most - self.asked, 0)
+
+    @property
+    def kept(self) -> int:
+        """How many of these are for the check of a result."""
+        return 0 if self.most is None else min(self.most // 5, _KEPT)
 
     @property
     def style(self) -> str | None:
@@ -153,8 +174,9 @@ class Function(Target):
         trial = self._trial_points(points)
         fitting: list[tuple[_Style, np.ndarray]] = []
         reasons: list[str] = []
-        for style in self._candidates():
-            if fitting and style.container != "array":
+        candidates, spread_first = self._candidates()
+        for style in candidates:
+            if fitting and (style.container != "array" or (spread_first and not style.spread)):
                 break  # tensors and single points are for callables that do not take arrays
             try:
                 with warnings.catch_warnings():
@@ -204,14 +226,15 @@ class Function(Target):
                 raise _UnfitError("the value at a point depends on the others given with it; treat each on its own")
         return values
 
-    def _candidates(self) -> list[_Style]:
+    def _candidates(self) -> tuple[list[_Style], bool]:
+        """The styles that the signature allows, in order, and whether one array is the last resort (`*args`)."""
         styles = [style for style in _STYLES if self.vectorized in (None, style.container != "float")]
         if isinstance(self.fn, torch.nn.Module):
             styles = [style for style in styles if style.container == "tensor"]
         try:
             signature = inspect.signature(self.fn)
         except (TypeError, ValueError):  # some built-in and compiled functions do not tell
-            return styles
+            return styles, False
         fitting = []
         for style in styles:
             try:
@@ -219,10 +242,13 @@ class Function(Target):
             except TypeError:
                 continue
             fitting.append(style)
-        return fitting or styles
+        found = fitting or styles
+        spread_first = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
+        return sorted(found, key=lambda style: not style.spread) if spread_first else found, spread_first
 
     def _evaluate(self, style: _Style, points: np.ndarray) -> np.ndarray:
         """Values (n, m) from one call (or one call per point); raises `_UnfitError` with the reason."""
+        self.asked += len(points)
         if style.container == "float":
             rows = [self._row(point) for point in points]
             if len({len(row) for row in rows}) != 1:

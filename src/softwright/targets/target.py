@@ -51,5 +51,15 @@ class Target(ABC):
         return True
 
     @property
+    def left(self) -> int | None:
+        """How many points may still be asked for; None if there is no limit."""
+        return None
+
+    @property
+    def kept(self) -> int:
+        """How many of these are for the check of a result."""
+        return 0
+
+    @property
     def dim(self) -> int:
         return len(self.names)

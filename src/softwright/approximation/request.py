@@ -1,0 +1,100 @@
+"""What `approximate` was asked for: everything that can be wrong with it is found before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from softwright.approximation.catalogue import STRATEGIES
+from softwright.approximation.in_norm import norm_faults
+from softwright.approximation.problem import probe_points
+from softwright.domain import Box, as_box
+from softwright.errors import Faults, InvalidInput, UndefinedFormula
+from softwright.precision import Precision, precision_of
+from softwright.targets import Expression, Table, Target, as_target
+
+FEWEST_QUERIES = 100  # with fewer nothing can be said of a function
+
+
+def checked(
+    target: Any,
+    box: Any,
+    tol: Any,
+    strategy: Any,
+    dtype: Any,
+    gap: Any,
+    norm: Any,
+    limits: dict[str, Any],
+    tightness: Any,
+    max_queries: Any = None,
+) -> tuple[Target, Box, Precision]:
+    """Everything that can be wrong with the input, found before any work and reported together."""
+    faults = Faults("approximate")
+    if box is None and isinstance(target, Table):
+        domain = target.box
+    elif faults.check(box is not None, "no box; give the domain, for example Box(x=(-1, 1))"):
+        domain = faults.take(as_box, box, _names(target, box))
+    else:
+        domain = None
+    number = isinstance(tol, int | float) and np.isfinite(tol) and tol > 0
+    faults.check(number, f"tol must be a positive number, got {tol!r}; try tol=1e-6")
+    faults.check(strategy in STRATEGIES, f"unknown strategy {strategy!r}; choose from {', '.join(STRATEGIES)}")
+    precision = faults.take(precision_of, dtype)
+    if gap is not None:
+        real = isinstance(gap, int | float) and np.isfinite(gap) and gap > 0
+        faults.check(real, f"gap must be a positive number, got {gap!r}; try gap=1e-6")
+        composing = strategy in ("auto", "compose")
+        faults.check(composing, f"gap= is for stacks; use strategy='compose' or leave it out, not {strategy!r}")
+    aim = tightness is None or (isinstance(tightness, int | float) and 1e-3 <= tightness <= 10)
+    faults.check(aim, f"tightness must lie between 0.001 and 10, or be None, got {tightness!r}; 0.1 is usual")
+    most = limits["max_tokens"]
+    faults.check(isinstance(most, int) and most >= 1, f"max_tokens must be at least 1, got {most!r}")
+    for name in ("max_work", "max_seconds"):
+        faults.check(limits[name] > 0, f"{name} must be positive, got {limits[name]!r}")
+    if max_queries is not None:
+        whole = isinstance(max_queries, int) and not isinstance(max_queries, bool) and max_queries >= FEWEST_QUERIES
+        faults.check(whole, f"max_queries must be a whole number from {FEWEST_QUERIES} on, got {max_queries!r}")
+        asked = not isinstance(target, str | Expression | Table | tuple)
+        faults.check(asked, "max_queries is for callables; leave it out: formulas and tables are not asked")
+    wanted = None
+    if domain is not None:
+        wanted = faults.take(as_target, target, domain)
+    elif isinstance(target, str):
+        faults.take(Expression, target)
+    if wanted is not None and gap is not None:
+        faults.check(isinstance(wanted, Expression), "gap= is for the jumps of a formula; this target is none")
+    faults.found += norm_faults(norm, wanted, gap, strategy)
+    if wanted is not None and domain is not None:
+        faults.found += wanted.faults_on(domain)
+    if isinstance(wanted, Expression) and domain is not None and (places := wanted.undefined_places(domain)):
+        raise UndefinedFormula("approximate", faults.found, places)
+    faults.raise_if_any()
+    if wanted is None or domain is None or precision is None:
+        raise RuntimeError("unreachable: a missing target, box or dtype is a fault")
+    return wanted, domain, precision
+
+
+def _names(target: Any, box: Any) -> tuple[str, ...] | None:
+    """The variables that the target itself names, for a box that does not; None if it names none."""
+    if isinstance(box, Box | Mapping):
+        return None
+    try:
+        known = Expression(target) if isinstance(target, str) else target
+    except InvalidInput:
+        return None  # what is wrong with the formula is said when it is read for the box
+    return known.names if isinstance(known, Target) else None
+
+
+def absolute_tolerance(target: Target, box: Box, tol: float, relative: bool) -> float:
+    """The tolerance in the target's units; relative means times half its range (never larger than max|f|)."""
+    if not relative:
+        return float(tol)
+    given = target.given_points()
+    probes = 6000 if target.left is None else min(6000, target.left // 10)
+    values = target(box.from_unit(probe_points(box.dim, probes, seed=61))) if given is None else given[1]
+    half_range = 0.5 * float((values.max(axis=0) - values.min(axis=0)).max())
+    if half_range == 0:
+        half_range = max(float(np.abs(values).max()), 1.0)
+    return float(tol) * half_range
