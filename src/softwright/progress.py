@@ -3,7 +3,7 @@
 None      automatic: work that takes longer than about two seconds shows one line on stderr, with the seconds gone and
           what is being done, if stderr is a terminal or the code runs in a notebook; nothing is shown otherwise
 False     nothing is shown
-callable  is given every message, a string, at once
+callable  is given every message, a string, at once; those of a proof are `Settled`
 
 Work inside other work joins it: an automatic report within another one goes wherever the outer one goes, so that there
 is never more than one line, and False of the outer call silences all of it.
@@ -25,6 +25,24 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 Say = Callable[[str], None]
+
+
+class Settled(str):
+    """A message of a proof that tells besides which boxes it has settled last.
+
+    `boxes` holds rows (left, right, below, above) in shares of the domain, of its first two variables or, in one, with
+    0 and 1 in the last two places; `first` says that a proof begins here. A picture may be drawn from it, no more.
+    """
+
+    boxes: list[list[float]]
+    first: bool
+
+    def __new__(cls, text: str, boxes: list[list[float]], first: bool) -> Settled:
+        self = super().__new__(cls, text)
+        self.boxes, self.first = boxes, first
+        return self
+
+
 Progress: TypeAlias = Say | Literal[False] | None  # the type of the argument `progress` of every verb
 
 PATIENCE = 2.0  # seconds of work before anything is shown

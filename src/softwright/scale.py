@@ -62,7 +62,7 @@ def connected(address: str) -> Any:
 def told_from_worker(topic: str) -> Callable[[str], None]:
     """On a worker of a cluster: a function that sends messages to whoever listens to the topic."""
     worker = import_module("distributed").get_worker()
-    return lambda message: worker.log_event(topic, message)
+    return lambda message: worker.log_event(topic, str(message))  # a message may be more than its text
 
 
 def _by_processes(function: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Iterator[Done]:

@@ -81,7 +81,8 @@ def test_claim_hypotheses_and_the_command_stand_in_the_text(kind: str) -> None:
     assert built.certificate.weights_sha256 in page
     assert "softwright verify &#x27;it&#x27;&quot;&#x27;&quot;&#x27;s mine.safetensors&#x27;" in page
     assert page.count("<li>") >= len(built.certificate.hypotheses)
-    assert f"proved ≤ {built.certificate.bound:.4g}" in page
+    bound = built.certificate.bound
+    assert ("proved exact" if bound == 0 else f"proved ≤ {bound:.4g}") in page
 
 
 def test_a_page_without_a_proof_says_so() -> None:

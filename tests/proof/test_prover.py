@@ -12,6 +12,7 @@ from softwright.attention.head import Axis, Head
 from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
 from softwright.errors import InvalidInput
+from softwright.progress import Settled
 from softwright.proof.models.exact_heads import exact_heads
 from softwright.proof.prover import certify
 from softwright.proof.search.search import SearchState
@@ -298,3 +299,18 @@ def test_a_part_of_the_domain() -> None:
     whole = certify(network, "sin(3*x)", tightness=0.05)
     part = certify(network, "sin(3*x)", tightness=0.05, domain=Box(x=(-0.1, 0.1)))
     assert part.proved and part.bound < whole.bound
+
+
+@pytest.mark.parametrize("text", ["sin(3*x)", "cos(x - y)"])
+def test_a_proof_tells_the_boxes_that_it_settles(text: str) -> None:
+    """Together they are the whole domain, each once: what a picture of the growing proof needs."""
+    box = Box(x=(-1, 3)) if "y" not in text else Box(x=(-1, 3), y=(0, 2))
+    told: list[str] = []
+    network = fitted(text, box, 8) if box.dim == 1 else soft_cells(np.zeros((4, 4)), 1.6, box)
+    assert certify(network, text, bound=2.0, progress=told.append).proved
+    settled = [message for message in told if isinstance(message, Settled)]
+    begins = max(k for k, message in enumerate(settled) if message.first)
+    rows = np.array([row for message in settled[begins:] for row in message.boxes])
+    assert np.all((rows >= 0) & (rows <= 1)) and np.all(rows[:, [1, 3]] >= rows[:, [0, 2]])
+    covered = (rows[:, 1] - rows[:, 0]) * (rows[:, 3] - rows[:, 2])
+    assert covered.sum() == pytest.approx(1.0, abs=1e-2)

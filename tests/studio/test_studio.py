@@ -17,7 +17,7 @@ from softwright.errors import InvalidInput
 from softwright.studio.asked import ASKED, read_request
 from softwright.studio.limits import Limits
 from softwright.studio.serve import hosts_of, is_loopback, serve
-from softwright.studio.store import Store
+from softwright.studio.store import Job, Store
 
 pytest.importorskip("starlette", reason="no starlette: pip install 'softwright[studio]'")
 from starlette.testclient import TestClient
@@ -62,6 +62,17 @@ def _sent(client: TestClient, name: str, content: bytes) -> str:
     answer = client.post(f"/uploads?name={name}", content=content, headers={"content-type": "application/octet-stream"})
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
+
+
+def test_the_boxes_of_a_running_proof_are_kept_and_begin_anew_with_the_next() -> None:
+    job = Job("1", "u", "approximate", "x", {}, state="running")
+    job.settled([[0.0, 0.5, 0.0, 1.0]], True)
+    job.settled([[0.5, 1.0, 0.0, 1.0]], False)
+    assert job.detail()["boxes"] == [[0.0, 0.5, 0.0, 1.0], [0.5, 1.0, 0.0, 1.0]]
+    job.settled([[0.0, 1.0, 0.0, 1.0]] * 5000, True)
+    assert 1 < len(job.detail()["boxes"]) < 5000
+    job.state = "done"
+    assert job.detail()["boxes"] == []
 
 
 def test_a_formula_is_built_shown_downloaded_and_verified(user: TestClient, tmp_path: Path) -> None:

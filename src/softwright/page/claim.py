@@ -25,7 +25,8 @@ def badge(built: Built[Any]) -> tuple[str, bool]:
     if proved is None:
         return ("certificate void" if built.certificate_void else "not proved"), False
     arithmetic = " in real arithmetic" if EXACT_ARITHMETIC in proved.assumptions else ""
-    return f"{_ABOUT.get(built.kind, '')}proved ≤ {proved.bound:.4g}{arithmetic}", True
+    words = "proved exact" if proved.bound == 0 else f"proved ≤ {proved.bound:.4g}"
+    return f"{_ABOUT.get(built.kind, '')}{words}{arithmetic}", True
 
 
 def claim(built: Built[Any], file: str | None) -> str:

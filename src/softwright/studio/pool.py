@@ -138,6 +138,8 @@ class Pool:
             if "say" not in told:
                 return told
             job.said(told["say"])
+            if "boxes" in told:
+                job.settled(told["boxes"], told["first"])
 
 
 class _Watch:

@@ -27,6 +27,7 @@ QUEUED, RUNNING, DONE, FAILED, STOPPED = "queued", "running", "done", "failed", 
 OPEN = (QUEUED, RUNNING)
 _ID = re.compile(r"[0-9a-f]{24}\Z")
 _MESSAGES = 200  # of a job that are kept
+_BOXES = 1500  # of a proof that are kept for its picture
 _LOST = "the studio stopped before this was finished; ask for it again"
 
 
@@ -46,11 +47,17 @@ class Job:
     created: float = 0.0
     seconds: float = 0.0
     messages: list[str] = field(default_factory=list)
+    boxes: list[list[float]] = field(default_factory=list)  # of the proof that runs, in shares of its domain
 
     def said(self, message: str) -> None:
         self.messages.append(message)
         if len(self.messages) > _MESSAGES:
             del self.messages[1 : len(self.messages) - _MESSAGES + 1]
+
+    def settled(self, boxes: list[list[float]], first: bool) -> None:
+        """Boxes that a proof has settled; the first ones of a proof take the place of those of the one before."""
+        self.boxes = ([] if first else self.boxes) + boxes[:_BOXES]
+        del self.boxes[_BOXES:]
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -70,6 +77,7 @@ class Job:
             **self.summary(),
             "entries": self.entries,
             "messages": list(self.messages),
+            "boxes": list(self.boxes) if self.state == RUNNING else [],
             "error": self.error,
             "result": self.result,
         }

@@ -19,6 +19,7 @@ from typing import Any
 
 from softwright.errors import SoftwrightError, ToleranceNotReached
 from softwright.fileformat import write_atomically
+from softwright.progress import Settled
 from softwright.studio.asked import ASKED, Told
 from softwright.studio.limits import Limits
 
@@ -42,7 +43,10 @@ def work(news: Connection, job: dict[str, Any], folder: str, file: str | None, l
     _confine(limits)
 
     def say(message: str) -> None:
-        news.send({"say": message[:_LONGEST]})
+        told: dict[str, Any] = {"say": str(message)[:_LONGEST]}
+        if isinstance(message, Settled):
+            told |= {"boxes": message.boxes, "first": message.first}
+        news.send(told)
 
     try:
         news.send(outcome(job, Path(folder), None if file is None else Path(file), say, limits))

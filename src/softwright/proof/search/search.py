@@ -21,7 +21,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from softwright.progress import Say
+from softwright.progress import Say, Settled
 from softwright.proof.arithmetic.directed import U, two_product, two_sum
 from softwright.proof.search.residual import BoxBounds, Residual, concatenate
 from softwright.result.outcome import Outcome
@@ -31,6 +31,7 @@ LEAF = 255
 _GROUP_BITS = {1: 3, 2: 3, 3: 2}  # neighbours that share moments: 8, 64, 64 boxes; 2^d above three variables
 _DEEPEST = 900  # halvings towards the lower end of a side, where indices stay small: 2^-900 of it is still a number
 _LARGEST_INDEX = 2**58
+_DRAWN = 512  # boxes of a round that are told to who draws them
 
 
 @dataclass
@@ -326,12 +327,15 @@ def search(
             rounding = max(rounding, float(np.max(found.rounding[good], initial=0.0)))
             done_volume += tree.share(boxes.level[good])
             leaves += int(np.count_nonzero(good))
+            settled = boxes.take(np.flatnonzero(good)[:_DRAWN])
             rest = np.flatnonzero(~good)
             boxes, found = boxes.take(rest), found.take(rest)
             boxes.known = np.stack([found.upper, found.rounding], axis=1)
             if run.say is not None:
                 upper = max(exact, float(np.max(found.upper, initial=0.0)))
-                run.say(str(SearchState(done_volume, lower, upper, leaves, len(rest), limits.elapsed)))
+                state = SearchState(done_volume, lower, upper, leaves, len(rest), limits.elapsed)
+                first = evaluations == len(good)
+                run.say(Settled(str(state), _shares(*tree.boxes(settled.index, settled.level), *box), first))
             give_up = out_of_budget or refuted or limits.spent or evaluations + 2 * len(rest) > limits.boxes
             if give_up or tree.is_exhausted(boxes):
                 break
@@ -350,6 +354,14 @@ def search(
     return SearchResult(
         finished, refuted, data, len(order), evaluations, exact, rounding, lower, witness, leaf_upper, interrupted
     )
+
+
+def _shares(centers: np.ndarray, radii: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> list[list[float]]:
+    """Rows (left, right, below, above) of boxes (n, d) in shares of the domain, for a picture."""
+    width = np.where(upper > lower, upper - lower, 1.0)
+    ends = np.clip((np.stack([centers - radii, centers + radii], axis=2) - lower[:, None]) / width[:, None], 0.0, 1.0)
+    flat = ends if ends.shape[1] > 1 else np.concatenate([ends, np.tile([[[0.0, 1.0]]], (len(ends), 1, 1))], axis=1)
+    return np.round(flat[:, :2].reshape(-1, 4), 4).tolist()
 
 
 def _round(

@@ -73,7 +73,7 @@ $("form").addEventListener("submit", async event => {
 function choose(id) { chosen = id; shownKey = ""; list(); detail(); }
 function list() {
   $("jobs").replaceChildren(...jobs.map(job => el("li", null, el("button", {type: "button", ariaPressed: String(job.id === chosen), onclick: () => choose(job.id)}, job.title,
-    el("span", {className: `state ${job.state}`}, `${job.what}, ${job.state}${job.bound !== null && job.bound !== undefined ? `, proved \u2264 ${job.bound < 1e-3 ? job.bound.toExponential(2).replace(/\.?0+e/, "e") : Number(job.bound.toPrecision(3))}` : ""}${job.state === "running" && job.last ? `: ${job.last}` : ""}`)))));
+    el("span", {className: `state ${job.state}`}, `${job.what}, ${job.state}${job.bound !== null && job.bound !== undefined ? job.bound === 0 ? ", proved exact" : `, proved \u2264 ${job.bound < 1e-3 ? job.bound.toExponential(2).replace(/\.?0+e/, "e") : Number(job.bound.toPrecision(3))}` : ""}${job.state === "running" && job.last ? `: ${job.last}` : ""}`)))));
 }
 async function refresh() {
   try {
@@ -99,6 +99,7 @@ async function detail() {
   const text = (job.result.text ? [job.result.text] : job.messages.slice().reverse()).join("\n");
   if ($("log").textContent !== text) $("log").textContent = text;
   $("log").hidden = !text;
+  grow(job.boxes);
   const key = [id, job.state, other, jobs.filter(one => one.kind && one.state === "done").length].join();
   if (key === shownKey) return;
   shownKey = key;
@@ -122,6 +123,18 @@ async function detail() {
   facts(job, second);
   $("frames").className = shown.length > 1 ? "two" : "";
   $("frames").replaceChildren(...shown);
+}
+/* The boxes that a running proof has settled: first variable to the right, second one up. */
+function grow(boxes) {
+  const canvas = $("growth"), g = canvas.getContext("2d"), {width, height} = canvas, colours = getComputedStyle(document.documentElement);
+  canvas.hidden = !boxes.length;
+  canvas.ariaLabel = `${boxes.length} boxes of the proof are settled`;
+  g.clearRect(0, 0, width, height);
+  g.fillStyle = colours.getPropertyValue("--hot"); g.strokeStyle = colours.getPropertyValue("--net");
+  for (const [left, right, below, above] of boxes) {
+    const place = [left * width, (1 - above) * height, (right - left) * width, (above - below) * height];
+    g.fillRect(...place); g.strokeRect(...place);
+  }
 }
 /* Two results side by side; what differs is marked. */
 function facts(job, second) {
