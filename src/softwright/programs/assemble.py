@@ -71,7 +71,7 @@ def weights_of(head: Head, board: Board, width: int) -> HeadWeights:
     last = dims[-1][1]
     for column in closed:
         last[column] = last.get(column, Fraction(0)) - shut
-    if head.kind in ("smooth", "choose", "attend", "select") or (head.kind in GATES and head.query is None):
+    if head.kind in ("smooth", "choose", "attend", "select", "order") or (head.kind in GATES and head.query is None):
         last[NULL] = last.get(NULL, Fraction(0)) - shut
     own = board.columns[head.writes[0][0]]
     if head.kind == "mean" and own.default is not None:
@@ -132,7 +132,7 @@ def _data_dims(head: Head) -> list[tuple[Side, Side]]:
         dims.append((_side(query), _side(key)))
     if head.kind in GATES and head.query is not None:
         dims.append((_side(head.query, -1), {NULL: Fraction(1)}))
-    if head.kind == "sum":
+    if head.kind in ("sum", "kernel"):
         last[NULL] = head.numbers["height"]
     elif head.kind == "mean":
         last[NULL] = -penalty

@@ -55,7 +55,12 @@ def build(meaning: Meaning, precision: Precision, tol: Fraction) -> Construction
 
 def _built(meaning: Meaning, precision: Precision, tol: Fraction, share: Fraction) -> Construction:
     board = Board(precision, meaning.tokens.longest)
-    compiler = Compiler(meaning, board, tol, share)
+    try:
+        compiler = Compiler(meaning, board, tol, share)
+    except Refused as refused:
+        meaning.faults.at(refused.term.place, refused.reason)
+        meaning.faults.raise_if_any()
+        raise
     forms: list[Form] = []
     for output in meaning.outputs:
         try:

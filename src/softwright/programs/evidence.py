@@ -141,6 +141,6 @@ def _heads(board: Board) -> list[dict[str, Any]]:
 def _small(head: Head) -> dict[str, Any]:
     names: dict[str, tuple[str, ...]]
     names = {"table": ("sharpness", "middle", "count", "low"), "digit": ("sharpness", "middle", "count", "base")}
-    names |= {"largest": ("penalty", "sign"), "sum": ("groups",)}
+    names |= {"largest": ("penalty", "sign"), "sum": ("groups",), "kernel": ("exact",)}
     names["curve"] = ("count", "center", "halfwidth", "exact", "rounding", "order", "tree")
     return {name: head.numbers[name] for name in names.get(head.kind, ())}

@@ -15,6 +15,8 @@ from softwright.programs.conditions import CAUSAL, Atom, polynomial
 from softwright.programs.finite import leaves_of, value_at
 from softwright.programs.heads import NEAR, WHOLE_STEP, Heads, NotPossible, TooLarge
 from softwright.programs.meaning import Meaning
+from softwright.programs.pairs.products import is_pair
+from softwright.programs.pairs.sums import PairSums
 from softwright.programs.reals.attending import Attending
 from softwright.programs.reals.formulas import SHARE, Formulas
 from softwright.programs.reals.shapes import SMALL, Shapes
@@ -26,7 +28,7 @@ from softwright.programs.whole import WholeNumbers
 _ZERO = Fraction(0)
 
 
-class Compiler(WholeNumbers, Formulas):
+class Compiler(WholeNumbers, Formulas, PairSums):
     """The columns and heads of a program's terms."""
 
     def __init__(self, meaning: Meaning, board: Board, tol: Fraction, share: Fraction = SHARE) -> None:
@@ -87,6 +89,8 @@ class Compiler(WholeNumbers, Formulas):
             return self._finite(term)
         if op == "at":
             return self._at(term)
+        if is_pair(term) or (op == "sort" and not self.type(term.args[1]).whole):
+            return self.paired(term)
         if op == "sort":
             where = [self._equality(self.pool.make("rank", term.args[1]), self.pool.make("position"))]
             return self._picked(term, term.args[0], where, None)
@@ -271,7 +275,7 @@ class Compiler(WholeNumbers, Formulas):
             cases = [[*case, *one] for case in cases for one in more]
         return cases, CAUSAL in atoms
 
-    def _monomials(self, condition: Term) -> tuple[list[tuple[int, list[list[Any]], bool]], int]:
+    def monomials(self, condition: Term) -> tuple[list[tuple[int, list[list[Any]], bool]], int]:
         """The heads of a condition: sign, factors, causal; and how many tokens they match at most."""
         found: list[tuple[int, list[list[Any]], bool]] = []
         total = 0
@@ -283,7 +287,7 @@ class Compiler(WholeNumbers, Formulas):
         return found, total
 
     def _single(self, term: Term) -> tuple[list[list[Any]], bool]:
-        found, _ = self._monomials(term.args[1])
+        found, _ = self.monomials(term.args[1])
         if len(found) != 1 or found[0][0] != 1:
             how = "use equalities, truth values of one token and j <= i, joined by 'and'; or sum and count"
             raise Refused(term, f"{shown(term)} is over a condition of several cases; {how}")
@@ -334,14 +338,14 @@ class Compiler(WholeNumbers, Formulas):
             place = self.pool.make("position")
             before = self.pool.make("lt", self.pool.make("j", place), self.pool.make("i", place))
             ties = self.pool.make("and", self.pool.make("eq", mine, other), before)
-            parts = [self._monomials(self.pool.make("lt", mine, other)), self._monomials(ties)]
+            parts = [self.monomials(self.pool.make("lt", mine, other)), self.monomials(ties)]
             # a smaller key and an equal one before exclude each other; the token itself is taken off once
             monomials, total = [*parts[0][0], *parts[1][0]], self.tokens.longest + 1
             value = Form(Fraction(1))
         elif term.op == "length":
             monomials, total, value = [(1, [], False)], self.tokens.longest, Form(Fraction(1))
         else:
-            (monomials, total), value = self._monomials(term.args[1]), self._inner(term)
+            (monomials, total), value = self.monomials(term.args[1]), self._inner(term)
             if not monomials:
                 raise Refused(term, f"{name} is over a condition that no two tokens meet; write 0")
         size = Fraction(self.tokens.longest)

@@ -326,7 +326,8 @@ class Meaning:
         if len(node.args) != 1:
             raise self.refused(f"{name} takes one value and a condition: {name}(x[j] for j <= i)")
         side, value = self._pair(node.args[0])
-        truth = self._whole(*self._pair(node.condition)) if node.condition is not None else None
+        everywhere = node.condition is None or (node.condition.op == "name" and node.condition.value == "j")
+        truth = None if node.condition is None or everywhere else self._whole(*self._pair(node.condition))
         if name in ("count", "any", "all"):
             if truth is not None:
                 raise self.refused(f"{name} takes the condition itself: {name}(s[j] == 'a' and j <= i)")
@@ -337,9 +338,9 @@ class Meaning:
             if name == "any":
                 return pool.make("lt", pool.number(0), found)
             return pool.make("eq", found, pool.number(0)) if name == "all" else found
-        if side in ("i", "both"):
+        if side in ("i", "both") and name in ("max", "min"):
             raise self.refused(f"{name} is over what token j has; take what token i has out of it")
-        inner = pool.make("j", value) if value.op != "number" else value
+        inner = self._whole(side, value)
         return pool.make(AGGREGATE_NAMES[name], inner, pool.number(1) if truth is None else truth)
 
     def _whole(self, side: str, term: Term) -> Term:

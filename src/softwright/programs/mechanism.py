@@ -19,6 +19,8 @@ _KINDS = {
     "digit": "looks up",
     "largest": "takes the largest over",
     "smooth": "averages, by weights that fall off, over",
+    "kernel": "adds up, times an exponential of both tokens, over",
+    "order": "singles out, by rank, among",
     "choose": "picks at the largest score among",
 }
 _BIT = re.compile(r"bit (\d+) of (.*)", re.DOTALL)

@@ -85,7 +85,7 @@ class Reference:
 
     def _aggregate(self, term: Term) -> np.ndarray:
         inner, condition = term.args
-        value = np.asarray(self.of(inner.args[0]) if inner.op == "j" else self.of(inner))[:, None, :]
+        value = np.asarray(self._pair(inner))
         met = np.broadcast_to(self._pair(condition), (*self.shape, self.shape[1])).astype(bool)
         if term.op == "sum":
             return np.where(met, value, 0).sum(axis=2)

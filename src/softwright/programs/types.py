@@ -104,10 +104,9 @@ class Types:
         if op == "at":
             return _hull(term, types[0], types[2]) if len(types) > 2 else types[0]
         if op == "sort":
-            if not types[1].whole:
-                raise Refused(
-                    term, "real numbers are not sorted yet; round them to whole numbers of a field, or symbols"
-                )
+            if not types[1].whole and term.args[0] is not term.args[1]:
+                how = "write sorted(x)[i], backwards sorted(x)[n-1-i], or value(y[j], where=largest(x[j]), margin=0.01)"
+                raise Refused(term, f"what is sorted by real numbers jumps where two of them are equal; {how}")
             return types[0]
         if op == "smooth":
             self._numeric(term, types[:1])

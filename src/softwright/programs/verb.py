@@ -34,6 +34,8 @@ _TEXTS = {
     "maximum": "a gate of the token and the null token: the larger of a value and 0",
     "attend": "averages with weights exp(score), a score of both tokens",
     "select": "picks the value of the token with the largest score of both tokens",
+    "kernel": "adds up values times an exponential of both tokens, beside a null token: part of a kernel",
+    "order": "averages with weights that single out the number of this rank",
     "curve": "looks a function of one number up in the bank",
 }
 

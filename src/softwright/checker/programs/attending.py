@@ -64,7 +64,7 @@ def _times(graph: Graph, parts: list[dict[Monomial, Fraction]]) -> dict[Monomial
     return total
 
 
-def _joined(state: State, factors: tuple[int, ...]) -> Combination:
+def joined(state: State, factors: tuple[int, ...]) -> Combination:
     if not factors:
         return {"": Fraction(1)}
     found = factors[0]
@@ -143,7 +143,7 @@ def prove_attending(state: State, head: HeadLine) -> None:
     require(state.layer_of(form) < head.layer, "a head reads what is not there yet")
     scores, wanted = Scores(state, head), {}
     for (mine, other), factor in expand(graph, args[1]).items():
-        _add(wanted, _joined(state, mine), _joined(state, other), factor)
+        _add(wanted, joined(state, mine), joined(state, other), factor)
     wanted = {pair: c for pair, c in wanted.items() if c}
     kind, off = state.ranges.of(args[0]), state.off(form, state.combination(args[0]))
     error = bounds.average(kind.largest, off) + state.stray(form)

@@ -280,9 +280,11 @@ class Meaning:
                 return count
             zero = graph.number(0)
             return graph.make("lt", zero, count) if name == "any" else graph.make("eq", count, zero)
-        require(side in ("", "j"), f"the value of {name} is not that of token j")
-        truth = graph.number(1) if tree.condition is None else self.sided(*self.pair(tree.condition))
-        inner = value if graph.is_number(value) else graph.make("j", value)
+        require(side in ("", "j") or name in ("sum", "mean"), f"the value of {name} is not that of token j")
+        given = tree.condition
+        everywhere = given is None or (given.op == "name" and given.word == "j")
+        truth = graph.number(1) if given is None or everywhere else self.sided(*self.pair(given))
+        inner = self.sided(side, value)
         return graph.make({"max": "max_of", "min": "min_of"}.get(name, name), inner, truth)
 
     def sided(self, side: str, value: int) -> int:

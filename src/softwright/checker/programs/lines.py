@@ -31,7 +31,21 @@ from softwright.fileformat import ModelFile
 STRUCTURE = ("one", "null", "default", "bank", "index", "square")
 ONE, NULL, DEFAULT, BANK, INDEX, SQUARE = range(6)
 GATES = ("product", "exponential", "maximum")
-KINDS = ("sum", "mean", "table", "digit", "largest", "smooth", "choose", "curve", "attend", "select", *GATES)
+KINDS = (
+    "sum",
+    "mean",
+    "table",
+    "digit",
+    "largest",
+    "smooth",
+    "choose",
+    "curve",
+    "attend",
+    "select",
+    "kernel",
+    "order",
+    *GATES,
+)
 LONGEST = WIDEST = 4096
 MOST_ROWS = 10_000
 NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
@@ -67,6 +81,7 @@ NUMBERS: dict[str, dict[str, Test]] = {
     "table": {"sharpness": is_size, "middle": is_count, "count": is_size, "low": is_whole},
     "digit": dict.fromkeys(("sharpness", "count", "base"), is_size) | {"middle": is_count},
     "largest": {"penalty": is_size, "sign": lambda value: value in (1, -1) and is_whole(value)},
+    "kernel": {"exact": at_least_zero},
     "sum": {"groups": lambda value: is_count(value) and value <= 12},
     "curve": {
         "count": is_size,

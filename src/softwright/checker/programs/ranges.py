@@ -115,7 +115,7 @@ class Ranges:
         if op == "at":
             return _joined(given[0], given[2]) if len(given) == 3 else given[0]
         if op == "sort":
-            require(given[1].whole, "a key is no whole number")
+            require(given[1].whole or graph.args[value][0] == graph.args[value][1], "a key is no whole number")
             return given[0]
         if op == "smooth":
             _numbers(given[:1])

@@ -12,6 +12,7 @@ from softwright.checker.entries import is_count, is_size, is_whole, list_of
 from softwright.checker.programs.bounds import Bounds
 from softwright.checker.programs.graph import Meaning
 from softwright.checker.programs.lines import ONE, STRUCTURE, Lines
+from softwright.checker.programs.pairs.products import is_over_pairs, pieces_of_sum
 from softwright.checker.programs.ranges import Ranges
 from softwright.checker.refusal import require
 
@@ -159,6 +160,11 @@ class State:
             divisor = graph.folded(args[1])
             if divisor is not None and not self.ranges.of(args[0]).whole:
                 return _plus({}, self.combination(args[0]), 1 / divisor)
+        if is_over_pairs(graph, value):
+            total: Combination = {}
+            for factor, part in pieces_of_sum(graph, value):
+                total = _plus(total, {value: Fraction(1)} if part == value else self.combination(part), factor)
+            return total
         if self.ranges.of(value).whole:
             return self._split(value, op, args)
         if op == "div" and graph.op[args[0]] == "sum" and graph.op[args[1]] == "length":

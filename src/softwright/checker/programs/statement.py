@@ -18,6 +18,8 @@ from softwright.checker.programs.gates import prove_gates
 from softwright.checker.programs.graph import Meaning
 from softwright.checker.programs.heads import Read, prove_choice, prove_largest, prove_mean, prove_smooth, prove_sum
 from softwright.checker.programs.lines import GATES, STRUCTURE, HeadLine, check_tokens, read_lines
+from softwright.checker.programs.pairs.kernels import prove_kernel
+from softwright.checker.programs.pairs.order import prove_order
 from softwright.checker.programs.ranges import Ranges, fields_of
 from softwright.checker.programs.state import BESIDE, State
 from softwright.checker.programs.words import shown
@@ -100,11 +102,11 @@ def prove_columns(state: State) -> None:
                 prove_curve(state, head)
                 done |= set(head.writes)
                 continue
-            if head.kind in ("attend", "select"):
-                prove_attending(state, head)
+            if head.kind in ("attend", "select", "order"):
+                (prove_order if head.kind == "order" else prove_attending)(state, head)
                 done |= set(head.writes)
                 continue
-            if head.kind in GATES:
+            if head.kind in (*GATES, "kernel"):
                 gates.setdefault((head.writes[0], head.kind), []).append(head)
                 continue
             read = Read(state, head, defaults, flags)
@@ -119,7 +121,10 @@ def prove_columns(state: State) -> None:
             done.add(column)
         for (column, kind), found in gates.items():
             require(column not in done and column not in state.held, "a column is written twice")
-            prove_gates(state, column, kind, found)
+            if kind == "kernel":
+                prove_kernel(state, column, found)
+            else:
+                prove_gates(state, column, kind, found)
             done.add(column)
 
 

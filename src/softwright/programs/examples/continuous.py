@@ -46,6 +46,22 @@ CONTINUOUS: tuple[Example, ...] = (
         "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.01)",
         _XY | {"q": (-1, 1)},
     ),
+    Example("sort_reals", "real numbers in order, whatever ties there are", "sorted(x)[i]", _X, tol=1e-3),
+    Example("median_reals", "the lower median of real numbers", "median(x)", _X, tol=1e-3),
+    Example(
+        "n_body",
+        "softened forces of unit masses on a line",
+        "sum((x[j] - x[i]) / ((x[j] - x[i])**2 + 0.1)**1.5)",
+        _X,
+    ),
+    Example(
+        "n_body_plane",
+        "softened forces in the plane, masses m",
+        "sum(m[j]*(x[j] - x[i]) / ((x[j] - x[i])**2 + (y[j] - y[i])**2 + 0.1)**1.5), "
+        "sum(m[j]*(y[j] - y[i]) / ((x[j] - x[i])**2 + (y[j] - y[i])**2 + 0.1)**1.5)",
+        _XY | {"m": (0.5, 1)},
+    ),
+    Example("mean_distance", "mean distance to all others", "mean(abs(x[j] - x[i]))", _X, tol=1e-3),
     Example("deep_sets", "rho of one mean: a root of a mean of exponentials", "sqrt(mean(exp(x)) + 1)", _X),
     Example("deep_sets_2", "rho of two means", "exp(mean(x**2)) * tanh(mean(sin(3*x)))", _X),
     Example("deep_sets_equivariant", "rho(x_i, mean phi)", "tanh(2*x + 3*mean(sin(3*x))) * mean(exp(x))", _X),

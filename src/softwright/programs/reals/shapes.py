@@ -20,6 +20,7 @@ from fractions import Fraction
 
 from softwright.compiler.nodes import Node
 from softwright.programs.finite import leaves_of
+from softwright.programs.pairs.products import distances, is_kernel, is_pair, kernel_of, parts_of_sum
 from softwright.programs.reals.functions import U, above, below, is_map, node_of, steepest
 from softwright.programs.terms import Pool, Term
 from softwright.programs.types import Type
@@ -134,6 +135,10 @@ class Shapes:
             return [(args[0], one), (args[1], one)]
         if op == "neg":
             return [(args[0], one)]
+        if is_pair(term):
+            return self._pair_edges(term)
+        if op == "sort" and not self.type(args[1]).whole:
+            return [(args[0], one), (distances(self.pool, args[0]), Fraction(2))]
         if op in ("sum", "mean", "max_of", "min_of"):
             inner = args[0].args[0] if args[0].op == "j" else args[0]
             return [(inner, Fraction(self.longest) if op == "sum" else one)]
@@ -162,6 +167,14 @@ class Shapes:
         if shape.kind == "maximum":
             return [(shape.parts[0], one)]
         return [(shape.parts[0], self.slope(term, shape.parts[0]))]
+
+    def _pair_edges(self, term: Term) -> list[tuple[Term, Fraction]]:
+        """A sum over pairs: its parts; of one kernel alone, what token j has."""
+        parts = parts_of_sum(self.pool, term)
+        if parts != [(Fraction(1), term)]:
+            return [(part, abs(factor)) for factor, part in parts]
+        value, kernel = kernel_of(term)
+        return [] if value is None else [(value, self.longest * self.type(kernel).largest)]
 
     def slope(self, term: Term, leaf: Term) -> Fraction:
         """A bound of |dF/du| over the leaf's range; a large number where none is found."""
@@ -197,8 +210,10 @@ class Shapes:
 
     def is_approximate(self, term: Term) -> bool:
         """Whether what computes a term has a share of the tolerance: curves and maxima."""
-        if term.op in ("max_of", "min_of"):
-            return not self.type(term).whole
+        if term.op in ("max_of", "min_of", "sort"):
+            return not self.type(term.args[1] if term.op == "sort" else term).whole
+        if is_pair(term):
+            return is_kernel(self.pool, term)
         if not term.plain or self.type(term).whole or all(self.type(leaf).whole for leaf in leaves_of(term)):
             return False
         linear = term.op in ("add", "sub", "neg", "where") or (
