@@ -16,10 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from softwright.compiler.nodes import Expression, Node, Variable, add, mul, neg, number, of, sub, substitute
-from softwright.programs.reals.functions import above
-from softwright.proof.arithmetic.series import basis
-from softwright.proof.arithmetic.taylor_model import variables
+from softwright.programs.reals.functions import Expression, Node, Variable, above, number, of, put
 from softwright.proof.models.formula import ExpressionModels
 
 _STEPS = (1.0, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, 0.3, 0.25)  # of log b
@@ -136,7 +133,6 @@ def sum_is_within(node: Node, found: ExponentialSum, target: float) -> bool:
     """Whether |F - sum| <= target is shown on all boxes."""
     width = above(found.high - found.low)
     models = ExpressionModels(Expression.from_nodes([_difference(node, found)], ("v",)))
-    shape = basis(1, _DEGREE)
     edges = np.concatenate([[0.0], np.geomspace(1e-16 * width, width, 200)])
     edges[-1] = width
     left, right, seen = edges[:-1], edges[1:], 0
@@ -145,9 +141,7 @@ def sum_is_within(node: Node, found: ExponentialSum, target: float) -> bool:
             seen += left.size
             if seen > _MOST_BOXES:
                 return False
-            center = 0.5 * (left + right)
-            radius = np.nextafter(np.maximum(right - center, center - left), np.inf)
-            lower, upper = models(variables(shape, center[:, None], radius[:, None]))[0].range()
+            lower, upper = models.over(left, right, _DEGREE)
             open_ = ~((lower >= -target) & (upper <= target))
             left, right = left[open_], right[open_]
             middle = np.where(left > 0, np.sqrt(left) * np.sqrt(right), 0.25 * right)
@@ -160,9 +154,9 @@ def sum_is_within(node: Node, found: ExponentialSum, target: float) -> bool:
 def _difference(node: Node, found: ExponentialSum) -> Node:
     """The sum less the function, by v = u - low."""
     v, width = Variable("v"), found.high - found.low
-    total = neg(substitute(node, {"u": add(v, number(found.low))}))
+    total = of("neg", put(node, of("add", v, number(found.low))))
     for rate, factor in zip(found.rates, found.factors, strict=True):
-        size = number(-abs(Fraction(rate)))
-        power = mul(size, v if rate >= 0 else sub(number(width), v))
-        total = add(total, mul(number(Fraction(factor)), of("exp", power)))
+        away = v if rate >= 0 else of("sub", number(width), v)
+        power = of("mul", number(-abs(Fraction(rate))), away)
+        total = of("add", total, of("mul", number(Fraction(factor)), of("exp", power)))
     return total

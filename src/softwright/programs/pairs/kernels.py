@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from softwright.compiler.nodes import Node
 from softwright.programs.columns import Board, Column, Form, Head
 from softwright.programs.heads import NotPossible
 from softwright.programs.lemmas import PENALTY, above, ball
 from softwright.programs.pairs.exponentials import ExponentialSum, fit_sum, proved
 from softwright.programs.reals.attending import Attending, expanded, multiplied
+from softwright.programs.reals.functions import Node
 from softwright.programs.terms import Pool, Term
 
 Monomials = list[tuple[int, list[list[Any]], bool]]  # of a condition: sign, factors, causal
@@ -112,7 +112,7 @@ class Kernels:
             if error <= allowed or direct:
                 break
         if best is None:
-            raise NotPossible("no sum of exponentials is near its kernel; use a smoother one, or a larger tolerance")
+            raise NotPossible("no sum of exponentials is near its kernel; use float64, a smoother kernel or a larger tolerance")
         error, found = best
         forms = [form for pair in score.dimensions for form in pair]
         used = [k for _, where, _ in monomials for factor in where for k in _columns_of(factor)]

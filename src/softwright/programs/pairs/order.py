@@ -12,9 +12,9 @@ With A_j = sum_k |x_j - x_k|, a sum over pairs, the score -B f_p(x_j) = B ((2 p 
 whole number of token i and a form of token j, and what token j has alone. A token at a distance D from x_(p) weighs at
 most e^(-B D) relative to the tokens that are x_(p).
 
-**Lemma.** If scores are off by at most delta, the mean of x is off by at most W0((n - 1) e^(2 delta - 1))/B: it deviates
-by at most h = sum D_j y_j / (1 + sum y_j), y_j <= e^(2 delta - B D_j); tokens with D_j < h only help, so take all others
-at their largest weight; h is then largest where 1 - B D_j + B h = 0 for each, that is at equal D_j.
+**Lemma.** If scores are off by at most delta, the mean of x is so by at most W0((n - 1) e^(2 delta - 1))/B. It deviates
+by at most h = sum D_j y_j / (1 + sum y_j) with y_j <= e^(2 delta - B D_j). Tokens with D_j < h only help, so take all
+others at their largest weight; h is then largest where 1 - B D_j + B h = 0 for each, that is at equal D_j.
 """
 
 from __future__ import annotations

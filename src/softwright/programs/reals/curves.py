@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from softwright.compiler.nodes import Node
 from softwright.compiler.table_proof import prove_table
 from softwright.compiler.tables import Frame, Table, fit_table, frame_of, singular_points
 from softwright.programs.columns import Board, Column, Form, Head
 from softwright.programs.heads import NotPossible
-from softwright.programs.reals.functions import above, below, enclosed, steepest
+from softwright.programs.reals.functions import Node, above, below, enclosed, steepest
 from softwright.result.proof_tree import encode_tree
 
 _FIT = {"float64": 0.8, "float32": 0.5}  # of what a table may err by is what its sample may show

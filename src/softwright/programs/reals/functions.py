@@ -63,7 +63,7 @@ def node_of(term: Term, given: Mapping[int, Node]) -> Node:
 def called(name: str, argument: Node) -> Node:
     if name not in DEFINED:
         return of(name, argument)
-    return _put(_definition(name), argument)
+    return put(_definition(name), argument)
 
 
 @lru_cache(maxsize=64)
@@ -71,11 +71,12 @@ def _definition(name: str) -> Node:
     return Expression(DEFINED[name].text, names=list(DEFINED[name].parameters)).nodes[0]
 
 
-def _put(node: Node, argument: Node) -> Node:
+def put(node: Node, argument: Node) -> Node:
+    """A tree of one variable at an argument."""
     if isinstance(node, Variable):
         return argument
     if isinstance(node, Operation):
-        return Operation(node.name, tuple(_put(part, argument) for part in node.arguments))
+        return Operation(node.name, tuple(put(part, argument) for part in node.arguments))
     return node
 
 

@@ -23,7 +23,8 @@ import numpy as np
 from softwright.proof.arithmetic import elementary
 from softwright.proof.arithmetic.balls import float_enclosure, precision
 from softwright.proof.arithmetic.directed import up
-from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part
+from softwright.proof.arithmetic.series import basis
+from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, positive_part, variables
 from softwright.targets.formula import (
     FAMILIES,
     Constant,
@@ -92,6 +93,12 @@ class ExpressionModels:
             return _RULES[name](*(model(argument) for argument in arguments))
 
         return [model(output) for output in self.tape.replay(leaf, rule)]
+
+    def over(self, left: np.ndarray, right: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ranges of the one output of a formula of one variable, over the intervals from left to right (B,)."""
+        center = 0.5 * (left + right)
+        radius = np.nextafter(np.maximum(right - center, center - left), np.inf)
+        return self(variables(basis(1, degree), center[:, None], radius[:, None]))[0].range()
 
     def _power(self, base_at: int, exponent_at: int, base: TaylorModel, exponent: TaylorModel | _Number) -> TaylorModel:
         whole = integer_at(self._literals, exponent_at)
