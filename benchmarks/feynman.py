@@ -3,14 +3,14 @@
     python benchmarks/feynman.py --verify              all of them; `verify` proves every file again
     python benchmarks/feynman.py --tol 1e-6 --names I.6.2 I.41.16
     python benchmarks/feynman.py --strategy compose    as stacks, whatever one layer would take
-    python benchmarks/feynman.py --one-layer --tol 1e-3    as one layer, for the comparison below
+    python benchmarks/feynman.py --strategy layer --tol 1e-3    as one layer, for the comparison below
     python benchmarks/feynman.py --dtype float32 --tol 1e-3 1e-4
     python benchmarks/feynman.py --part 1/4 --log a.jsonl  a quarter of them; every row goes to the file as well
     python benchmarks/feynman.py --summary *.jsonl     what such files hold, together
 
 Tolerances are relative to half the range of the equation on its box. An equation that is not proved is named with the
-reason. Seconds are CPU seconds of build, check and proof. A summary of files with rows of `--one-layer` also compares:
-the tokens of the default choice and of stacks over those equations that one layer proves.
+reason. Seconds are CPU seconds of build, check and proof. A summary of files with rows of one layer also compares: the
+tokens of the default choice and of stacks over those equations that one layer proves.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 import softwright as sw
-from softwright.approximation.catalogue import STRATEGIES
 
 DATA = Path(__file__).resolve().parent / "data" / "feynman.csv"
-ONE_LAYER = "one layer"
+ONE_LAYER = "layer"
 
 
 class Row(NamedTuple):
@@ -76,18 +75,6 @@ def run(name: str, text: str, box: sw.Box, options: argparse.Namespace, tol: flo
             status = sw.verify(path).status
     layers = getattr(built.network, "depth", 1)
     return Row(*asked, built.certificate is not None, built.plan.tokens, layers, seconds, status, built.unproved)
-
-
-def one_layer(name: str, text: str, box: sw.Box, options: argparse.Namespace, tol: float) -> Row:
-    """The best of one layer: every strategy but stacks and the papers' cells, by name; fewest tokens that are proved."""
-    best = Row(name, tol, options.dtype, ONE_LAYER, False, 0, 0, 0.0, "", "no layer was proved")
-    seconds = 0.0
-    for strategy in ("auto", *(key for key in STRATEGIES if key not in ("auto", "compose", "cells"))):
-        found = run(name, text, box, argparse.Namespace(**{**vars(options), "strategy": strategy}), tol)
-        seconds += found.seconds
-        if found.proved and found.layers == 1 and (not best.proved or found.tokens < best.tokens):
-            best = found._replace(strategy=ONE_LAYER)
-    return best._replace(seconds=seconds)
 
 
 def described(row: Row) -> str:
@@ -151,7 +138,6 @@ def main() -> None:
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-3, 1e-6, 1e-9])
     parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--strategy", default="auto")
-    parser.add_argument("--one-layer", action="store_true", help="the best of one layer instead of a strategy")
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--part", default="1/1", help="for example 2/4: the second quarter of the equations")
@@ -163,11 +149,10 @@ def main() -> None:
         summarise([Row(**json.loads(line)) for line in lines])
         return
     part, parts = map(int, options.part.split("/"))
-    attempt = one_layer if options.one_layer else run
     rows = []
     for tol in options.tol:
         for name, text, box in equations(options.names)[part - 1 :: parts]:
-            row = attempt(name, text, box, options, tol)
+            row = run(name, text, box, options, tol)
             rows.append(row)
             if options.names or not row.proved:
                 print(described(row), flush=True)

@@ -63,6 +63,8 @@ TABLE = """
     auto       abs(x - y) + 0.1*x*y        plane  1e-5  float64
     auto       x*y + sin(z)                space  1e-5  float64
     auto       ripple                      plane  1e-4  float64
+    layer      sin(3*x)*exp(-y**2)         plane  1e-4  float64
+    layer      exp(-x)                     line   1e-6  float64
     spectral   sin(3*x)                    line   1e-6  float64
     spectral   exp(-x)                     line   1e-4  float32
     spectral   sin(2*x)*cos(y)             plane  1e-4  float64

@@ -23,10 +23,7 @@ TEXT = "abs(x - y) + sin(x)*y"
 
 
 def one_layer(text: str, tol: float) -> sw.Built:
-    """What the automatic choice makes of a formula if there are no stacks, which may take fewer tokens."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("softwright.approximation.verb.proved_stack", lambda problem, formula: None)
-        return sw.approximate(text, SQUARE, tol=tol)
+    return sw.approximate(text, SQUARE, tol=tol, strategy="layer")
 
 
 @pytest.fixture(scope="module")

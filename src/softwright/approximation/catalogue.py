@@ -44,7 +44,8 @@ def loaded(code: str) -> Fitter:
 STRATEGIES = {
     row.name: row
     for row in (
-        Strategy("auto", "structure first, then what needs fewest tokens", "choose:automatic"),
+        Strategy("auto", "one layer or a stack: of what is proved, what has fewest tokens", "choose:automatic"),
+        Strategy("layer", "one layer: structure first, then what needs fewest tokens", "choose:automatic"),
         Strategy(
             "spectral",
             "uniform grids at a finite temperature with constant values, for smooth targets",
@@ -108,7 +109,7 @@ STRATEGIES = {
 
 
 def attempts() -> list[Fitter]:
-    """What the automatic choice tries for two and more variables, in its order."""
+    """What the automatic choice tries for two and more variables, in its order; the last always gives something."""
     places = sorted((place, code) for row in STRATEGIES.values() for place, code in row.automatic.items())
     return [loaded(code) for _, code in places]
 

@@ -1,4 +1,4 @@
-"""The automatic choice: structure first, then the construction that needs fewest tokens.
+"""The automatic choice of one layer: structure first, then the construction that needs fewest tokens.
 
     affine?            one token
     jumps with a gap   a stack of layers (`compose`)
@@ -76,7 +76,8 @@ def _by_attempts(problem: Problem, formula: Formula | None) -> Fit:
     if problem.dim == 1:
         return _one_variable(problem, formula)
     fits: list[Fit] = []
-    for attempt in attempts():
+    # The last attempt gives something where nothing else does: not needed if a network is at hand.
+    for attempt in attempts()[: -1 if problem.only_fewer else None]:
         try:
             with problem.budget.share(_SHARE):
                 fit = attempt(problem, formula)

@@ -39,10 +39,9 @@ from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Function, Target
 
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
-# Work for one layer with no more tokens than a stack that is proved already: grids of four and more variables that win
-# are those of two tokens an axis, which are found at once.
-_ONE_LAYER = {2: 1.2, 3: 1.2}
-_READABLE = 32  # tokens of one layer in two variables that no stack replaces: one head is read, drawn and run as it is
+# Work for one layer with no more tokens than a stack that is proved already: in one variable it mostly has fewer; grids
+# of four and more variables that win are those of two tokens an axis, which are found at once.
+_ONE_LAYER = {1: 30.0, 2: 1.2, 3: 1.2}
 _ONE_LAYER_OF_MANY = 0.4
 _NOT_ASKED = Outcome.NOT_ASKED.value
 # Of all work, for one layer of a smooth formula of which no stack is proved: in float64 few are met then, in float32 it
@@ -109,12 +108,13 @@ def approximate(
             return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
         problem = replace(problem, gap=gap)
-        asked, rival = problem, None
-        if strategy == "auto" and problem.dim > 1:
-            rival = _stack(wanted, domain, asked, formula, precision, started)
+        rival, missing = None, ""
+        if strategy == "auto":
+            rival, missing = _stack(wanted, domain, problem, formula, precision, started)
         if rival is not None:
-            budget.max_tokens = min(max_tokens, _affordable(rival))
+            budget.max_tokens = min(max_tokens, rival.fit.tokens)
             budget.end_in(_ONE_LAYER.get(problem.dim, _ONE_LAYER_OF_MANY))
+            problem = replace(problem, only_fewer=True)
         elif strategy == "auto" and formula is not None and precision.name == "float64" and _is_smooth_of_many(problem):
             budget.end_in(_AFTER_A_STACK * max_work)
         best: _Candidate | None = None
@@ -128,12 +128,14 @@ def approximate(
                 break
             if found.error <= tolerance:
                 if not certify:
-                    return _told(replace(_chosen(found, rival).built, unproved=_NOT_ASKED), budget)
+                    built = _chosen(found, rival, missing).built
+                    return _told(replace(built, certificate=None, unproved=_NOT_ASKED), budget)
                 say("proving")
-                found = _proved(found, wanted, budget, _PROOF_WORK if rival is None else 1.0, tightness)
+                hurried = rival is not None and problem.dim > 1
+                found = _proved(found, wanted, budget, 1.0 if hurried else _PROOF_WORK, tightness)
                 if found.outcome is Outcome.PROVED:
-                    return _told(_chosen(found, rival).built, budget)
-                if not found.outcome.may_yield or rival is not None:
+                    return _told(_chosen(found, rival, missing).built, budget)
+                if not found.outcome.may_yield or hurried:
                     best = found
                     break
             if best is None or _better(found.built, best.built, tolerance):
@@ -145,10 +147,8 @@ def approximate(
             say("the check or the proof missed the tolerance; tightening")
             tighter = problem.tolerance * float(np.clip(0.8 * tolerance / found.error, 0.1, 0.5))
             problem = replace(problem, tolerance=tighter)
-        if rival is None and strategy == "auto" and problem.dim == 1:
-            rival = _stack(wanted, domain, asked, formula, precision, started)
     if rival is not None:
-        built = _chosen(None, rival).built
+        built = _chosen(None, rival, missing).built
         return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
     if best is None:
         raise ToleranceNotReached(
@@ -183,37 +183,42 @@ def _stack(
     formula: Formula | None,
     precision: Precision,
     started: float,
-) -> _Candidate | None:
-    """The stack of a formula with its proof, if there is one that meets the tolerance."""
+) -> tuple[_Candidate | None, str]:
+    """The stack of a formula with its proof, if there is one that meets the tolerance; else the reason."""
     with threadpool_limits(limits=1):
         fit = proved_stack(problem, formula)
-    if fit is None or fit.composed is None:
-        return None
+    if isinstance(fit, str) or fit.composed is None:
+        return None, fit if isinstance(fit, str) else ""
     tolerance = problem.tolerance
     found = _proved_stack(_finished(fit, target, box, tolerance, precision, started), fit.composed, tolerance)
-    return found if found.outcome is Outcome.PROVED and found.error <= tolerance else None
+    if found.outcome is Outcome.PROVED and found.error <= tolerance:
+        return found, ""
+    return None, "a look at the stack contradicts its proof"
 
 
-def _affordable(rival: _Candidate) -> int:
-    """How many tokens one layer may have beside a stack that is proved."""
-    return rival.fit.tokens if rival.built.network.box.dim > 2 else max(rival.fit.tokens, _READABLE)
+def _chosen(found: _Candidate | None, rival: _Candidate | None, missing: str) -> _Candidate:
+    """One layer if it has no more tokens than the stack, else the stack; the plan says what was compared.
 
-
-def _chosen(found: _Candidate | None, rival: _Candidate | None) -> _Candidate:
-    """One layer if it has no more tokens than the stack, or few, else the stack; the plan says what was compared."""
+    `missing` says why there is no stack; nothing, if none was asked for.
+    """
     if rival is None or rival.fit.composed is None:
         if found is None:
             raise RuntimeError("there is one of the two")
-        return found
+        return _because(found, f"one layer of {found.fit.tokens} tokens: {missing}") if missing else found
     depth, tokens = rival.fit.composed.program.depth, rival.fit.tokens
-    if found is not None and found.fit.tokens <= _affordable(rival):
-        reason = f"one layer of {found.fit.tokens} tokens: a stack of {depth} layers, proved as well, has {tokens}"
+    if found is not None and found.fit.tokens <= tokens:
+        reason = f"one layer of {found.fit.tokens} tokens: a stack of {depth} layer(s), proved as well, has {tokens}"
         chosen = found
     else:
-        reason = f"a stack of {tokens} tokens: no layer of so few was found that is proved to meet the tolerance"
+        single = "no layer of so few was found that is proved" if found is None else f"one layer has {found.fit.tokens}"
+        reason = f"a stack of {tokens} tokens in {depth} layer(s): {single}"
         chosen = rival
-    plan = replace(chosen.built.plan, reasons=[*chosen.built.plan.reasons, reason])
-    return replace(chosen, built=replace(chosen.built, plan=plan))
+    return _because(chosen, reason)
+
+
+def _because(found: _Candidate, reason: str) -> _Candidate:
+    plan = replace(found.built.plan, reasons=[*found.built.plan.reasons, reason])
+    return replace(found, built=replace(found.built, plan=plan))
 
 
 def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: Precision, started: float) -> _Candidate:

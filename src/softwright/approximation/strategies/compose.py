@@ -63,18 +63,26 @@ def fit_in_norm(
     return Fit([], norm.bound, "compose", (told, *reasons(compiled)), composed=compiled), compiled, norm
 
 
-def proved_stack(problem: Problem, formula: Formula | None) -> Fit | None:
-    """The stack of a formula if there is one, its proof meets the tolerance and it has no more tokens than allowed."""
+def proved_stack(problem: Problem, formula: Formula | None) -> Fit | str:
+    """The stack of a formula if its proof meets the tolerance and it has no more tokens than allowed.
+
+    Otherwise the reason why there is none, in words; nothing, where no stack is to be compared with.
+    """
     if formula is None or (formula.jumps and problem.gap is not None):  # a gap is asked of the stack itself
-        return None
+        return ""
     try:
         with problem.budget.share(_SHARE):
             fit = fit_composed(problem, formula)
-    except (CannotCompile, OutOfBudget):
-        return None
-    if fit is None or fit.composed is None or not fit.composed.proved:
-        return None
-    return fit if fit.tokens <= problem.budget.max_tokens else None
+    except CannotCompile as error:
+        return f"no stack is compiled ({error})"
+    except OutOfBudget:
+        return "no stack was compiled with its share of the work"
+    if fit is None or fit.composed is None:
+        return ""
+    if not fit.composed.proved:
+        return f"a stack of {fit.tokens} tokens is proved to {fit.error:.3g} only"
+    most = problem.budget.max_tokens
+    return fit if fit.tokens <= most else f"a stack has {fit.tokens} tokens, more than the {most} that are allowed"
 
 
 def reasons(compiled: Compiled) -> tuple[str, ...]:

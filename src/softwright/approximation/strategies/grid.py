@@ -8,6 +8,11 @@ which keeps the product structure.
 Token counts: for every axis the smallest axis that meets a share of the tolerance is found (keys in closed form, then
 optimised by variable projection), the values are solved for, and the whole is checked on a grid that no fit has seen;
 a miss tightens the shares, a comfortable pass loosens them.
+
+How few tokens can do is known before: N tokens along an axis make N functions of t_i, 2N with affine values. If a grid
+is within eps of f everywhere, the slices along the axis, n points of m slices, lie within eps sqrt(n m) of a matrix of
+that rank in the Frobenius norm, so N is at least the first rank whose tail of singular values is as small (Eckart and
+Young). Where the product of these exceeds the tokens that are allowed, nothing is searched for.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from softwright.chunks import arrays_in_chunks, rows_within
 _MOST_SAMPLES = 4_000_000
 _MOST_OPTIMISED = {1: 40, 2: 28, 3: 14}  # tokens per axis beyond which optimising keys takes longer than it is worth
 _MOST_VARIABLES = 5  # beyond which a product of axes has too many tokens to be tried unasked
+_RANKED = 48  # points a slice whose ranks say how few tokens can do
 _CHECK_NODES = {1: 4001, 2: 257, 3: 61, 4: 23, 5: 13, 6: 9}
 
 
@@ -75,11 +81,23 @@ class _Slices:
         rows = rows_within(8 * (4 * dim + 3 * outputs))
         return arrays_in_chunks(values, np.arange(int(np.prod(shape))), rows).reshape(*shape, outputs)
 
+    def least_tokens(self, affine: bool) -> int:
+        """What no grid that meets the tolerance falls below, at most one axis being affine."""
+        allowed = self.problem.tolerance / self.scaling.scale
+        ranks = []
+        for axis in range(self.problem.dim):
+            F = self.along(axis, chebyshev_points(_RANKED))
+            tails = np.sqrt(np.cumsum(np.linalg.svd(F, compute_uv=False)[::-1] ** 2))[::-1]
+            ranks.append(max(1, int((tails > allowed * np.sqrt(F.size)).sum())))
+        least = int(np.prod(ranks))
+        return min(least // rank * -(-rank // 2) for rank in ranks) if affine else least
+
 
 class _Search:
-    def __init__(self, problem: Problem, optimise: bool, affine: bool, cap: float, most_axis: int) -> None:
+    def __init__(self, slices: _Slices, optimise: bool, affine: bool, cap: float, most_axis: int) -> None:
+        problem = slices.problem
         self.problem, self.optimise, self.affine, self.most_axis = problem, optimise, affine, most_axis
-        self.slices = _Slices(problem)
+        self.slices = slices
         self.relative = min(0.9 * problem.tolerance / self.slices.scaling.scale, 0.5)
         self.cap = cap
         d = problem.dim
@@ -256,13 +274,13 @@ def fit_few_variables(problem: Problem, formula: Formula | None = None) -> Fit |
 def fit_grid(problem: Problem, *, optimise: bool = True, affine: bool = True, cap: float | None = None) -> Fit | None:
     """One grid head for a smooth target of several variables; None if samples or tokens would exceed the budget."""
     most_axis = {1: 400, 2: 120, 3: 60, 4: 30, 5: 16}.get(problem.dim, 12)
-    points = probe_points(problem.dim, 4000, 0)
-    scale = scaling_of(problem.function(points)).scale
-    search = _Search(problem, optimise, affine, cap or problem.value_cap(scale), most_axis)
-    grid = search.run()
+    slices = _Slices(problem)
+    if slices.least_tokens(affine) > problem.budget.max_tokens:
+        return None
+    scaling = slices.scaling
+    grid = _Search(slices, optimise, affine, cap or problem.value_cap(scaling.scale), most_axis).run()
     if grid is None:
         return None
-    scaling = search.slices.scaling
     head = grid_head(grid.axes, grid.values, scaling.scale, scaling.middle)
     shape = " x ".join(str(axis.tokens) for axis in grid.axes)
     kind = "affine along one axis" if any(axis.affine for axis in grid.axes) else "constant values"
