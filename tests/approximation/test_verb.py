@@ -242,7 +242,7 @@ def test_the_way_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted(Tape, "__init__", lambda tape, nodes: "tape of both outputs" if len(nodes) == 2 else "tape of a part")
     counted(question, "digest_of", lambda network: "weights hashed")
     counted(SoftmaxHead, "to_head", lambda head: "head converted")
-    built = sw.approximate("sin(3*x), exp(-x)", LINE, tol=1e-5)
+    built = sw.approximate("sin(3*x), exp(-x)", LINE, tol=1e-5, strategy="layer")
     assert built.certificate is not None and len(built.network.heads()) == 1
     assert walked["domain searched"] == walked["tape of both outputs"] == walked["weights hashed"] == 1
     assert walked["head converted"] == 2  # once on the way, once in the line above
@@ -323,7 +323,7 @@ def test_a_jump_in_several_variables_is_named_at_once(formula: str) -> None:
 
 
 def test_an_empty_batch_runs_through_every_engine() -> None:
-    built = sw.approximate("sin(x)*y", sw.Box(x=(-1, 1), y=(0, 1)), tol=1e-3, certify=False)
+    built = sw.approximate("sin(x)*y", sw.Box(x=(-1, 1), y=(0, 1)), tol=1e-3, strategy="layer", certify=False)
     for engine in ("sdpa", "factorised"):
         assert built.network(torch.zeros(0, 2, dtype=torch.float64), engine=engine).shape == (0, 1)
 
@@ -347,6 +347,6 @@ def test_float32_networks_are_proved_in_float32() -> None:
 
 
 def test_walls_along_an_axis_are_proved() -> None:
-    built = sw.approximate("abs(x)*exp(y)", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-4)
+    built = sw.approximate("abs(x)*exp(y)", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-4, strategy="layer")
     assert built.network.tokens <= 12
     assert built.certificate is not None

@@ -138,7 +138,7 @@ def test_progress_is_told_in_strings_or_not_at_all(verb: str, capsys: pytest.Cap
 
 
 def test_proofs_and_checks_tell_strings_too(tmp_path: Path) -> None:
-    built = sw.approximate("exp(-x**2)*sin(3*y)", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-3)
+    built = sw.approximate("exp(-x**2)*sin(3*y)", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-3, strategy="layer")
     built.save(tmp_path / "a.safetensors")
     heard: list[str] = []
     sw.certify(built.network, "exp(-x**2)*sin(3*y)", bound=1e-3, progress=heard.append)

@@ -33,7 +33,7 @@ def _transpiled(layout: str) -> sw.Built[Any]:
 
 def _approximation() -> sw.Built[Any]:
     box = sw.Box(x=(-1, 1), y=(-1, 1))
-    return sw.approximate("sin(3*x)*exp(-y**2)", box, tol=1e-3, dtype="float32", certify=False)
+    return sw.approximate("sin(3*x)*exp(-y**2)", box, tol=1e-3, dtype="float32", strategy="layer", certify=False)
 
 
 def _prompt(built: sw.Built[Any]) -> np.ndarray:

@@ -61,7 +61,12 @@ MAKERS: dict[str, Any] = {
     "boxes": lambda dtype: sw.approximate("sin(x)", LINE, tol=1e-3, dtype=dtype),
     "gates": lambda dtype: sw.approximate("abs(x)", LINE, tol=1e-3, dtype=dtype, tightness=None),
     "boxes and gates": lambda dtype: sw.approximate(
-        "abs(x - y) + sin(x)*y", sw.Box(x=(-1, 1), y=(-1, 1)), tol=1e-2, dtype=dtype, tightness=None
+        "abs(x - y) + sin(x)*y",
+        sw.Box(x=(-1, 1), y=(-1, 1)),
+        tol=1e-2,
+        dtype=dtype,
+        strategy="layer",
+        tightness=None,
     ),
     "points": lambda dtype: sw.approximate(_table(), tol=1e-2, dtype=dtype),
     "callable": lambda dtype: sw.approximate(_function(), LINE, tol=0.1, dtype=dtype),

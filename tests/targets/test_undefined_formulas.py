@@ -82,3 +82,10 @@ def test_all_faults_stand_together() -> None:
 @pytest.mark.parametrize("text", ["sqrt(1 - x**2)", "where(0 < x, x*log(max(x, 0.1)), 0)", "1/(x**2 + 0.001)"])
 def test_what_is_defined_is_not_refused(text: str) -> None:
     assert not sw.Expression(text).undefined(sw.Box(x=(-1, 1)))
+
+
+@pytest.mark.parametrize("text", ["sqrt(x**2 + y**2 - 2*x*y*cos(x - y))", "(x**2 + y**2 - 2*x*y)**0.3"])
+def test_what_only_rounding_puts_outside_of_a_domain_is_not_refused(text: str) -> None:
+    box = sw.Box(x=(1, 5), y=(1, 5))
+    assert not sw.Expression(text).undefined(box)
+    assert not sw.Expression("sqrt(1 - (x/3)*(3/x))").undefined(sw.Box(x=(1, 5)))  # at most a rounding away from 0

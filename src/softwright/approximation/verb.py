@@ -154,6 +154,7 @@ def approximate(
         raise ToleranceNotReached(
             f"no network was finished within {_limit(budget, max_queries)}; allow more with it, or a larger tol", None
         )
+    best = _chosen(best, rival, missing)
     if best.built.observed_error > tolerance or best.outcome is Outcome.REFUTED:
         raise ToleranceNotReached(_advice(best, tolerance, problem), _told(best.built, budget))
     return _told(best.built, budget)

@@ -7,7 +7,7 @@ what      the formula, the method, the activation or the label
 box       sides as x=low:high, one after another; numbers, pi and -pi
 tol       largest deviation, absolute
 dtype     float64 or float32
-options   further arguments of the verb, in JSON
+options   further arguments of the verb, in JSON; approximate makes one layer unless a strategy is given here
 says      one line for people
 """
 

@@ -6,8 +6,9 @@ which interval arithmetic cannot rule the operation out. A *pole between floats*
 hit by a point: there the divisor (or the cosine, for tan) changes its sign within a tiny box and is continuous on it,
 so it has a zero. If the box cannot be cleared and no sign change shows ((x**2 - 2)**2), the report is not certain.
 
-Touching the border of the domain is no fault: sqrt(1 - x**2) on [-1, 1] and x**0.5 on [0, 1] are fine. A step that
-only a branch of `where` needs is reported only with a point as witness: where(0 < x, x*log(x), 0) is fine.
+Touching the border of the domain is no fault: sqrt(1 - x**2) on [-1, 1] and x**0.5 on [0, 1] are fine, also where
+rounding alone puts an argument outside. A step that only a branch of `where` needs is reported only with a point as
+witness: where(0 < x, x*log(x), 0) is fine.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _WORK = 700  # rounds times steps of the tape; about 0.3 s
 _MOST_REPORTS = 50
 _DESCENTS = 8  # operations that are looked at one by one
 _LONGEST = 10_000  # characters of a sub-expression, for programs
+_CONFIRMED = 2000  # points of a fault that are looked at with intervals
 _NEAR = 1e-6  # of a side: how far from a pole a report may point
 _REMEDY = "shrink the box to stay away from there, or guard it with where(condition, a, b)"
 
@@ -117,8 +119,9 @@ class UndefinedSearch:
         overflow = np.zeros(len(points), dtype=bool)
         for output in self.tape.outputs:
             overflow |= ~np.isfinite(values[output])
-        for index, mask in outside.items():
-            overflow &= ~mask
+        for index, found in outside.items():
+            overflow &= ~found
+            mask = self._beyond_rounding(index, points, found)
             if len(self.reports) <= _MOST_REPORTS and index not in self.reports and mask.any():
                 row = _simplest(points, mask)
                 where, reason = show_point(self.names, points[row]), self._reason(index, values, row)
@@ -130,6 +133,27 @@ class UndefinedSearch:
             where = show_point(self.names, points[row])
             if index not in self.reports:
                 self._report(index, f"exceeds float64 at {where}; shrink the box or rescale the formula", points[row])
+
+    def _beyond_rounding(self, index: int, points: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """Of the points marked those at which an argument that may touch the border of its domain is truly outside.
+
+        The rounded x**2 + y**2 - 2*x*y is below 0 at points where it is 0: no reason to refuse a root.
+        """
+        node = self.tape.steps[index].node
+        if not isinstance(node, Operation) or not mask.any():
+            return mask
+        if node.name != "pow" and (node.name in _POLES or len(node.arguments) != 1):
+            return mask
+        rows = np.flatnonzero(mask)[:_CONFIRMED]
+        (value, *rest) = (self._ranges(argument, points[rows], points[rows]) for argument in node.arguments)
+        if node.name == "pow":
+            certain = (value.upper < 0.0) | (rest[0].lower < 0.0)
+        else:
+            low, high = ELEMENTARY[node.name].domain
+            certain = (value.upper < low) | (value.lower > high)
+        kept = np.zeros_like(mask)
+        kept[rows[certain]] = True
+        return kept
 
     def _remedy(self, index: int, values: list[np.ndarray], row: int) -> str:
         """What to do about it; a function that is continuous there comes first."""
