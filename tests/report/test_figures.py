@@ -33,7 +33,7 @@ def test_one_variable_shows_the_mechanism_and_the_tolerance() -> None:
 
 
 def test_several_heads_and_outputs() -> None:
-    figure = plot_built(sw.approximate("abs(sin(5*x))", LINE, tol=1e-4))
+    figure = plot_built(sw.approximate("abs(sin(5*x))", LINE, tol=1e-4, strategy="layer"))
     assert "head 2" in titles(figure)
     figure = plot_built(sw.approximate("sin(x), cos(x)", LINE, tol=1e-4))
     assert len(figure.axes[0].lines) == 4
