@@ -3,6 +3,7 @@
     python benchmarks/approximate.py                  every row, Adam gets 60 s a row
     python benchmarks/approximate.py --quick          Adam gets 3 s a row
     python benchmarks/approximate.py --rows "sin;Franke" --adam-seconds 0 --out table.md
+    python benchmarks/approximate.py --choice         one layer beside the default choice alone, no peers
 
 Peers, for the same target and box:
 
@@ -350,7 +351,7 @@ def measure(row: Row, adam_seconds: float, proof: bool) -> Result:
 
     started = time.monotonic()
     try:
-        built = sw.approximate(target, box, tol=row.tol, relative=row.relative, certify=proof)
+        built = sw.approximate(target, box, tol=row.tol, relative=row.relative, strategy="layer", certify=proof)
         reached = True
     except sw.ToleranceNotReached as missed:
         if missed.best is None:
@@ -392,6 +393,27 @@ def measure(row: Row, adam_seconds: float, proof: bool) -> Result:
     rbf, kernel = rbf_peer(f, box.dim, built.plan.parameters, check)
     result.peers["RBF"] = f"{rbf:.1e} ({kernel}, {time.monotonic() - before:.1f} s)"
     return result
+
+
+def compare(rows: list[Row]) -> bool:
+    """One layer by name beside the default choice, which may be a stack: never more tokens, never without a proof."""
+    good = True
+    for row in rows:
+        said = []
+        pair = []
+        for strategy in ("layer", "auto"):
+            before = time.process_time()
+            built = sw.approximate(row.text, row.box, tol=row.tol, relative=row.relative, strategy=strategy)
+            spent = time.process_time() - before
+            proved = "proved" if built.certificate is not None else "not proved"
+            layers = getattr(built.network, "depth", 1)
+            said.append(f"{strategy}: {built.plan.tokens} tokens, {layers} layer(s), {proved}, {spent:.1f} CPU s")
+            pair.append((built.plan.tokens, built.certificate is not None))
+        (single, single_proved), (chosen, chosen_proved) = pair
+        worse = (single_proved and chosen > single) or (single_proved and not chosen_proved)
+        good &= not worse
+        print(f"{row.name} to {row.tol:g}: {'; '.join(said)}{' WORSE' if worse else ''}", flush=True)
+    return good
 
 
 HEADINGS = [
@@ -465,6 +487,7 @@ def main() -> None:
     parser.add_argument("--adam-seconds", type=float, default=60.0, help="time that Adam gets for each row; 0 skips it")
     parser.add_argument("--quick", action="store_true", help="Adam gets 3 s a row")
     parser.add_argument("--no-proof", action="store_true", help="build without certificates")
+    parser.add_argument("--choice", action="store_true", help="compare one layer with the default choice, no peers")
     parser.add_argument("--out", type=Path, help="also write the Markdown table to this file")
     options = parser.parse_args()
     adam_seconds = 3.0 if options.quick else options.adam_seconds
@@ -475,6 +498,8 @@ def main() -> None:
     sw.approximate(
         "sin(x)", _LINE, tol=1e-3, certify=not options.no_proof
     )  # imports and first calls are not part of any row's time
+    if options.choice:
+        sys.exit(0 if compare(rows) else 1)
     results = []
     for row in rows:
         print(f"{row.name} to {row.tol:g} ...", file=sys.stderr, flush=True)

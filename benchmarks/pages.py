@@ -51,7 +51,7 @@ def _mlp() -> torch.nn.Module:
 
 TOKENS = sw.Sequence(length=(1, 16), s=sw.Symbols("abcd"), x=(-1, 1))
 MADE: dict[str, Callable[[], sw.Built[Any]]] = {
-    "approximation": lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6),
+    "approximation": lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6, strategy="layer"),
     "composition": lambda: sw.approximate("sin(3*x)*exp(-y**2) + max(x*y, 0.1)", BOX, tol=1e-5, strategy="compose"),
     "memory": lambda: sw.memorize(["a b", "b a", "c a b"], ["one", "two", "one"]),
     "transpiled": lambda: sw.transpile(_mlp(), box=(-1, 1)),

@@ -83,7 +83,7 @@ def _points(count: int, dim: int, dtype: str) -> np.ndarray:
 
 
 def _formula(text: str, values: Callable[[np.ndarray], np.ndarray], tol: float, dtype: str, engine: str) -> Case:
-    built = sw.approximate(text, sw.Box(x=(-1, 1), y=(-1, 1)), tol=tol, dtype=dtype)
+    built = sw.approximate(text, sw.Box(x=(-1, 1), y=(-1, 1)), tol=tol, dtype=dtype, strategy="layer")
     if engine != "sdpa":
         built = replace(built, certificate=sw.certify(built.network, text, bound=tol, engine=engine).certificate)
 

@@ -139,7 +139,7 @@ def results() -> None:
         "polyhedral.png": ("max(abs(x - y), 0.2) + max(x, 0)", sw.Box(x=(-1, 1), y=(-1, 1)), 1e-6),
     }
     for name, (formula, box, tolerance) in wanted.items():
-        write(sw.approximate(formula, box, tol=tolerance).plot(), name, shaded=box.dim == 2)
+        write(sw.approximate(formula, box, tol=tolerance, strategy="layer").plot(), name, shaded=box.dim == 2)
 
 
 def neurons() -> None:

@@ -27,7 +27,12 @@ LABELS = ["animal", "animal", "size", "colour", "pair"]
 BALANCE = "b = sum((s[j] == '(') - (s[j] == ')') for j <= i); b, all(b >= 0) and last(b) == 0"
 Shot = tuple[Callable[[], sw.Built[Any]], int, int, str]
 SHOTS: dict[str, Shot] = {
-    "page-wave.png": (lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6), 1100, 860, "light"),
+    "page-wave.png": (
+        lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6, strategy="layer"),
+        1100,
+        860,
+        "light",
+    ),
     "page-stack.png": (
         lambda: sw.approximate("sin(3*x)*exp(-y**2) + max(x*y, 0.1)", BOX, tol=1e-5, strategy="compose"),
         1100,

@@ -5,7 +5,7 @@ import torch
 import softwright as sw
 
 box = sw.Box(x=(-1, 1), y=(-2, 2))
-built = sw.approximate("sin(3*x) * exp(-y**2)", box, tol=1e-6)
+built = sw.approximate("sin(3*x) * exp(-y**2)", box, tol=1e-6, strategy="layer")
 print(built)
 print(built.plan.explain())
 

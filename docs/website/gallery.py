@@ -29,7 +29,10 @@ def _mlp() -> torch.nn.Module:
 TEXTS = ["the cat sees a bird", "a bird sees the cat", "the small dog", "the large red bird", "a dog and a cat"]
 TOKENS = sw.Sequence(length=(1, 24), s=sw.Symbols("abcd"))
 KINDS: dict[str, tuple[str, Callable[[], sw.Built[Any]]]] = {
-    "one head for a formula": ("wave", lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6)),
+    "one head for a formula": (
+        "wave",
+        lambda: sw.approximate("sin(3*x) * exp(-y**2)", BOX, tol=1e-6, strategy="layer"),
+    ),
     "a stack for a formula": (
         "stack",
         lambda: sw.approximate("sin(3*x)*exp(-y**2) + max(x*y, 0.1)", BOX, tol=1e-5, strategy="compose"),
