@@ -41,12 +41,12 @@ from softwright.targets import Expression, Function, Target
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
 # Work for one layer with no more tokens than a stack that is proved already: in one variable it mostly has fewer; grids
 # of four and more variables that win are those of two tokens an axis, which are found at once.
-_ONE_LAYER = {1: 30.0, 2: 1.2, 3: 1.2}
-_ONE_LAYER_OF_MANY = 0.4
+_ONE_LAYER = {1: 30.0, 2: 3.0, 3: 3.0}
+_ONE_LAYER_OF_MANY = 2.0
 _NOT_ASKED = Outcome.NOT_ASKED.value
 # Of all work, for one layer of a smooth formula of which no stack is proved: in float64 few are met then, in float32 it
 # may be rounding alone that kept the stack from its proof.
-_AFTER_A_STACK = 0.12
+_AFTER_A_STACK = 0.07
 _ROUNDS = 3  # how often a missed check may send the problem back
 
 
