@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,3 +133,11 @@ def test_frames_cover_their_range_with_short_numbers(low: float, high: float) ->
     frame = frame_of(low, high, low - slack, high + slack)
     assert low - slack <= frame.low < low and high < frame.high <= high + slack
     assert 0 < frame.slack(low, high) <= slack
+
+
+@pytest.mark.parametrize("text", ["x**y/(2**y + x**y)", "1/(exp(3*x*y) - 1)"])
+def test_sums_that_span_decades_are_proved_and_verified(text: str, tmp_path: Path) -> None:
+    built = sw.approximate(text, {"x": (0.01, 10.0), "y": (1.0, 4.0)}, tol=1e-3, relative=True, strategy="compose")
+    assert built.certificate is not None
+    built.save(tmp_path / "wide.safetensors")
+    assert sw.verify(tmp_path / "wide.safetensors").verified

@@ -18,6 +18,7 @@ from softwright.compiler.translate import translate
 PLANE = {"x": (-1.0, 1.0), "y": (1.0, 2.0)}
 NEGATIVE = {"x": (-2.0, -1.0), "y": (-3.0, -1.5)}
 # Rewritings that are wrong without their side condition: roots of squares, powers of signed things, logs of products.
+WIDE = {"x": (1e-3, 10.0), "y": (1.0, 4.0)}
 TRAPS = [
     ("sqrt(x**2*y)", PLANE),
     ("(x**2)**1.5*y", PLANE),
@@ -45,6 +46,10 @@ TRAPS = [
     ("(exp(y) - 1)*log(exp(y) - 1)", PLANE),
     ("1/(x - 3)**2", PLANE),
     ("-1/(x - y - 1)", PLANE),
+    ("x**y/(x**y + 1e-9)", WIDE),  # sums that span decades: one term is taken out
+    ("x**y/(2**y + x**(2*y))", WIDE),
+    ("log(x**y + exp(-20*y))", WIDE),
+    ("y/(exp(9*x) - 1)", WIDE),
 ]
 
 

@@ -34,6 +34,7 @@ from softwright.compiler.nodes import (
     text,
 )
 from softwright.compiler.norms import root_beside
+from softwright.compiler.wide import taken_out
 
 if TYPE_CHECKING:
     from softwright.compiler.translate import Translator
@@ -131,6 +132,25 @@ def merged(self: Translator, found: list[Factor], constant: Node) -> tuple[list[
     return kept, constant
 
 
+def _apart(self: Translator, found: list[Factor], constant: Node) -> tuple[list[Factor], Node]:
+    """Divisors that span many decades with one term taken out, one that the other factors cancel if there is one."""
+    others = {self._number(f) for f, p in found if p > 0}
+
+    def cancels(term: Node) -> bool:
+        return all(self._number(f) in others for f, _ in factors(self, term)[0])
+
+    out: list[Factor] = []
+    for f, p in found:
+        apart = taken_out(self, f, cancels) if p < 0 else None
+        if apart is None:
+            out.append((f, p))
+            continue
+        inner, factor = factors(self, apart[0], p)
+        out += [*inner, (apart[1], p)]
+        constant = mul(constant, factor)
+    return merged(self, out, constant) if len(out) > len(found) else (found, constant)
+
+
 def logarithm(self: Translator, node: Node) -> Additive | None:
     """log of a product of positive factors as a sum; None if some factor may not be positive."""
     found, constant = merged(self, *factors(self, node))
@@ -155,7 +175,7 @@ def _needs_sign(p: Fraction) -> bool:
 
 def build(self: Translator, node: Operation) -> Additive:
     """The rule of products, quotients, roots and constant powers."""
-    found, constant = merged(self, *factors(self, node))
+    found, constant = _apart(self, *merged(self, *factors(self, node)))
     if is_zero(constant) or not found:
         return Additive.constant(constant)
     for f, p in found:

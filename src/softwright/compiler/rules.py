@@ -28,6 +28,7 @@ from softwright.compiler.nodes import (
     rational,
     sub,
 )
+from softwright.compiler.wide import taken_out
 
 if TYPE_CHECKING:
     from softwright.compiler.translate import Translator
@@ -62,6 +63,10 @@ def _exponential(self: Translator, node: Operation) -> Additive:
 def _logarithm(self: Translator, node: Operation) -> Additive:
     (argument,) = node.arguments
     if not self.is_positive(argument):
+        apart = taken_out(self, argument)
+        if apart is not None:
+            first, second = (self.build(of("log", part)) for part in apart)
+            return first.plus(second)
         raise CannotCompile(node, "the logarithm of what may not be positive")
     if isinstance(argument, Operation) and argument.name in ("mul", "div", "sqrt", "pow"):
         split = monomials.logarithm(self, argument)
@@ -69,6 +74,10 @@ def _logarithm(self: Translator, node: Operation) -> Additive:
             return split
     if isinstance(argument, Operation) and argument.name == "exp":
         return self.build(argument.arguments[0])
+    if isinstance(argument, Operation) and argument.name == "pow" and not is_constant(argument.arguments[1]):
+        base, exponent = argument.arguments
+        self.require(base, "> 0", "log(a**b) = b*log(a)")
+        return self.build(mul(exponent, of("log", base)))
     return self.apply(self.build(argument), lambda inner: of("log", inner))
 
 

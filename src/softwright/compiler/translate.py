@@ -114,17 +114,25 @@ class Translator:
 
     def is_positive(self, node: Node) -> bool:
         """Whether the sub-expression is certainly positive and keeps clear of zero; its form then carries its range."""
-        if isinstance(node, Operation) and node.name == "exp":
+        if isinstance(node, Operation) and (node.name == "exp" or self._is_power(node)):
             return True
         if is_constant(node):
             return self.ranges.of(node).low > 0
-        if self.range_of(node).positive:
+        additive = self.build(node)
+        low, high = self.range_of_additive(additive)
+        if Range(low, high).positive:
             return True
+        if low > 0 and np.isfinite(high) and additive.parts and additive.single() is not None and not self.cut:
+            return True  # its logarithm is a function of the atom: that it spans decades costs no digits
         found = self.ranges.positive(node)
         if found is None:
             return False
         self.tighten(self.build(node), found)
         return True
+
+    def _is_power(self, node: Operation) -> bool:
+        """Whether it is a power with a variable exponent: that of a positive base, the exponential of a product."""
+        return node.name == "pow" and not is_constant(node.arguments[1]) and self.is_positive(node.arguments[0])
 
     def touches_zero(self, node: Node) -> bool:
         """Whether the sub-expression is certainly not negative though it may vanish; its form then carries its range.
