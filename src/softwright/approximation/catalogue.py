@@ -45,7 +45,7 @@ STRATEGIES = {
     row.name: row
     for row in (
         Strategy("auto", "one layer or a stack: of what is proved, what has fewest tokens", "choose:automatic"),
-        Strategy("layer", "one layer: structure first, then what needs fewest tokens", "choose:automatic"),
+        Strategy("layer", "one layer: structure first, then what needs fewest tokens", "choose:one_layer"),
         Strategy(
             "spectral",
             "uniform grids at a finite temperature with constant values, for smooth targets",
@@ -108,9 +108,13 @@ STRATEGIES = {
 }
 
 
-def attempts() -> list[Fitter]:
+_STACKS = ("train", "compose")  # of several layers
+
+
+def attempts(stacks: bool = True) -> list[Fitter]:
     """What the automatic choice tries for two and more variables, in its order; the last always gives something."""
-    places = sorted((place, code) for row in STRATEGIES.values() for place, code in row.automatic.items())
+    rows = [row for row in STRATEGIES.values() if stacks or row.name not in _STACKS]
+    places = sorted((place, code) for row in rows for place, code in row.automatic.items())
     return [loaded(code) for _, code in places]
 
 

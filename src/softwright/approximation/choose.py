@@ -16,6 +16,9 @@ Every strategy can also be asked for by name (`catalogue.py`). All of them retur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from softwright.approximation.catalogue import STRATEGIES, attempts, loaded
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import (
@@ -30,6 +33,9 @@ from softwright.approximation.problem import (
 )
 from softwright.approximation.strategies.graded import fit_graded_line
 from softwright.approximation.strategies.line import fit_line
+
+if TYPE_CHECKING:
+    from softwright.approximation.catalogue import Fitter
 
 _SHARE = 0.5  # of the work that is left, for each attempt: none starves those after it
 _MANY = 40  # tokens graded towards a singular point: other keys have never met one with more than this
@@ -51,6 +57,11 @@ def automatic(problem: Problem, formula: Formula | None = None) -> Fit:
     return _frugal(problem) if problem.saves_queries else _by_attempts(problem, formula)
 
 
+def one_layer(problem: Problem, formula: Formula | None = None) -> Fit:
+    """The same among what is one layer of heads."""
+    return _by_attempts(problem, formula, attempts(stacks=False))
+
+
 def _frugal(problem: Problem) -> Fit:
     """Where values are few: a train, which asks for the fewest; what is left of them is for the others."""
     train = loaded("strategies.train:fit_frugal")(problem, None)
@@ -65,7 +76,7 @@ def _frugal(problem: Problem) -> Fit:
     return other if train is None else best_of([other, train], problem.tolerance)
 
 
-def _by_attempts(problem: Problem, formula: Formula | None) -> Fit:
+def _by_attempts(problem: Problem, formula: Formula | None, order: Sequence[Fitter] | None = None) -> Fit:
     points = probe_points(problem.dim, 4000, seed=1)
     trivial = affine_fit(problem, points, problem.function(points))
     if trivial is not None and not problem.kinks:
@@ -77,7 +88,7 @@ def _by_attempts(problem: Problem, formula: Formula | None) -> Fit:
         return _one_variable(problem, formula)
     fits: list[Fit] = []
     # The last attempt gives something where nothing else does: not needed if a network is at hand.
-    for attempt in attempts()[: -1 if problem.only_fewer else None]:
+    for attempt in (order or attempts())[: -1 if problem.only_fewer else None]:
         try:
             with problem.budget.share(_SHARE):
                 fit = attempt(problem, formula)

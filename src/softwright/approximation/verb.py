@@ -39,10 +39,9 @@ from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Function, Target
 
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
-# Work for one layer with no more tokens than a stack that is proved already: in one variable it mostly has fewer; grids
-# of four and more variables that win are those of two tokens an axis, which are found at once.
-_ONE_LAYER = {1: 30.0, 2: 3.0, 3: 3.0}
-_ONE_LAYER_OF_MANY = 2.0
+# Work for one layer with no more tokens than a stack that is proved already: in one variable it mostly has fewer; in
+# several what has a chance (a grid of small rank, a sum over few variables each) is found with little.
+_ONE_LAYER_OF_ONE, _ONE_LAYER_OF_MANY = 30.0, 4.0
 _NOT_ASKED = Outcome.NOT_ASKED.value
 # Of all work, for one layer of a smooth formula of which no stack is proved: in float64 few are met then, in float32 it
 # may be rounding alone that kept the stack from its proof.
@@ -113,7 +112,7 @@ def approximate(
             rival, missing = _stack(wanted, domain, problem, formula, precision, started)
         if rival is not None:
             budget.max_tokens = min(max_tokens, rival.fit.tokens)
-            budget.end_in(_ONE_LAYER.get(problem.dim, _ONE_LAYER_OF_MANY))
+            budget.end_in(_ONE_LAYER_OF_ONE if problem.dim == 1 else _ONE_LAYER_OF_MANY)
             problem = replace(problem, only_fewer=True)
         elif strategy == "auto" and formula is not None and precision.name == "float64" and _is_smooth_of_many(problem):
             budget.end_in(_AFTER_A_STACK * max_work)

@@ -38,7 +38,7 @@ from softwright.compiler.nodes import (
 from softwright.domain import Box
 from softwright.work import count
 
-_BOXES, _MOST_BOXES = 600, 20_000
+_BOXES, _MOST_BOXES = 600, 6000
 _SAMPLES = 2000
 _NESTED = 3  # how deep fresh variables may stand for sub-expressions that hold fresh variables
 
