@@ -62,7 +62,14 @@ def run(name: str, text: str, box: sw.Box, options: argparse.Namespace, tol: flo
     started = time.process_time()
     try:
         built = sw.approximate(
-            text, box, tol=tol, relative=True, strategy=options.strategy, dtype=options.dtype, progress=False
+            text,
+            box,
+            tol=tol,
+            relative=True,
+            strategy=options.strategy,
+            dtype=options.dtype,
+            max_work=options.max_work,
+            progress=False,
         )
     except (sw.InvalidInput, sw.ToleranceNotReached) as error:
         reason = str(error).splitlines()[0]
@@ -139,6 +146,7 @@ def main() -> None:
     parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--strategy", default="auto")
     parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--max-work", type=float, default=60.0)
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--part", default="1/1", help="for example 2/4: the second quarter of the equations")
     parser.add_argument("--log", type=Path, help="a file that gets a line of JSON for each row")

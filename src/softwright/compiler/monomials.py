@@ -10,10 +10,16 @@ again with few tokens:
 Side conditions, each recorded: a factor under a logarithm, or under a power that is negative or no integer, is proved
 positive (or its negative is, and the sign is carried); a power that is no integer is taken into a product only if every
 factor is proved positive, or has an even exponent, whose root is that of its absolute value.
+
+*Sums that span decades.* K**n + c**n may be 1e-8 here and 1e4 there. A column that holds it is off by what rounding
+leaves of 1e4, and then its logarithm means nothing where it is small. But each term is the exponential of something
+moderate, so a + b = a (1 + exp(log b - log a)) for positive a and b, where the second factor is a function of one
+variable, and the logarithm of the first one is known already. Nothing is lost, however wide the range.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -23,6 +29,7 @@ from softwright.compiler.nodes import (
     CannotCompile,
     Node,
     Operation,
+    add,
     is_constant,
     is_zero,
     mul,
@@ -31,10 +38,10 @@ from softwright.compiler.nodes import (
     of,
     power,
     rational,
+    sub,
     text,
 )
 from softwright.compiler.norms import root_beside
-from softwright.compiler.wide import taken_out
 
 if TYPE_CHECKING:
     from softwright.compiler.translate import Translator
@@ -261,3 +268,39 @@ def _is_exp(node: Node) -> bool:
 def _short(node: Node) -> str:
     written = text(node)
     return written if len(written) <= 60 else f"{written[:57]}..."
+
+
+def taken_out(self: Translator, node: Node, cancels: Callable[[Node], bool] = is_constant) -> tuple[Node, Node] | None:
+    """(a, 1 + exp(log b - log a)) for a sum a + b of positive terms that is not certainly clear of zero; else None.
+
+    Of the two terms one that `cancels` is taken out, if there is one.
+    """
+    if not isinstance(node, Operation) or node.name != "add" or is_constant(node) or self.is_positive(node):
+        return None
+    first, second = node.arguments
+    if cancels(second) and not cancels(first):
+        first, second = second, first
+    a, b = _log_of(self, first), _log_of(self, second)
+    if a is None or b is None:
+        return None
+    for term in (first, second):
+        if not is_constant(term):
+            self.require(term, "> 0", "a sum of positive terms is one of them times one plus an exponential")
+    return first, add(ONE, of("exp", sub(b, a)))
+
+
+def _log_of(self: Translator, node: Node) -> Node | None:
+    """The logarithm of a term that is certainly positive, taken apart; None where that is not known."""
+    if is_constant(node):
+        return of("log", node) if self.ranges.of(node).low > 0 else None
+    if isinstance(node, Operation):
+        if node.name == "exp":
+            return node.arguments[0]
+        if node.name in ("mul", "div"):
+            a, b = (_log_of(self, argument) for argument in node.arguments)
+            if a is None or b is None:
+                return None
+            return add(a, b if node.name == "mul" else neg(b))
+        if node.name == "pow" and self.is_positive(node.arguments[0]):
+            return mul(node.arguments[1], of("log", node.arguments[0]))
+    return of("log", node) if self.is_positive(node) else None

@@ -28,7 +28,6 @@ from softwright.compiler.nodes import (
     rational,
     sub,
 )
-from softwright.compiler.wide import taken_out
 
 if TYPE_CHECKING:
     from softwright.compiler.translate import Translator
@@ -63,7 +62,7 @@ def _exponential(self: Translator, node: Operation) -> Additive:
 def _logarithm(self: Translator, node: Operation) -> Additive:
     (argument,) = node.arguments
     if not self.is_positive(argument):
-        apart = taken_out(self, argument)
+        apart = monomials.taken_out(self, argument)
         if apart is not None:
             first, second = (self.build(of("log", part)) for part in apart)
             return first.plus(second)
