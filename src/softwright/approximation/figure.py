@@ -2,6 +2,7 @@
 
     one variable     target and network; the softmax weights of the tokens; the error against the tolerance
     two variables    the network, with a dot where each token weighs most; the error; the softmax weights of four tokens
+    noisy rows       residuals against what is predicted, and their histogram (`measured.py`)
     more             slices through the centre of the box; a histogram of the error
 
 Colour maps are those that grow evenly in lightness, so that colour-blind readers lose nothing.
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softwright.approximation.measured import plot_residuals
 from softwright.approximation.observe import crossing_points
 from softwright.attention import Head
 from softwright.report.style import BLUE, CYCLE, GREY, RED, figure
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 def plot_built(built: Built, path: str | Path | None = None) -> Figure:
     """The figure that fits the number of variables; written to `path` if given."""
+    if built.plan.noise is not None and isinstance(built.source, Table):
+        return plot_residuals(built, path)
     dim = built.network.box.dim
     draw = {1: _draw_line, 2: _draw_plane}.get(dim, _draw_slices)
     with figure(path, (7.2, 6.6 if dim == 1 else 6.4), _title(built)) as drawn:

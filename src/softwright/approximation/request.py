@@ -9,6 +9,7 @@ import numpy as np
 
 from softwright.approximation.catalogue import STRATEGIES
 from softwright.approximation.in_norm import norm_faults
+from softwright.approximation.measured import noise_faults
 from softwright.approximation.problem import probe_points
 from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput, UndefinedFormula
@@ -29,6 +30,7 @@ def checked(
     limits: dict[str, Any],
     tightness: Any,
     max_queries: Any = None,
+    noise: Any = None,
 ) -> tuple[Target, Box, Precision]:
     """Everything that can be wrong with the input, found before any work and reported together."""
     faults = Faults("approximate")
@@ -58,6 +60,8 @@ def checked(
         faults.check(whole, f"max_queries must be a whole number from {FEWEST_QUERIES} on, got {max_queries!r}")
         asked = not isinstance(target, str | Expression | Table | tuple)
         faults.check(asked, "max_queries is for callables; leave it out: formulas and tables are not asked")
+    is_table = isinstance(target, Table) or (isinstance(target, tuple) and len(target) == 2)
+    faults.found += noise_faults(noise, is_table, strategy, norm)
     wanted = None
     if domain is not None:
         wanted = faults.take(as_target, target, domain)

@@ -23,6 +23,7 @@ from softwright.approximation.catalogue import listed
 from softwright.approximation.composed import Compiled, composed_built, composed_certified, gates_built
 from softwright.approximation.formula import Formula
 from softwright.approximation.in_norm import in_norm
+from softwright.approximation.measured import fitted_to_noise
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
@@ -36,7 +37,7 @@ from softwright.progress import Progress, reporting
 from softwright.proof import certify as prove
 from softwright.result.built import Built
 from softwright.result.outcome import Outcome
-from softwright.targets import Expression, Function, Target
+from softwright.targets import Expression, Function, Table, Target
 
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
 # Work for one layer with no more tokens than a stack that is proved already: in one variable it mostly has fewer; in
@@ -63,6 +64,7 @@ def approximate(
     max_work: float = 60.0,
     max_seconds: float = 600.0,
     max_queries: int | None = None,
+    noise: float | str | None = None,
     certify: bool = True,
     tightness: float | None = 0.1,
     progress: Progress = None,
@@ -82,6 +84,9 @@ def approximate(
                  counted, about a second of one core a unit, so the same call gives the same network on a busy machine
     max_queries  how many points a callable may be asked for, those that observe the error included; None: any number.
                  The plan says how many it was
+    noise        of a table: "auto", or the standard deviation of its values. The rows are then measurements, not values
+                 to meet: tokens are chosen by cross-validation, the result is a fit and says so, with its rms and
+                 coverage in `plan.noise` and its residuals as the figure; `tol` and `certify` do not apply
     max_seconds  a last resort by the clock; the plan says so if it ended the search
     certify      prove the tolerance over the whole box, rounding included; a callable needs a `Function` with bounds
                  on its derivatives for that. A table is proved at its points, and if they fill a grid, a second bound
@@ -95,10 +100,12 @@ def approximate(
         limits = {"max_tokens": max_tokens, "max_work": max_work, "max_seconds": max_seconds}
         before = target.asked if isinstance(target, Function) else 0
         wanted, domain, precision = checked(
-            target, box, tol, strategy, dtype, gap, norm, limits, tightness, max_queries
+            target, box, tol, strategy, dtype, gap, norm, limits, tightness, max_queries, noise
         )
         if isinstance(wanted, Function):
             wanted.allow(max_queries, before)
+        if noise is not None and isinstance(wanted, Table):
+            return fitted_to_noise(wanted, domain, noise, precision, max_tokens, started)
         budget = Budget(max_tokens, max_work, max_seconds, say)
         tolerance = absolute_tolerance(wanted, domain, tol, relative)
         if norm != "sup":

@@ -44,6 +44,9 @@ def approximate_command(
     certify: Certify = True,
     tightness: Annotated[float, typer.Option(help="How far the stated bound may exceed a certain error.")] = 0.1,
     table: Annotated[Path | None, option("Approximate a table (.csv, .npz, .parquet) instead of a formula.")] = None,
+    noise: Annotated[
+        str | None, option("The table holds measurements: auto, or their standard deviation. A fit, without a bound.")
+    ] = None,
     inputs: Annotated[str | None, option("Columns of the table that are variables: x,y")] = None,
     outputs: Annotated[str | None, option("Columns of the table that are values: z")] = None,
     output: Output = None,
@@ -66,8 +69,17 @@ def approximate_command(
             "max_seconds": max_seconds,
             "certify": certify,
             "tightness": tightness,
+            "noise": _noise(noise),
         }
         deliver(_build(arguments or [], table, inputs, outputs, options=options, say=deliver.say))
+
+
+def _noise(given: str | None) -> float | str | None:
+    """A number where it is one; `approximate` says what else it may be."""
+    try:
+        return given if given is None else float(given)
+    except ValueError:
+        return given
 
 
 def _build(

@@ -99,6 +99,10 @@ class Built(Generic[NetworkT]):
         ]
         if self.plan.tolerance > 0:
             rows.append(("tolerance", f"{self.plan.tolerance:.3g}"))
+        if self.plan.noise is not None:
+            rms = ", ".join(f"{each:.3g}" for each in self.plan.noise["rms"])
+            rows.append(("cross-validated", f"rms {rms}; a fit, no bound"))
+            rows.append(("coverage", f"{100 * self.plan.noise['coverage']:.1f} % of rows within 1.96 rms"))
         if self.plan.queries is not None:
             rows.append(("queries", f"{self.plan.queries} points of the callable"))
         void = self.certificate_void

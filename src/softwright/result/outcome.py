@@ -22,6 +22,7 @@ class Outcome(Enum):
     NOT_ASKED = "not asked for"
     NO_PROMISE = "a callable without bounds on its derivatives can only be sampled; see Function(second_derivative=...)"
     TRAIN = "a tensor train of a callable has no proof: its error is what fresh queries showed"
+    NOISY = "a fit to noisy rows: nothing is claimed of single points; see the cross-validated rms in the plan"
     QUERIES = "a proof would ask for more points than max_queries allows"
     TOO_MANY_VARIABLES = "boxes cover at most 8 variables; write a formula as a sum of parts that have fewer of them"
 

@@ -24,11 +24,20 @@ def _is_head(head: Any) -> bool:
     )
 
 
+def _is_noise(given: Any) -> bool:
+    """What cross-validation said: rms by output, coverage, folds, and sd or none."""
+    if not isinstance(given, dict) or given.keys() != {"rms", "coverage", "folds", "sd"}:
+        return False
+    numbers = isinstance(given["rms"], list) and all(map(is_number, given["rms"])) and is_number(given["coverage"])
+    return numbers and is_count(given["folds"]) and (given["sd"] is None or is_number(given["sd"]))
+
+
 _ENTRIES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("strategy", "dtype"), lambda given: isinstance(given, str)),
     **dict.fromkeys(("tolerance", "seconds"), is_number),
     **dict.fromkeys(("tokens", "parameters", "queries"), is_count),
     "heads": lambda given: isinstance(given, list) and all(map(_is_head, given)),
+    "noise": _is_noise,
     "reasons": lambda given: isinstance(given, list) and all(isinstance(reason, str) for reason in given),
 }
 
@@ -46,6 +55,7 @@ class Plan:
     seconds: float
     reasons: list[str] = field(default_factory=list)
     queries: int | None = None  # how many points a callable was asked for, all in all
+    noise: dict[str, Any] | None = None  # of a fit to noisy rows: rms by output, coverage, folds, sd if it was given
 
     @classmethod
     def of(
@@ -90,8 +100,8 @@ class Plan:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON; `queries` only where there were any."""
-        return {name: given for name, given in asdict(self).items() if name != "queries" or given is not None}
+        """Ready for JSON; `queries` and `noise` only where there were any."""
+        return {name: given for name, given in asdict(self).items() if given is not None}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Plan:
