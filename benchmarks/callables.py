@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import comb, pi
+from typing import Any
 
 import numpy as np
 
@@ -56,11 +57,11 @@ def sines(*x):
     return np.prod([np.sin(2 * each) for each in x], axis=0)
 
 
-def rosenbrock(*x):
+def rosenbrock(*x) -> Any:
     return sum(100 * (b - a**2) ** 2 + (1 - a) ** 2 for a, b in pairwise(x))
 
 
-def hartmann(*x):
+def hartmann(*x) -> Any:
     points = np.stack(x, axis=-1)
     return -sum(
         w * np.exp(-(a * (points - p) ** 2).sum(axis=-1)) for w, a, p in zip((1, 1.2, 3, 3.2), _A, _P, strict=True)
@@ -116,7 +117,7 @@ ROWS = (
 )
 
 
-def peers(dim: int, count: int, gp_rows: int) -> dict[str, tuple[object, int]]:
+def peers(dim: int, count: int, gp_rows: int) -> dict[str, tuple[Any, int]]:
     """Estimators and how many rows each gets."""
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -135,7 +136,7 @@ def peers(dim: int, count: int, gp_rows: int) -> dict[str, tuple[object, int]]:
     return {
         "GP": (GaussianProcessRegressor(kernel, alpha=1e-10, normalize_y=True), min(count, gp_rows)),
         "boosting": (HistGradientBoostingRegressor(), count),
-        "MLP": (MLPRegressor((64, 64), solver="lbfgs", max_iter=1000, random_state=0), count),
+        "MLP": (MLPRegressor(hidden_layer_sizes=(64, 64), solver="lbfgs", max_iter=1000, random_state=0), count),
         "polynomial": (polynomial, count),
     }
 
@@ -171,8 +172,8 @@ def measured(row: Row, with_peers: bool, gp_rows: int) -> list[str]:
         started = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that an optimiser stopped is part of what is measured
-            estimator.fit(t[:count], (y[:count] - y.mean()) / y.std())  # type: ignore[attr-defined]
-        guess = estimator.predict(asked) * y.std() + y.mean()  # type: ignore[attr-defined]
+            estimator.fit(t[:count], (y[:count] - y.mean()) / y.std())
+        guess = estimator.predict(asked) * y.std() + y.mean()
         off = float(np.abs(guess - wanted[: len(asked)]).max()) / half
         cells.append(f"{off:.1e} ({count:,} rows, {time.process_time() - started:.0f} s)")
     return cells

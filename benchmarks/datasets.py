@@ -16,6 +16,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -27,21 +28,21 @@ Data = tuple[np.ndarray, np.ndarray]
 def _diabetes() -> Data:
     from sklearn.datasets import load_diabetes
 
-    return load_diabetes(return_X_y=True)
+    data: Any = load_diabetes()
+    return data.data, data.target
 
 
 def _iris() -> Data:
     from sklearn.datasets import load_iris
 
-    data = load_iris().data
-    return data[:, :3], data[:, 3]
+    data: Any = load_iris()
+    return data.data[:, :3], data.data[:, 3]
 
 
 def _statsmodels(name: str, target: str, columns: str) -> Callable[[], Data]:
     def load() -> Data:
-        import statsmodels.api as sm
-
-        frame = getattr(sm.datasets, name).load_pandas().data
+        datasets: Any = import_module("statsmodels.api").datasets
+        frame = getattr(datasets, name).load_pandas().data
         chosen = frame[[target, *columns.split()]].astype(float).dropna()
         return chosen[columns.split()].to_numpy(), chosen[target].to_numpy()
 

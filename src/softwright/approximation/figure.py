@@ -2,7 +2,7 @@
 
     one variable     target and network; the softmax weights of the tokens; the error against the tolerance
     two variables    the network, with a dot where each token weighs most; the error; the softmax weights of four tokens
-    noisy rows       residuals against what is predicted, and their histogram (`measured.py`)
+    noisy rows       residuals against what is predicted, and their histogram
     more             slices through the centre of the box; a histogram of the error
 
 Colour maps are those that grow evenly in lightness, so that colour-blind readers lose nothing.
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.approximation.measured import plot_residuals
 from softwright.approximation.observe import crossing_points
 from softwright.attention import Head
 from softwright.report.style import BLUE, CYCLE, GREY, RED, figure
@@ -28,10 +27,13 @@ if TYPE_CHECKING:
     from softwright.result.built import Built
 
 
+_COVERED = 1.96  # standard deviations of a normal error that hold 95 %
+
+
 def plot_built(built: Built, path: str | Path | None = None) -> Figure:
     """The figure that fits the number of variables; written to `path` if given."""
     if built.plan.noise is not None and isinstance(built.source, Table):
-        return plot_residuals(built, path)
+        return _plot_residuals(built, path)
     dim = built.network.box.dim
     draw = {1: _draw_line, 2: _draw_plane}.get(dim, _draw_slices)
     with figure(path, (7.2, 6.6 if dim == 1 else 6.4), _title(built)) as drawn:
@@ -69,6 +71,32 @@ def _errors(built: Built, points: np.ndarray) -> np.ndarray | None:
 
 def _error_at_table(built: Built, table: Table) -> np.ndarray:
     return built(table.points) - table.values
+
+
+# ------------------------------------------------------------------------------------------------------ noisy rows
+
+
+def _plot_residuals(built: Built[Any], path: str | Path | None = None) -> Figure:
+    """Residuals against what was predicted, with the band of 1.96 rms, and their histogram."""
+    table, noise = built.source, built.plan.noise or {}
+    predicted = built(table.points)
+    residuals = table.values - predicted
+    title = f"a fit to {len(residuals)} noisy rows, {built.network.tokens} tokens: no bound"
+    with figure(path, (7.2, 3.8), title) as drawn:
+        left, right = drawn.subplots(1, 2, sharey=True, width_ratios=[2.4, 1])
+        for output, rms in enumerate(noise.get("rms", [])):
+            colour = CYCLE[output % len(CYCLE)]
+            left.plot(predicted[:, output], residuals[:, output], ".", color=colour, ms=3, alpha=0.6)
+            for side in (-_COVERED * rms, _COVERED * rms):
+                left.axhline(side, color=colour, lw=0.9, ls="--")
+            right.hist(residuals[:, output], bins=40, orientation="horizontal", color=colour, alpha=0.6)
+        left.axhline(0.0, color=GREY, lw=0.8)
+        left.set_xlabel("predicted")
+        left.set_ylabel("row minus prediction")
+        share = f"{100 * noise.get('coverage', 0.0):.1f} %"
+        left.set_title(f"{share} of rows within ±{_COVERED} rms of what the other folds say", color=BLUE)
+        right.set_xlabel("rows")
+    return drawn
 
 
 # ---------------------------------------------------------------------------------------------------- one variable

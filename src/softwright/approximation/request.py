@@ -9,7 +9,6 @@ import numpy as np
 
 from softwright.approximation.catalogue import STRATEGIES
 from softwright.approximation.in_norm import norm_faults
-from softwright.approximation.measured import noise_faults
 from softwright.approximation.problem import probe_points
 from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput, UndefinedFormula
@@ -61,7 +60,7 @@ def checked(
         asked = not isinstance(target, str | Expression | Table | tuple)
         faults.check(asked, "max_queries is for callables; leave it out: formulas and tables are not asked")
     is_table = isinstance(target, Table) or (isinstance(target, tuple) and len(target) == 2)
-    faults.found += noise_faults(noise, is_table, strategy, norm)
+    faults.found += _noise_faults(noise, is_table, strategy, norm)
     wanted = None
     if domain is not None:
         wanted = faults.take(as_target, target, domain)
@@ -102,3 +101,18 @@ def absolute_tolerance(target: Target, box: Box, tol: float, relative: bool) -> 
     if half_range == 0:
         half_range = max(float(np.abs(values).max()), 1.0)
     return float(tol) * half_range
+
+
+def _noise_faults(noise: Any, is_table: bool, strategy: Any, norm: Any) -> list[str]:
+    """What is wrong with the option, each with its remedy."""
+    if noise is None:
+        return []
+    found = []
+    number = isinstance(noise, int | float) and not isinstance(noise, bool) and np.isfinite(noise) and noise > 0
+    if noise != "auto" and not number:
+        found.append(f'noise must be "auto", a standard deviation above 0 or None, got {noise!r}; try noise="auto"')
+    if not is_table:
+        found.append("noise= is for tables of measurements; formulas and callables have none: leave it out")
+    if strategy != "auto" or norm != "sup":
+        found.append("noise= chooses its tokens by cross-validation; leave out strategy= and norm=")
+    return found

@@ -23,7 +23,7 @@ from softwright.approximation.catalogue import listed
 from softwright.approximation.composed import Compiled, composed_built, composed_certified, gates_built
 from softwright.approximation.formula import Formula
 from softwright.approximation.in_norm import in_norm
-from softwright.approximation.measured import fitted_to_noise
+from softwright.approximation.noisy import fit_noisy
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
@@ -47,6 +47,7 @@ _NOT_ASKED = Outcome.NOT_ASKED.value
 # Of all work, for one layer of a smooth formula of which no stack is proved: in float64 few are met then, in float32 it
 # may be rounding alone that kept the stack from its proof.
 _AFTER_A_STACK = 0.07
+_NOISY_TOKENS = 200  # at most, of a fit to noisy rows
 _ROUNDS = 3  # how often a missed check may send the problem back
 
 
@@ -105,7 +106,7 @@ def approximate(
         if isinstance(wanted, Function):
             wanted.allow(max_queries, before)
         if noise is not None and isinstance(wanted, Table):
-            return fitted_to_noise(wanted, domain, noise, precision, max_tokens, started)
+            return _fitted_to_noise(wanted, domain, noise, precision, max_tokens, started)
         budget = Budget(max_tokens, max_work, max_seconds, say)
         tolerance = absolute_tolerance(wanted, domain, tol, relative)
         if norm != "sup":
@@ -284,6 +285,39 @@ def _proved_stack(found: _Candidate, compiled: Compiled, tolerance: float) -> _C
         unproved = f"undecided (the proof of the stack reaches {compiled.proof.bound:.3g})"
         return replace(found, built=replace(found.built, unproved=unproved), outcome=Outcome.BUDGET)
     return replace(found, built=composed_certified(found.built, compiled), outcome=Outcome.PROVED)
+
+
+def _fitted_to_noise(
+    table: Table, box: Box, noise: float | str, precision: Precision, max_tokens: int, started: float
+) -> Built[Any]:
+    """A network that follows the rows without repeating their noise.
+
+    No function is to be met at the rows, so there is no tolerance and no bound: what is reported is the cross-validated
+    rms, and the share of rows within 1.96 of it of what the other folds predict (95 % if errors are normal).
+    """
+    sd = None if isinstance(noise, str) else float(noise)
+    with threadpool_limits(limits=1):
+        found = fit_noisy(table.points, table.values, box, sd=sd, most_tokens=min(max_tokens, _NOISY_TOKENS))
+    network = AttentionNetwork(found.heads, box, precision.torch_dtype)
+    rms = [float(each) for each in found.rms]
+    shown = ", ".join(f"{each:.3g}" for each in rms)
+    reasons = (
+        *table.notes,
+        f"a fit to noisy rows, chosen by {found.folds} folds: {found.words}",
+        f"cross-validated rms {shown}; {100 * found.coverage:.1f} % of rows within 1.96 rms of the others' word",
+    )
+    heads = network.heads()
+    plan = make_plan(Fit(found.heads, max(rms), "noisy", reasons), network, heads, 0.0, started)
+    plan = replace(plan, noise={"rms": rms, "coverage": float(found.coverage), "folds": found.folds, "sd": sd})
+    seen = observed(network, table, heads)
+    return Built(
+        network=network,
+        plan=plan,
+        target=table.describe(),
+        observed=seen,
+        source=table,
+        unproved=Outcome.NOISY.value,
+    )
 
 
 def _better(new: Built[Any], old: Built[Any], tolerance: float) -> bool:
