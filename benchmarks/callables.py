@@ -132,7 +132,8 @@ def peers(dim: int, count: int, gp_rows: int) -> dict[str, tuple[Any, int]]:
     polynomial = GridSearchCV(
         make_pipeline(PolynomialFeatures(), LinearRegression()), {"polynomialfeatures__degree": degrees}, cv=3
     )
-    kernel = ConstantKernel(1.0, (1e-3, 1e4)) * RBF(np.ones(dim), (1e-2, 1e3))
+    scales: Any = np.ones(dim)
+    kernel = ConstantKernel(1.0, (1e-3, 1e4)) * RBF(scales, (1e-2, 1e3))
     return {
         "GP": (GaussianProcessRegressor(kernel, alpha=1e-10, normalize_y=True), min(count, gp_rows)),
         "boosting": (HistGradientBoostingRegressor(), count),
@@ -153,7 +154,7 @@ def measured(row: Row, with_peers: bool, gp_rows: int) -> list[str]:
     except sw.ToleranceNotReached as missed:
         built = missed.best
     seconds = time.process_time() - started
-    if built is None:
+    if built is None or built.plan.queries is None:
         return [row.fn.__name__, f"{row.tol:g}", "no network"]
     error = float(np.abs(built(fresh)[:, 0] - wanted).max()) / half
     met = "met" if max(error, built.observed_error / half) <= row.tol else "**not met**"
