@@ -37,6 +37,12 @@ def write(figure: Figure, name: str, *, shaded: bool = False, dpi: int = 0) -> N
     write_atomically(IMAGES / name, small.getvalue())
 
 
+def sequences() -> None:
+    """What the heads of a program attend to, layer by layer."""
+    tokens = sw.Sequence(length=(1, 12), s=sw.Symbols("abcdefgh"))
+    write(sw.compile("sorted(s)[i]", tokens, progress=False).plot(), "sequences.png")
+
+
 def regimes() -> None:
     """The three regimes of one formula, with eight tokens each, for the same target."""
 
@@ -188,3 +194,4 @@ if __name__ == "__main__":
     results()
     in_context()
     stack()
+    sequences()

@@ -41,7 +41,7 @@ ALLOWED: dict[str, str] = {
     "export": f"{LEAVES} fileformat result attention memory.network transpiler.network theorems.tools.network",
     "page": f"{LEAVES} fileformat result targets attention {NETWORKS}",
     "sklearn": f"{LEAVES} result attention approximation methods",
-    "zoo": f"{LEAVES} fileformat result targets approximation memory transpiler methods theorems",
+    "zoo": f"{LEAVES} fileformat result targets approximation programs memory transpiler methods theorems",
     "scale": "errors",
     "cli": f"{SHARED} checker {VERBS} export page studio zoo scale",
     "studio": f"{SHARED} checker {VERBS} export page zoo scale",

@@ -22,6 +22,7 @@ from judging.claim import Known
 import softwright as sw
 from forgery.file import Forgery
 from softwright.fileformat import read_model
+from softwright.programs.written import read_tokens
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROVED = ("VERIFIED", "VERIFIED ON A PART", "VERIFIED GIVEN")
@@ -117,6 +118,11 @@ def makers() -> dict[str, Callable[[], sw.Built]]:
             found[f"composition-{name}-{dtype}"] = lambda text=text, box=box, tol=tol, dtype=dtype: sw.approximate(
                 text, sw.Box(box), tol=tol if dtype == "float64" else 1e-2, strategy="compose", dtype=dtype
             )
+        for name, (text, fields) in PROGRAMS.items():
+            tokens = read_tokens(f"length=1:6 {fields}")
+            found[f"program-{name}-{dtype}"] = lambda text=text, tokens=tokens, dtype=dtype: sw.compile(
+                text, tokens, tol=1e-2, dtype=dtype, progress=False
+            )
     for name, sizes in THEOREMS.items():
         found[f"theorem-{name}"] = lambda name=name, sizes=sizes: sw.theorem(name[:2]).build(progress=False, **sizes)
     return found
@@ -130,6 +136,17 @@ STACKS: dict[str, tuple[str, dict[str, tuple[float, float]], float]] = {
     "fold": ("exp(abs(x - y))*cos(z)", dict.fromkeys("xyz", (-1.0, 1.0)), 1e-3),
     "deep": ("exp(-sqrt(x**2 + y**2 + 1))*x", {"x": (-1.0, 1.0), "y": (0.0, 2.0)}, 1e-6),
     "outputs": ("x*y, max(x, y**2)", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, 1e-3),
+}
+PROGRAMS: dict[str, tuple[str, str]] = {
+    "histogram": ("count(s[j] == s[i])", "s=abc"),
+    "sort": ("sorted(s)[i]", "s=abc"),
+    "window": ("max(k[j] for j > i - 3 and j <= i)", "k=-2..3"),
+    "rotate": ("k[(i + 1) % n]", "k=0..5"),
+    "running": ("max(x[j] for j < i)", "x=-1:1"),
+    "product": ("x*mean(x), exp(x)/(1 + x**2)", "x=-1:1"),
+    "causal": ("attend(x[j], 2*x[j]*x[i] for j <= i)", "x=-1:1"),
+    "spread": ("mean((x[j] - x[i])**2)", "x=-1:1"),
+    "groups": ("mean(x[j] for s[j] == s[i])", "x=-1:1 s=ab"),
 }
 STEPS: list[tuple[str, str, dict[str, Any]]] = [
     ("least_squares", "newton_schulz", {}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import softwright as sw
-from judging import approximation, composition, in_context, memory, theorems, transpiled
+from judging import approximation, composition, in_context, memory, program, theorems, transpiled
 from judging.claim import Claim, Seen
 from judging.search import Effort
 
@@ -14,6 +14,7 @@ JUDGES: dict[str, Callable[[Claim, sw.Built, Effort], Seen]] = {
     "composition": composition.judge,
     "memory": memory.judge,
     "in_context": in_context.judge,
+    "program": program.judge,
     "theorem": theorems.judge,
     "transpiled": transpiled.judge,
 }

@@ -7,6 +7,7 @@ symbols their places in the vocabulary; a value is computed at one token, or at 
 from __future__ import annotations
 
 import ast
+import math
 import re
 from fractions import Fraction
 from typing import Any
@@ -19,7 +20,7 @@ OPERATORS: dict[type, Any] = {
     ast.Div: lambda a, b: Fraction(a) / Fraction(b),
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
-    ast.Pow: lambda a, b: a**b,
+    ast.Pow: lambda a, b: a ** int(b) if b == int(b) else Fraction(float(a) ** float(b)),
     ast.Eq: lambda a, b: a == b,
     ast.NotEq: lambda a, b: a != b,
     ast.Lt: lambda a, b: a < b,
@@ -27,6 +28,12 @@ OPERATORS: dict[type, Any] = {
     ast.Gt: lambda a, b: a > b,
     ast.GtE: lambda a, b: a >= b,
 }
+
+
+FUNCTIONS = {name: getattr(math, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "cbrt", "acos")}
+FUNCTIONS |= {"sigmoid": lambda x: 1 / (1 + math.exp(-x)), "relu": lambda x: max(x, 0.0)}
+FUNCTIONS |= {"normcdf": lambda x: math.erfc(-x / math.sqrt(2)) / 2}
+OVER_ALL = ("softmax", "logsumexp", "var")
 
 
 class Plain:
@@ -85,6 +92,8 @@ class Plain:
             return self.n
         if name in ("true", "false"):
             return name == "true"
+        if name == "pi":
+            return Fraction(math.pi)
         return self.at(self.names[name], tokens[-1]) if name in self.names else self.fields[name][tokens[-1]]
 
     def call(self, node: Any, tokens: tuple[int, ...]) -> Any:
@@ -92,11 +101,18 @@ class Plain:
         options = {key.arg: key.value for key in node.keywords}
         if name in AGGREGATES and not (name in ("max", "min") and len(args) > 1):
             return self.aggregate(name, args[0], options.get("FOR"), tokens[-1])
+        if name in FUNCTIONS:
+            return Fraction(FUNCTIONS[name](float(self.compute(args[0], tokens))))
+        if name == "clip":
+            value, low, high = (self.compute(arg, tokens) for arg in args)
+            return min(max(value, low), high)
         if name in ("abs", "where", "max", "min"):
             values = [self.compute(arg, tokens) for arg in args]
             if name == "where":
                 return values[1] if values[0] else values[2]
             return abs(values[0]) if name == "abs" else (max if name == "max" else min)(values)
+        if name in OVER_ALL or name in ("smooth", "conv", "attend", "value"):
+            return self.weighted(name, args, options, tokens[-1])
         default = self.compute(options["default"], tokens) if "default" in options else 0
         if name == "table":
             index, lists = (
@@ -117,6 +133,33 @@ class Plain:
             return sorted(values)[(self.n - 1) // 2]
         by = options.get("by", args[0])
         return [values[q] for q in sorted(range(self.n), key=lambda q: self.at(by, q))][p]
+
+    def weighted(self, name: str, args: list[Any], options: dict[str, Any], p: int) -> Any:
+        """What is a sum over all tokens with weights of its own."""
+        if name in ("attend", "value"):
+            where = [q for q in range(self.n) if "FOR" not in options or self.compute(options["FOR"], (p, q))]
+            score = options["where"].args[0] if name == "value" else args[1]
+            scores = [float(self.compute(score, (p, q))) for q in where]
+            if name == "value":
+                best = max(scores) if options["where"].func.id == "largest" else min(scores)
+                return self.compute(args[0], (p, where[scores.index(best)]))
+            weights = [math.exp(s - max(scores)) for s in scores]
+            total = sum(w * float(self.compute(args[0], (p, q))) for w, q in zip(weights, where, strict=True))
+            return Fraction(total / sum(weights))
+        values = [Fraction(self.at(args[0], q)) for q in range(self.n)]
+        if name == "smooth":
+            keep = 1 - self.compute(args[1], (p,))
+            weights = [keep ** (p - q) for q in range(p + 1)]
+            return sum((w * v for w, v in zip(weights, values, strict=False)), Fraction(0)) / sum(weights)
+        if name == "conv":
+            kernel = [self.compute(w, (p,)) for w in args[1].elts]
+            places = [p + len(kernel) // 2 - k for k in range(len(kernel))]
+            return sum((w * values[q] for w, q in zip(kernel, places, strict=True) if 0 <= q < self.n), Fraction(0))
+        if name == "var":
+            middle = sum(values, Fraction(0)) / self.n
+            return sum(((v - middle) ** 2 for v in values), Fraction(0)) / self.n
+        total = math.fsum(math.exp(v) for v in values)
+        return Fraction(math.log(total) if name == "logsumexp" else math.exp(values[p]) / total)
 
     def aggregate(self, name: str, value: Any, condition: Any, i: int) -> Any:
         pairs = [(i, j) for j in range(self.n) if condition is None or self.compute(condition, (i, j))]

@@ -22,9 +22,11 @@ SHORT = dict.fromkeys(LIBRARY, 9) | {"parity": 12}
 @pytest.mark.parametrize("name", LIBRARY)
 def test_the_library_is_exact_or_within_tolerance_and_verified(name: str, dtype: str, tmp_path: Path) -> None:
     row = LIBRARY[name]
-    tol = row.tol if dtype == "float64" else 1e-2
+    tol, longest = (row.tol, SHORT[name]) if dtype == "float64" else (1e-2, SHORT[name])
+    if dtype == "float32" and row in CONTINUOUS:  # float32 has few digits for them: what it can is seen on three tokens
+        tol, longest = 0.5, 3
     try:
-        built = sw.compile(row.text, row.tokens(SHORT[name]), tol=tol, dtype=dtype)
+        built = sw.compile(row.text, row.tokens(longest), tol=tol, dtype=dtype)
     except sw.ToleranceNotReached as error:  # functions of reals in float32: what is proved is told, not promised
         assert dtype == "float32" and row in CONTINUOUS
         built, tol = error.best, np.inf
@@ -114,13 +116,15 @@ def test_the_network_is_a_module_with_padding() -> None:
         ("z + 1", "unknown"),
         ("s + 1", "symbol"),
         ("count(s[j] == 'z')", "no symbol of the fields"),
-        ("sum(x[j] * y[i])", "token j"),
+        ("max(x[j] * y[i])", "token j"),
+        ("attend(y[j], x[j] for s[j] == 'a')", "up to i|j <= i"),
         ("sum(x[j]", "ends here"),
         ("tangens(x)", "no function here"),
         ("log(x)", "undefined"),
         ("x**y", "exponents are numbers"),
         ("sqrt(1 + x)", "steep"),
-        ("mean(x[j] for s[j] == s[i] or j <= i)", "several cases"),
+        ("max(s[j] for j > i)", "several cases"),
+        ("max(x[j] for k[j] != k[i] and j != i)", "more than 24 cases"),
         ("value(y[j], where=largest(x[j]))", "margin"),
         ("i = 3; i", "already"),
     ],

@@ -60,9 +60,16 @@ PAIR = truths(("[i]", "[j]"))
 AGGREGATE = st.one_of(
     PAIR.map(lambda c: f"count({c})"),
     st.tuples(wholes(("[j]",)), PAIR).map(lambda p: f"sum({p[0]} for {p[1]})"),
+    st.tuples(st.sampled_from(["max", "min", "mean"]), st.sampled_from(["k[j]", "j", "2*k[j] - 1"]), PAIR).map(
+        lambda p: f"{p[0]}({p[1]} for {p[2]})"
+    ),
+    st.tuples(st.sampled_from(["sum", "mean"]), wholes(("[i]",)), wholes(("[j]",))).map(
+        lambda p: f"{p[0]}({p[1]}*{p[2]} - {p[1]} for j <= i)"
+    ),
     st.tuples(
         st.sampled_from(["max", "min"]), wholes(("[j]",)), st.sampled_from(["s[j] == s[i]", "j <= i", "t[j]"])
     ).map(lambda p: f"{p[0]}({p[1]} for {p[2]})"),
+    st.sampled_from(["k[(i + 2) % n]", "k[i // 2]", "prev(k, 1, default=k)", "max(k[j] for abs(i - j) <= 1)"]),
     st.sampled_from(
         ["prev(k, 1, default=2)", "at(k, i + 1, default=-1)", "sorted(k)[i]", "k[n-1-i]", "first(k)", "median(k)"]
     ),

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from softwright.programs.linear import constant
 from softwright.programs.reals.functions import is_map, value_at_number
 from softwright.programs.terms import Term, shown
-from softwright.programs.types import Refused
+
+
+class Undefined(Exception):
+    """A plain term that has no value at some whole numbers."""
+
+    def __init__(self, term: Term, reason: str) -> None:
+        super().__init__(reason)
+        self.term, self.reason = term, reason
+
 
 MOST_TRIED = 64  # terms below a term on which alone it may depend
 
@@ -79,12 +88,14 @@ def value_at(term: Term, given: Mapping[int, Fraction], symbols: tuple[str, ...]
         return Fraction(a[0] // a[1])
     if op == "mod":
         return a[0] - a[1] * (a[0] // a[1])
+    if op == "pow" and constant(term.args[1]) is None and a[1] < 0:
+        return Fraction(0)  # exponents that are no constants are never negative: this case does not occur
     if op == "pow" and a[1].denominator == 1:
         return a[0] ** int(a[1])
     if op == "pow" or is_map(op):  # to 240 bits
         found = value_at_number(op, a[0], a[-1])
         if found is None:
-            raise Refused(term, f"{shown(term)} may be undefined")
+            raise Undefined(term, f"{shown(term)} may be undefined")
         return found
     if op == "abs":
         return abs(a[0])
@@ -102,4 +113,4 @@ def value_at(term: Term, given: Mapping[int, Fraction], symbols: tuple[str, ...]
     }
     if op in truths:
         return Fraction(int(truths[op]()))
-    raise Refused(term, f"{shown(term)} has no value at whole numbers")
+    raise Undefined(term, f"{shown(term)} has no value at whole numbers")

@@ -99,7 +99,7 @@ class Heads:
             held = [board.stored(value) for value in row]
             error = Fraction(0)
             if not want.exact:
-                most = max(map(abs, row))
+                most = max(*map(abs, row), *map(abs, held))
                 error = 2 * leaks * most * 2 + board.arithmetic.gamma(8) * most
                 error += max(abs(a - b) for a, b in zip(held, row, strict=True))
             made.append(

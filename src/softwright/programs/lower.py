@@ -12,7 +12,7 @@ from typing import Any
 
 from softwright.programs.columns import Board, Column, Form
 from softwright.programs.conditions import CAUSAL, Atom, polynomial
-from softwright.programs.finite import leaves_of, value_at
+from softwright.programs.finite import Undefined, leaves_of, value_at
 from softwright.programs.heads import NEAR, WHOLE_STEP, Heads, NotPossible, TooLarge
 from softwright.programs.meaning import Meaning
 from softwright.programs.pairs.products import is_pair
@@ -62,6 +62,8 @@ class Compiler(WholeNumbers, Formulas, PairSums):
                 found = self._value(term)
             except NotPossible as error:
                 raise Refused(term, f"{shown(term)}: {error}") from error
+            except Undefined as error:
+                raise Refused(error.term, error.reason) from error
             self._forms[term.number] = found
         return found
 
@@ -111,7 +113,7 @@ class Compiler(WholeNumbers, Formulas, PairSums):
         attending, value = Attending(self.board, self.pool, self.value), self.value(term.args[0])
         ends = kind.low, kind.high
         if term.op == "attend":
-            column = attending.attend(value, term.args[1], name, holds, ends)
+            column = attending.attend(value, term.args[1], name, holds, ends, len(term.args) == 3)
         else:
             margin = term.args[2].value
             column = attending.select(value, term.args[1], margin, name, holds, ends, self.tol / 4)
@@ -120,7 +122,7 @@ class Compiler(WholeNumbers, Formulas, PairSums):
     def _smaller(self, term: Term) -> Form:
         """A plain term that is too large for one table, by smaller ones; `TooLarge` if there are none."""
         kind = self.type(term)
-        parts = smaller(self.pool, term, self.type, self.tokens.symbols)
+        parts = smaller(self.pool, term, self.type, self.tokens.symbols, (self.tokens.shortest, self.tokens.longest))
         if parts is not None:
             found = Form()
             for factor, part in parts:

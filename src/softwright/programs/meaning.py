@@ -4,10 +4,8 @@ Outside aggregates a name is the value at token i. Inside sum, mean, max, min, c
 x[i] is that of the token that asks, x[j] that of the token that is looked at, and a bare x is x[j]. What depends on one
 of the two alone is one term at that token; so count(s[j] == 'a' and j <= i) counts where j(s == 'a') and j <= i.
 
-    prev(a, k, default=d)   at(a, i - k, d)                   first(a), last(a)    a[0], a[n - 1]
-    sorted(a, by=key)[e]    at(sort(a, key), e)               median(a)            sorted(a)[(n - 1) // 2]
-    conv(a, [w0, .., w2c])  sum_k w_k a[i + c - k], 0 outside count(c)             sum(1 for c)
-    any(c), all(c)          0 < count(c), count(not c) == 0   a > b, a >= b        b < a, b <= a
+    count(c)                sum(1 for c)                      a > b, a >= b        b < a, b <= a
+    any(c), all(c)          0 < count(c), count(not c) == 0   prev(a), conv(a, [..]) and the like: `reading/calls.py`
     table(e, [v, ..], default=d)    value number e, d outside; table(e, [k, ..], [v, ..], default=d): v where e == k
     a[j] + b[i] < c         a[j] < c - b[i]: what token j has on the left, what token i has on the right
     softmax(a) and the like: `definitions.py`                 sin(a), exp(a), ..   map:sin(a), map:exp(a), ..
@@ -15,23 +13,24 @@ of the two alone is one term at that token; so count(s[j] == 'a' and j <= i) cou
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
 from softwright.programs.fields import RESERVED, Sequence
-from softwright.programs.linear import affine, constant, set_apart
+from softwright.programs.linear import constant, is_inside, set_apart
+from softwright.programs.reading.calls import RULES
+from softwright.programs.reading.cases import Cases
+from softwright.programs.reading.tables import table_of
 from softwright.programs.reals.definitions import DEFINITIONS
 from softwright.programs.reals.functions import MAPS
 from softwright.programs.syntax import Program, Syntax, read_program
-from softwright.programs.tables import table_of
 from softwright.programs.terms import Pool, Term
 from softwright.programs.types import Refused, Type, Types
 from softwright.targets.formula.suggestions import variable_meant
 from softwright.targets.formula.tokens import FormulaFaults
 
+PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")  # to 1e-86
 AGGREGATE_NAMES = {"sum": "sum", "mean": "mean", "max": "max_of", "min": "min_of", "count": "sum"}
-FUNCTIONS = ["sum", "mean", "max", "min", "count", "any", "all", "prev", "at", "first", "last", "sorted", "median"]
-FUNCTIONS += ["conv", "smooth", "value", "attend", "abs", "where", "table", "largest", "smallest"]
+FUNCTIONS = ["sum", "mean", "max", "min", "count", "any", "all", *RULES, "largest", "smallest"]
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 _SCOPES = (
     "sum",
@@ -99,7 +98,7 @@ class Meaning:
             raise self.refused("a list stands for the weights of conv(x, [1, -2, 1]) and the values of a table alone")
         if node.op == "call":
             return self._call(node)
-        return self._operation(node.op, [self.token(arg) for arg in node.args], node.position)
+        return self.operation(node.op, [self.token(arg) for arg in node.args], node.position)
 
     def refused(self, reason: str) -> Refused:
         return Refused(self.pool.make("here", value=self.pool.place), reason)
@@ -120,6 +119,8 @@ class Meaning:
             return pool.make("position")
         if name == "n":
             return pool.make("length")
+        if name == "pi":
+            return pool.number(PI)
         if name in ("true", "false"):
             return pool.make("eq", pool.number(0), pool.number(0 if name == "true" else 1))
         if name == "j":
@@ -127,44 +128,45 @@ class Meaning:
         meant = variable_meant(name, self.tokens.names)
         raise self.refused(f"{name!r} is unknown{meant}; fields are {', '.join(self.tokens.names)}, places i and n")
 
-    def _operation(self, op: str, args: list[Term], position: int) -> Term:
+    def operation(self, op: str, args: list[Term], position: int) -> Term:
         pool = self.pool
         pool.place = position
         if op in ("gt", "ge"):
-            return pool.make("lt" if op == "gt" else "le", args[1], args[0])
+            op, args = {"gt": "lt", "ge": "le"}[op], args[::-1]
+        if op in ("lt", "le"):
+            for place, join in ((0, "and"), (1, "or")):
+                if args[place].op == "abs" and _of_both(args[place]):
+                    return self._without_abs(op, args, place, join)
         if op == "ne":
             return pool.make("not", pool.make("eq", *args))
         if op == "pow" and args[1].op == "number" and args[1].value == 2:
             return pool.make("mul", args[0], args[0])
         return pool.make(op, *args)
 
+    def _without_abs(self, op: str, args: list[Term], place: int, join: str) -> Term:
+        """|a| < b is a < b and -a < b; b < |a| is b < a or b < -a."""
+        pool, inner, other = self.pool, args[place].args[0], args[1 - place]
+        parts = []
+        for one in (inner, pool.make("neg", inner)):
+            sides = (one, other) if place == 0 else (other, one)
+            parts.append(pool.make(op, *(set_apart(pool, *sides) or sides)))
+        return pool.make(join, *parts)
+
     def _item(self, node: Syntax, index: Term, default: Term | None) -> Term:
         """a[e], and sorted(a)[e]."""
-        return self._at(self.token(node), index, default)
+        return self.at(self.token(node), index, default)
 
-    def _at(self, value: Term, index: Term, default: Term | None) -> Term:
+    def at(self, value: Term, index: Term, default: Term | None) -> Term:
         if index.op == "position":
             return value
         kind = self.types.of(index)
         if not kind.whole or kind.kind == "symbol":
             raise Refused(index, "a place is a whole number, such as x[n-1-i]")
         if default is None:
-            if not self._inside(index):
+            if not is_inside(index, self.tokens.shortest, self.tokens.longest):
                 raise Refused(index, "there may be no such token; write at(x, place, default=0)")
             return self.pool.make("at", value, index)
         return self.pool.make("at", value, index, default)
-
-    def _inside(self, index: Term) -> bool:
-        """Whether a place is one of the sequence, for certain: it is linear in i and n, so the corners decide."""
-        found = affine(index)
-        if found is None:
-            return False
-        by_length, by_place, constant = found
-        for n in (self.tokens.shortest, self.tokens.longest):
-            for i in (0, n - 1):
-                if not 0 <= by_length * n + by_place * i + constant <= n - 1:
-                    return False
-        return True
 
     # ------------------------------------------------------------------------------------------------------- calls
 
@@ -180,29 +182,14 @@ class Meaning:
             return found
         if name in AGGREGATE_NAMES or name in ("any", "all"):
             return self._aggregate(node)
-        rules: dict[str, Callable[[Syntax], Term]] = {
-            "prev": self._prev,
-            "at": self._call_at,
-            "first": lambda call: self._at(self._one(call), pool.number(0), None),
-            "last": lambda call: self._at(self._one(call), self._before_length(), None),
-            "sorted": self._sorted,
-            "median": self._median,
-            "conv": self._conv,
-            "smooth": self._smooth,
-            "value": self._value,
-            "attend": self._attend,
-            "abs": lambda call: pool.make("abs", self._one(call)),
-            "where": lambda call: self._operation("where", self._some(call, 3), call.position),
-            "table": lambda call: table_of(self, call, self.token(call.args[0]) if call.args else None),
-        }
         if name in MAPS:
-            return pool.make(f"map:{name}", self._one(node))
+            return pool.make(f"map:{name}", self.one(node))
         if name in DEFINITIONS:
-            return DEFINITIONS[name](pool, self._one(node))
-        if name not in rules:
+            return DEFINITIONS[name](pool, self.one(node))
+        if name not in RULES:
             known = ", ".join([*FUNCTIONS, *DEFINITIONS, *MAPS])
             raise self.refused(f"{name!r} is no function here; known are {known}")
-        return rules[name](node)
+        return RULES[name](self, node)
 
     def allow(self, node: Syntax, *options: str, condition: bool = False) -> None:
         for name in node.options:
@@ -212,63 +199,30 @@ class Meaning:
         if node.condition is not None and not condition:
             raise self.refused(f"{node.value} takes no 'for'; sum, mean, max, min and count do")
 
-    def _some(self, node: Syntax, count: int, *options: str) -> list[Term]:
+    def some(self, node: Syntax, count: int, *options: str) -> list[Term]:
         self.allow(node, *options)
         if len(node.args) != count:
             raise self.refused(f"{node.value} takes {count} value(s), got {len(node.args)}")
         return [self.token(arg) for arg in node.args]
 
-    def _one(self, node: Syntax, *options: str) -> Term:
-        return self._some(node, 1, *options)[0]
-
-    def _before_length(self) -> Term:
-        return self.pool.make("sub", self.pool.make("length"), self.pool.number(1))
+    def one(self, node: Syntax, *options: str) -> Term:
+        return self.some(node, 1, *options)[0]
 
     def default(self, node: Syntax) -> Term:
         given = node.options.get("default")
         return self.pool.number(0) if given is None else self.fixed(given)
 
-    def _prev(self, node: Syntax) -> Term:
-        self.allow(node, "default")
-        if len(node.args) not in (1, 2):
-            raise self.refused("prev takes a value and how far back: prev(x, 1, default=0)")
-        value = self.token(node.args[0])
-        back = self.pool.number(1) if len(node.args) == 1 else self.token(node.args[1])
-        return self._at(value, self.pool.make("sub", self.pool.make("position"), back), self.default(node))
-
-    def _call_at(self, node: Syntax) -> Term:
-        value, index = self._some(node, 2, "default")
-        return self._at(value, index, self.default(node))
-
-    def _sorted(self, node: Syntax) -> Term:
-        value = self._one(node, "by")
-        key = self.token(node.options["by"]) if "by" in node.options else value
-        return self.pool.make("sort", value, key)
-
-    def _median(self, node: Syntax) -> Term:
-        value = self._one(node)
-        middle = self.pool.make("floordiv", self._before_length(), self.pool.number(2))
-        return self.pool.make("at", self.pool.make("sort", value, value), middle)
-
-    def _conv(self, node: Syntax) -> Term:
-        self.allow(node)
-        good = len(node.args) == 2 and node.args[1].op == "list" and len(node.args[1].args) % 2 == 1
-        if not good:
-            raise self.refused("conv takes a value and an odd number of weights: conv(x, [1, -2, 1])")
-        value, middle, found = self.token(node.args[0]), len(node.args[1].args) // 2, None
-        for k, weight in enumerate(node.args[1].args):
-            factor = constant(self.token(weight))
-            if factor is None:
-                raise self.refused("the weights of conv are numbers")
-            if factor == 0:
-                continue
-            where = self.pool.make("position")
-            if k != middle:
-                where = self.pool.make("add", where, self.pool.number(middle - k))
-            part = self._at(value, where, self.pool.number(0))
-            part = self.pool.make("mul", self.pool.number(factor), part)
-            found = part if found is None else self.pool.make("add", found, part)
-        return self.pool.number(0) if found is None else found
+    def default_at(self, value: Term, index: Term, node: Syntax) -> Term:
+        """A value at another place; where there is none, a constant, or what the token itself has."""
+        given = node.options.get("default")
+        found = self.pool.number(0) if given is None else self.token(given)
+        if constant(found) is not None or found.op == "symbol":
+            return self.at(value, index, self.default(node))
+        pool, zero = self.pool, self.pool.number(0)
+        inside = pool.make("and", pool.make("le", zero, index), pool.make("lt", index, pool.make("length")))
+        first = self.tokens.symbols[0] if self.types.of(value).kind == "symbol" else None
+        usual = zero if first is None else pool.make("symbol", value=first)
+        return pool.make("where", inside, self.at(value, index, usual), found)
 
     def fixed(self, node: Syntax) -> Term:
         """A constant: a number, or a symbol."""
@@ -278,46 +232,6 @@ class Meaning:
             raise self.refused("defaults and values of tables are numbers, or symbols in quotes")
         return found if number is None else self.pool.number(number)
 
-    def _smooth(self, node: Syntax) -> Term:
-        value, alpha = self._some(node, 2)
-        if alpha.op != "number" or not 0 < alpha.value < 1:
-            raise self.refused("smooth takes a value and a number between 0 and 1: smooth(x, 0.3)")
-        return self.pool.make("smooth", value, alpha)
-
-    def _value(self, node: Syntax) -> Term:
-        """value(y[j], where=largest(score[j]), margin=g)"""
-        self.allow(node, "where", "margin")
-        how = "write value(y[j], where=largest(score[j]), margin=0.001)"
-        chosen = node.options.get("where")
-        named = chosen is not None and chosen.op == "call" and chosen.value in ("largest", "smallest")
-        if chosen is None or not named or len(chosen.args) != 1 or len(node.args) != 1:
-            raise self.refused(f"value needs what to take and where; {how}")
-        sides = [self._pair(part) for part in (node.args[0], chosen.args[0])]
-        if sides[1][0] == "both" and sides[0][0] in ("j", "") and "margin" in node.options:
-            margin, score = self.token(node.options["margin"]), sides[1][1]
-            score = score if chosen.value == "largest" else self.pool.make("neg", score)
-            if margin.op == "number" and margin.value > 0:
-                return self.pool.make("select", sides[0][1], score, margin)
-        if any(side not in ("j", "") for side, _ in sides):
-            raise self.refused(f"value and score must be those of token j alone; {how}")
-        margin = self.token(node.options["margin"]) if "margin" in node.options else self.pool.number(1)
-        score = sides[1][1] if chosen.value == "largest" else self.pool.make("neg", sides[1][1])
-        whole = self.types.of(score).whole
-        if margin.op != "number" or margin.value <= 0 or ("margin" not in node.options and not whole):
-            raise self.refused(f"reals need a margin, a positive number by which the largest leads; {how}")
-        return self.pool.make("choose", sides[0][1], score, margin)
-
-    def _attend(self, node: Syntax) -> Term:
-        """attend(y[j], score)"""
-        self.allow(node)
-        how = "write attend(y[j], -4*(x[j] - x[i])**2)"
-        if len(node.args) != 2:
-            raise self.refused(f"attend takes a value of token j and a score; {how}")
-        (side, value), (other, score) = (self._pair(part) for part in node.args)
-        if side not in ("j", ""):
-            raise self.refused(f"what is averaged is that of token j; {how}")
-        return self.pool.make("attend", value, self._whole(other, score))
-
     # -------------------------------------------------------------------------------------------------- at two tokens
 
     def _aggregate(self, node: Syntax) -> Term:
@@ -325,13 +239,13 @@ class Meaning:
         self.allow(node, condition=True)
         if len(node.args) != 1:
             raise self.refused(f"{name} takes one value and a condition: {name}(x[j] for j <= i)")
-        side, value = self._pair(node.args[0])
+        side, value = self.pair(node.args[0])
         everywhere = node.condition is None or (node.condition.op == "name" and node.condition.value == "j")
-        truth = None if node.condition is None or everywhere else self._whole(*self._pair(node.condition))
+        truth = None if node.condition is None or everywhere else self.sided(*self.pair(node.condition))
         if name in ("count", "any", "all"):
             if truth is not None:
                 raise self.refused(f"{name} takes the condition itself: {name}(s[j] == 'a' and j <= i)")
-            truth = self._whole(side, value)
+            truth = self.sided(side, value)
             if name == "all":
                 truth = pool.make("not", truth)
             found = pool.make("sum", pool.number(1), truth)
@@ -340,16 +254,21 @@ class Meaning:
             return pool.make("eq", found, pool.number(0)) if name == "all" else found
         if side in ("i", "both") and name in ("max", "min"):
             raise self.refused(f"{name} is over what token j has; take what token i has out of it")
-        inner = self._whole(side, value)
-        return pool.make(AGGREGATE_NAMES[name], inner, pool.number(1) if truth is None else truth)
+        op, inner, condition = AGGREGATE_NAMES[name], self.sided(side, value), truth or pool.number(1)
+        self.types.of(condition)
+        pool.place = node.position
+        if op == "sum":
+            return pool.make(op, inner, condition)
+        self.types.of(inner)
+        return Cases(pool, self.types.of, self.tokens.symbols).aggregate(op, inner, condition)
 
-    def _whole(self, side: str, term: Term) -> Term:
+    def sided(self, side: str, term: Term) -> Term:
         """A term of two tokens, its sides written out."""
         if side == "both" or term.op == "number":
             return term
         return self.pool.make(side or "j", term)
 
-    def _pair(self, node: Syntax) -> Sided:
+    def pair(self, node: Syntax) -> Sided:
         """The value of a node inside an aggregate: of which token, and what."""
         pool = self.pool
         pool.place = node.position
@@ -364,12 +283,12 @@ class Meaning:
             index = node.args[1]
             if index.op == "name" and index.value in ("i", "j"):
                 return index.value, self.token(node.args[0])
-            side, place = self._pair(index)
+            side, place = self.pair(index)
             if side == "both":
                 raise self.refused("a place belongs to one token, i or j: x[j - 1]")
             return side or "j", self._item(node.args[0], place, None)
         if node.op == "call" and node.value == "table" and node.args:
-            side, index = self._pair(node.args[0])
+            side, index = self.pair(node.args[0])
             if side == "both":
                 raise self.refused("a table is looked up with what one token has, i or j")
             return side, table_of(self, node, index)
@@ -378,7 +297,7 @@ class Meaning:
                 how = f"write {node.value}(...)[i] or [j] with bare names inside, or give it a name before"
                 raise self.refused(f"{node.value} inside an aggregate is at one token; {how}")
             return "j", self.token(node)
-        parts = [self._pair(arg) for arg in node.args]
+        parts = [self.pair(arg) for arg in node.args]
         op = node.value if node.op == "call" else node.op
         op = f"map:{op}" if node.op == "call" and op in MAPS else op
         sides = {side for side, _ in parts if side}
@@ -387,13 +306,25 @@ class Meaning:
             if op in ("max", "min"):
                 found = terms[0]
                 for term in terms[1:]:
-                    found = self._operation(op, [found, term], node.position)
+                    found = self.operation(op, [found, term], node.position)
                 return (sides.pop() if sides else ""), found
-            return (sides.pop() if sides else ""), self._operation(op, terms, node.position)
-        terms = [self._whole(side, term) for side, term in parts]
+            return (sides.pop() if sides else ""), self.operation(op, terms, node.position)
+        terms = [self.sided(side, term) for side, term in parts]
         if op in _COMPARED and "both" in sides:
             terms = list(set_apart(pool, terms[0], terms[1]) or terms)
-        return "both", self._operation(op, terms, node.position)
+        return "both", self.operation(op, terms, node.position)
+
+
+def _of_both(term: Term) -> bool:
+    """Whether a term mixes both tokens."""
+    sides, pending = set(), [term]
+    while pending:
+        last = pending.pop()
+        if last.op in ("i", "j"):
+            sides.add(last.op)
+        elif last.plain:
+            pending += last.args
+    return len(sides) == 2
 
 
 def _elementwise(node: Syntax) -> bool:

@@ -6,7 +6,7 @@ tolerance, extremes. A sample, never a bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -19,18 +19,21 @@ from softwright.programs.terms import Term
 from softwright.result.observed import Observed
 
 _REFERENCE_ERROR = 2.0**-62  # of a quotient in extended precision: what is seen is no less than that
+KINDS = 6  # of sequences that are drawn
 _MOST_PAIRS = 40_000_000  # of tokens, in the reference, over one batch
+_MOST_WEIGHTS = 24_000_000  # of all heads together, for one length: long sequences are few
 
 
 def observe(network: ProgramNetwork, meaning: Meaning, tol: float, seed: int = 0, rounds: int = 1) -> Observed:
     """The largest deviation of any output over sequences of several lengths."""
     generator, tokens = np.random.default_rng(seed), meaning.tokens
     worst, count = 0.0, 0
-    for n in lengths_of(tokens, generator, rounds):
-        batch = max(1, min(8, 4_000 // n, _MOST_PAIRS // (n * n)))
-        if n > 1024:
-            batch = 1
-        for fields in draws(tokens, n, batch, tol, generator):
+    for place, n in enumerate(lengths_of(tokens, generator, rounds)):
+        weights = max(1, network.heads) * n * (n + network.fixed_tokens)
+        affordable = max(1, _MOST_WEIGHTS // weights)  # sequences
+        batch = max(1, min(8, 4_000 // n, _MOST_PAIRS // (n * n), affordable // KINDS))
+        kinds = [(place + k) % KINDS for k in range(min(KINDS, affordable))]
+        for fields in draws(tokens, n, batch, tol, generator, kinds):
             x = torch.tensor(np.stack([fields[name] for name in tokens.names], axis=-1)).to(network.dtype)
             stored = {name: x[..., k].double().numpy() for k, name in enumerate(tokens.names)}
             reference = Reference(tokens, stored)
@@ -43,8 +46,6 @@ def observe(network: ProgramNetwork, meaning: Meaning, tol: float, seed: int = 0
                 off = np.where(np.isfinite(off), off, np.inf)
                 worst = max(worst, float(np.where(good[:, None], off, 0.0).max()))
             count += int(good.sum()) * n
-            if n > 1024:
-                break
     return Observed(worst, (), count)
 
 
@@ -57,10 +58,15 @@ def lengths_of(tokens: Sequence, generator: np.random.Generator, rounds: int) ->
 
 
 def draws(
-    tokens: Sequence, n: int, batch: int, tol: float, generator: np.random.Generator
+    tokens: Sequence,
+    n: int,
+    batch: int,
+    tol: float,
+    generator: np.random.Generator,
+    kinds: Iterable[int] = range(KINDS),
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Batches of fields (batch, n)."""
-    for kind in range(6):
+    """Batches of fields (batch, n), one for each kind of sequence."""
+    for kind in kinds:
         yield {name: _field(tokens, field, n, batch, kind, tol, generator) for name, field in tokens.fields.items()}
 
 

@@ -80,6 +80,8 @@ class Reference:
         scores, values = self.scores(term.args[1]), self.of(term.args[0])
         if term.op == "select":
             return np.take_along_axis(values, scores.argmax(axis=2), axis=1)
+        if len(term.args) == 3:  # the tokens up to i alone
+            scores = np.where(np.tri(scores.shape[2], dtype=bool), scores, -np.inf)
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         return (weights * values[:, None, :]).sum(axis=2) / weights.sum(axis=2)
 
@@ -126,7 +128,7 @@ def plain(op: str, a: list[np.ndarray]) -> np.ndarray:
         "div": lambda: a[0].astype(REAL) / a[1],
         "floordiv": lambda: a[0] // a[1],
         "mod": lambda: a[0] % a[1],
-        "pow": lambda: _power(a[0], a[1].reshape(-1)[0]),
+        "pow": lambda: _power(a[0], a[1]),
         "abs": lambda: abs(a[0]),
         "min": lambda: np.minimum(a[0], a[1]),
         "max": lambda: np.maximum(a[0], a[1]),
@@ -142,7 +144,10 @@ def plain(op: str, a: list[np.ndarray]) -> np.ndarray:
     return rules[op]()
 
 
-def _power(base: np.ndarray, exponent: Any) -> np.ndarray:
+def _power(base: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    if exponents.min() != exponents.max():  # of whole numbers alone
+        return np.asarray(base, dtype=np.int64) ** exponents
+    exponent = exponents.reshape(-1)[0]
     if exponent == int(exponent) and exponent >= 0:
         return base ** int(exponent)
     return np.asarray(base, dtype=REAL) ** REAL(exponent)

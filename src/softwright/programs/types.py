@@ -10,11 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from math import prod
 
 from softwright.programs.fields import Sequence
+from softwright.programs.finite import Undefined, leaves_of, value_at
+from softwright.programs.linear import affine_ends, always_at_itself
 from softwright.programs.reals.functions import is_map, power_range, range_of
 from softwright.programs.terms import AGGREGATES, Term, shown
 
+MOST_LISTED = 2048  # values of whole numbers that are tried one by one
+_LARGEST = 2**53
 WHOLE = ("integer", "symbol", "truth")
 
 
@@ -152,14 +157,14 @@ class Types:
             raise Refused(term.args[1], f"{shown(term.args[1])} is {_named(condition)}, not a condition; compare it")
         if term.op in ("max_of", "min_of"):
             nothing = Type("symbol" if value.kind == "symbol" else "integer", Fraction(0), Fraction(0))
-            return value if _always(term.args[1]) else _hull(term, value, nothing)
+            return value if always_at_itself(term.args[1]) else _hull(term, value, nothing)
         self._numeric(term, types[:1])
-        low, high = (value.low, value.high) if _always(term.args[1]) else (min(value.low, 0), max(value.high, 0))
+        some = bool(always_at_itself(term.args[1]))
+        low, high = (value.low, value.high) if some else (min(value.low, 0), max(value.high, 0))
         if term.op == "mean":
             return Type("real", Fraction(low), Fraction(high))
-        ends = (self.tokens.shortest, self.tokens.longest) if _always(term.args[1]) else (0, self.tokens.longest)
-        if not _always(term.args[1]):
-            low, high = value.low, value.high
+        least = self.tokens.shortest if _always(term.args[1]) else int(some)
+        ends, low, high = (least, self.tokens.longest), value.low, value.high
         corners = [end * count for end, count in product((low, high), ends)]
         return Type("integer" if value.whole else "real", Fraction(min(corners)), Fraction(max(corners)))
 
@@ -169,7 +174,10 @@ class Types:
             self._numeric(term, types)
         whole = all(kind.whole for kind in types)
         low, high = [kind.low for kind in types], [kind.high for kind in types]
-        if op == "add":
+        place = affine_ends(term, self.tokens.shortest, self.tokens.longest)
+        if place is not None:
+            ends = place
+        elif op == "add":
             ends = low[0] + low[1], high[0] + high[1]
         elif op == "sub":
             ends = low[0] - high[1], high[0] - low[1]
@@ -186,6 +194,8 @@ class Types:
         elif op == "abs":
             ends = (Fraction(0) if low[0] <= 0 <= high[0] else min(abs(low[0]), abs(high[0]))), types[0].largest
         elif op in ("div", "floordiv", "mod"):
+            if low[1] <= 0 <= high[1] and (listed := self._listed(term)) is not None:
+                return listed
             if low[1] <= 0 <= high[1]:
                 raise Refused(term, f"{shown(term)} divides by what may be 0; add a number that keeps it away from 0")
             if op != "div" and not whole:
@@ -207,6 +217,8 @@ class Types:
 
     def _power(self, term: Term, types: list[Type]) -> Type:
         base, exponent = types
+        if base.whole and exponent.whole and exponent.low != exponent.high:
+            return self._whole_power(term, base, exponent)
         if exponent.low != exponent.high or abs(exponent.low) > 64:
             raise Refused(term, f"{shown(term)}: exponents are numbers from -64 to 64; write exp(b*log(a))")
         if exponent.low.denominator != 1 or exponent.low < 0:
@@ -215,7 +227,33 @@ class Types:
         corners = [base.low**k, base.high**k] + ([Fraction(0)] if k and base.low <= 0 <= base.high else [])
         return Type("integer" if base.whole else "real", min(corners), max(corners))
 
+    def _whole_power(self, term: Term, base: Type, exponent: Type) -> Type:
+        """k**m of whole numbers that are not negative: largest where both are; 0**0 is 1."""
+        if base.low < 0 or exponent.low < 0 or exponent.high > 64 or max(base.high, 2) ** int(exponent.high) > _LARGEST:
+            how = "whole numbers from 0 on, and results of at most 2**53"
+            raise Refused(term, f"{shown(term)}: exponents that are no constants are for {how}")
+        low = Fraction(0) if base.low == 0 else base.low ** int(exponent.low)
+        return Type("integer", low, max(base.high, Fraction(1)) ** int(exponent.high))
+
+    def _listed(self, term: Term) -> Type | None:
+        """The range of a function of few whole numbers by all its values; None if it has none, or is another."""
+        leaves = leaves_of(term)
+        kinds = [self.of(leaf) for leaf in leaves]
+        if not all(kind.whole for kind in kinds) or prod(kind.size for kind in kinds) > MOST_LISTED:
+            return None
+        values: list[Fraction] = []
+        for chosen in product(*(range(kind.size) for kind in kinds)):
+            given = {leaf.number: kind.low + k for leaf, kind, k in zip(leaves, kinds, chosen, strict=True)}
+            try:
+                values.append(value_at(term, given, self.tokens.symbols))
+            except (Undefined, ZeroDivisionError):
+                return None
+        wide = max(map(abs, values)) / 2**80  # values of functions are known to 240 bits
+        return Type("real", min(values) - wide, max(values) + wide)
+
     def _function(self, term: Term, found: tuple[Fraction, Fraction] | None) -> Type:
+        if found is None and (listed := self._listed(term)) is not None:
+            return listed
         if found is None:
             how = "add a number, or change the range of a field, so that its argument stays where it is defined"
             raise Refused(term, f"{shown(term)} may be undefined, or too large: {how}")

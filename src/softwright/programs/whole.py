@@ -11,7 +11,7 @@ from typing import Any
 
 from softwright.programs.columns import Board, Column, Form
 from softwright.programs.fields import Sequence
-from softwright.programs.finite import is_rational, leaves_of, narrowest, value_at
+from softwright.programs.finite import Undefined, is_rational, leaves_of, narrowest, value_at
 from softwright.programs.heads import LARGEST_TABLE, SMALL_TABLE, Heads, TooLarge, Wanted
 from softwright.programs.terms import Pool, Term, shown
 from softwright.programs.types import Type
@@ -104,7 +104,17 @@ class WholeNumbers(ABC):
         return self.heads.table(form, low, high, [want], name)[0]
 
     def _at_one(self, term: Term, leaf: Term, k: int) -> Fraction:
-        return value_at(term, {leaf.number: Fraction(k)}, self.tokens.symbols)
+        return self._at_numbers(term, {leaf.number: Fraction(k)})
+
+    def _at_numbers(self, term: Term, given: dict[int, Fraction]) -> Fraction:
+        """A plain term at whole numbers. Tables also have numbers that never stand together, such as a place beyond
+        the length: there it may have no value, which is taken as 0, or one outside its range, which is cut off."""
+        kind = self.type(term)
+        try:
+            found = value_at(term, given, self.tokens.symbols)
+        except (Undefined, ZeroDivisionError):
+            found = Fraction(0)
+        return min(max(found, kind.low), kind.high) if kind.whole else found
 
     def _embedded(
         self,
@@ -147,7 +157,7 @@ class WholeNumbers(ABC):
         for numbers in product(*(range(int(kind.low), int(kind.high) + 1) for kind in kinds)):
             key = sum(s * (k - int(kind.low)) for s, k, kind in zip(strides, numbers, kinds, strict=True))
             given = {leaf.number: Fraction(k) for leaf, k in zip(leaves, numbers, strict=True)}
-            values[key] = out(value_at(term, given, self.tokens.symbols))
+            values[key] = out(self._at_numbers(term, given))
         want = Wanted(name, [*holds, [leaf.number for leaf in leaves]], lambda k: values[k], exact)
         return self.heads.table(form, 0, stride - 1, [want], name)[0]
 

@@ -20,6 +20,7 @@ VERBS = {
     "transpile": "softwright.transpiler.verb:transpile",
     "in_context": "softwright.methods.verb:in_context",
     "theorem": "softwright.theorems.verb:theorem",
+    "compile": "softwright.programs.verb:compile",
 }
 
 
@@ -76,10 +77,21 @@ def _theorem(row: Recipe) -> Built[Any]:
     return loaded(VERBS[row.verb])(row.what).build(**row.arguments)
 
 
+def _compiled(row: Recipe) -> Built[Any]:
+    """A program of the library, by name, for sequences up to the length of the row."""
+    from softwright.programs.examples.library import example
+
+    given = row.arguments
+    program = example(row.what)
+    tokens = program.tokens(given.pop("length"))
+    return loaded(VERBS[row.verb])(program.text, tokens, tol=float(row.tol), dtype=row.dtype, progress=False, **given)
+
+
 MAKERS: dict[str, Callable[[Recipe], Built[Any]]] = {
     "approximate": _approximated,
     "memorize": _memorized,
     "transpile": _transpiled,
     "in_context": _in_context,
     "theorem": _theorem,
+    "compile": _compiled,
 }

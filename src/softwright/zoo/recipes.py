@@ -2,8 +2,8 @@
 
 name      by which it is loaded
 group     what it belongs to
-verb      approximate, memorize, transpile, in_context or theorem
-what      the formula, the method, the activation or the label
+verb      approximate, memorize, transpile, in_context, theorem or compile
+what      the formula, the method, the activation, the label or the program of the library
 box       sides as x=low:high, one after another; numbers, pi and -pi
 tol       largest deviation, absolute
 dtype     float64 or float32
@@ -25,7 +25,7 @@ from typing import Any
 from softwright.errors import InvalidInput
 
 PLACE = Path(__file__).with_name("recipes.csv")
-VERBS = ("approximate", "memorize", "transpile", "in_context", "theorem")
+VERBS = ("approximate", "memorize", "transpile", "in_context", "theorem", "compile")
 
 
 @dataclass(frozen=True)

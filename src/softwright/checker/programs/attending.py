@@ -13,55 +13,13 @@ from typing import Any
 import numpy as np
 
 from softwright.checker.programs.bounds import PENALTY, exp_below
-from softwright.checker.programs.graph_core import Graph
 from softwright.checker.programs.lines import BANK, DEFAULT, NULL, ONE, HeadLine
+from softwright.checker.programs.polynomials import expand
 from softwright.checker.programs.state import Combination, Held, State
-from softwright.checker.programs.words import shown
 from softwright.checker.refusal import require
 
-Monomial = tuple[tuple[int, ...], tuple[int, ...]]
 Pairs = dict[tuple[Any, Any], Fraction]  # (key of token i, key of token j) -> factor; "" is the constant 1
-ZERO, MOST = Fraction(0), 64
-
-
-def expand(graph: Graph, value: int) -> dict[Monomial, Fraction]:
-    """A value of both tokens as a sum of products of factors of either."""
-    op, args = graph.op[value], graph.args[value]
-    number = graph.folded(args[0] if op in ("i", "j") else value)
-    if number is not None:
-        return {((), ()): number} if number else {}
-    if op in ("i", "j"):
-        return {((args[0],), ()) if op == "i" else ((), (args[0],)): Fraction(1)}
-    if op in ("add", "sub", "neg"):
-        found: dict[Monomial, Fraction] = {}
-        for sign, arg in zip((-1,) if op == "neg" else (1, 1 if op == "add" else -1), args, strict=True):
-            for key, c in expand(graph, arg).items():
-                found[key] = found.get(key, ZERO) + sign * c
-        return {key: c for key, c in found.items() if c}
-    if op == "div":
-        divisor = graph.folded(args[1])
-        require(bool(divisor), "a score divides by what is no number")
-        return {key: c / (divisor or 1) for key, c in expand(graph, args[0]).items()}
-    if op == "pow":
-        power = graph.folded(args[1])
-        require(power in range(1, 9), "a score has a power that is not known")
-        return _times(graph, [expand(graph, args[0])] * int(power or 1))
-    require(op == "mul", "a score is no polynomial")
-    return _times(graph, [expand(graph, arg) for arg in args])
-
-
-def _times(graph: Graph, parts: list[dict[Monomial, Fraction]]) -> dict[Monomial, Fraction]:
-    total = parts[0]
-    for other in parts[1:]:
-        found: dict[Monomial, Fraction] = {}
-        for (i, j), a in total.items():
-            for (k, m), b in other.items():
-                sides = ((*i, *k), (*j, *m))
-                key = tuple(tuple(sorted(side, key=lambda one: shown(graph, one))) for side in sides)
-                found[key[0], key[1]] = found.get((key[0], key[1]), ZERO) + a * b
-        require(len(found) <= MOST, "a score has too many products")
-        total = {key: c for key, c in found.items() if c}
-    return total
+ZERO = Fraction(0)
 
 
 def joined(state: State, factors: tuple[int, ...]) -> Combination:
@@ -130,12 +88,13 @@ class Scores:
 def prove_attending(state: State, head: HeadLine) -> None:
     """The column of a head with scores of both tokens."""
     graph, bounds = state.graph, state.bounds
-    require(len(head.writes) == 1 and not head.where and not head.causal, "a head is damaged")
+    require(len(head.writes) == 1 and not head.where, "a head is damaged")
     column = head.writes[0]
     line = state.said[column]
     require(column not in state.held and line.kind == "real" and line.leaves is None, "a head holds what it cannot")
     require(graph.op[line.value] == head.kind, "a head of another kind than its column")
     args = graph.args[line.value]
+    require(head.causal == (head.kind == "attend" and len(args) == 3), "a head looks at other tokens than it should")
     out, values = np.zeros(head.out.shape), np.zeros(head.value.shape)
     out[0, column], values[:, 0] = 1.0, head.value[:, 0]
     require(np.array_equal(out, head.out) and np.array_equal(values, head.value), "a head writes more than it says")

@@ -37,12 +37,17 @@ def stored_value(line: Line, value: Fraction) -> Fraction:
 def value_of(state: State, line: Line, given: dict[int, Fraction]) -> tuple[Fraction, Fraction]:
     """What a column must hold where these values are given, and how well that is known: exactly, but for functions."""
     graph, symbols = state.graph, state.meaning.symbols
+    kind = state.ranges.of(
+        line.value
+    )  # what lies outside, or is undefined, belongs to numbers that never stand together
     if not has_map(graph, line.value):
-        return stored_value(line, plain_value(graph, line.value, given, symbols)), Fraction(0)
+        value = plain_value(graph, line.value, given, symbols)
+        return stored_value(line, min(max(value, kind.low), kind.high) if kind.whole else value), Fraction(0)
     require(line.kind == "real", "a column that no table can hold")
     with ctx.workprec(BITS):
         found = ball_value(graph, line.value, given, lambda value: plain_value(graph, value, given, symbols))
-        require(found.is_finite(), "a function has no value")
+        if not found.is_finite():
+            return Fraction(0), Fraction(0)
         mantissa, exponent = found.mid().man_exp()
     middle = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
     return middle, over(abs(found - as_ball(middle)))

@@ -88,23 +88,20 @@ def interval(low: Fraction, high: Fraction) -> Interval:
         return Interval(np.array([below(arb(exact(low)))]), np.array([above(arb(exact(high)))]))
 
 
-def fractions(found: Interval) -> tuple[Fraction, Fraction]:
+def fractions(found: Interval, defined: np.ndarray) -> tuple[Fraction, Fraction] | None:
+    """The ends of an interval; None where nothing is known."""
     ends = float(found.lower[0]), float(found.upper[0])
-    require(np.isfinite(ends[0]) and np.isfinite(ends[1]), "a function has no range that is known")
-    return Fraction(ends[0]), Fraction(ends[1])
+    known = bool(defined.all()) and np.isfinite(ends[0]) and np.isfinite(ends[1])
+    return (Fraction(ends[0]), Fraction(ends[1])) if known else None
 
 
-def map_range(op: str, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
-    """The range of map:f over an interval; refused where f may be undefined."""
-    found, defined = values(SAME.get(op[4:], op[4:]), interval(low, high))
-    require(bool(defined.all()), f"{op[4:]} may be undefined")
-    return fractions(found)
+def map_range(op: str, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction] | None:
+    """The range of map:f over an interval; None where f may be undefined."""
+    return fractions(*values(SAME.get(op[4:], op[4:]), interval(low, high)))
 
 
-def power_range(low: Fraction, high: Fraction, exponent: Fraction) -> tuple[Fraction, Fraction]:
-    found, defined = power(interval(low, high), exact(exponent))
-    require(bool(defined.all()), "a power may be undefined")
-    return fractions(found)
+def power_range(low: Fraction, high: Fraction, exponent: Fraction) -> tuple[Fraction, Fraction] | None:
+    return fractions(*power(interval(low, high), exact(exponent)))
 
 
 def ball_value(graph: Graph, value: int, given: dict[int, Fraction], plain: Callable[[int], Fraction]) -> arb:
@@ -146,7 +143,7 @@ def has_map(graph: Graph, value: int) -> bool:
         return True
     if op == "pow":
         exponent = graph.folded(args[1])
-        if exponent is None or exponent.denominator != 1 or exponent < 0:
+        if exponent is not None and (exponent.denominator != 1 or exponent < 0):
             return True
     plain = op in ("add", "sub", "neg", "mul", "div", "pow")
     return plain and any(has_map(graph, arg) for arg in args)

@@ -8,34 +8,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from softwright.checker.programs.cases import over_cases
 from softwright.checker.programs.functions import DEFINED, MAPS
-from softwright.checker.programs.graph_core import Graph
+from softwright.checker.programs.graph_core import PLAIN, Graph
 from softwright.checker.programs.language import Reader, Tree
+from softwright.checker.programs.places import is_place
+from softwright.checker.programs.polynomials import CAUSAL, polynomial
+from softwright.checker.programs.ranges import Range, Ranges
 from softwright.checker.refusal import require
 
-PLAIN = frozenset(
-    [
-        "add",
-        "sub",
-        "neg",
-        "mul",
-        "div",
-        "floordiv",
-        "mod",
-        "pow",
-        "abs",
-        "min",
-        "max",
-        "where",
-        "table",
-        "eq",
-        "lt",
-        "le",
-        "not",
-        "and",
-        "or",
-    ]
-)
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 SCOPES = (
     "sum",
@@ -48,6 +29,7 @@ SCOPES = (
     "value",
     "attend",
 )  # where i and j get a meaning of their own
+PI = Fraction(314159265358979323846264338327950288419716939937510582097494459230781640628620899862803, 10**86)
 MOST_VALUES = 256  # of a table
 Sided = tuple[str, int]
 
@@ -55,12 +37,13 @@ Sided = tuple[str, int]
 class Meaning:
     """The values of a program's outputs in a graph of their own."""
 
-    def __init__(self, text: str, fields: set[str], symbols: list[str], lengths: tuple[int, int]) -> None:
+    def __init__(self, text: str, fields: dict[str, Range], symbols: list[str], lengths: tuple[int, int]) -> None:
         self.graph, self.fields, self.symbols, self.lengths = Graph(), fields, symbols, lengths
+        self.ranges = Ranges(self.graph, fields, symbols, lengths)
         self.names: dict[str, int] = {}
         reader = Reader(text)
         for name, tree in reader.names:
-            taken = name in fields or name in self.names or name in ("i", "j", "n", "true", "false")
+            taken = name in fields or name in self.names or name in ("i", "j", "n", "pi", "true", "false")
             require(not taken, f"the name {name!r} has two meanings")
             self.names[name] = self.token(tree)
         self.outputs = [self.token(tree) for tree in reader.outputs]
@@ -89,6 +72,8 @@ class Meaning:
             return self.names[name]
         if name in self.fields:
             return graph.make("field", constant=name)
+        if name == "pi":
+            return graph.number(PI)
         if name in ("true", "false"):
             return graph.make("eq", graph.number(0), graph.number(0 if name == "true" else 1))
         require(name in ("i", "n"), f"the name {name!r} has no meaning")
@@ -97,7 +82,11 @@ class Meaning:
     def operation(self, op: str, args: list[int]) -> int:
         graph = self.graph
         if op in ("gt", "ge"):
-            return graph.make({"gt": "lt", "ge": "le"}[op], args[1], args[0])
+            op, args = {"gt": "lt", "ge": "le"}[op], args[::-1]
+        if op in ("lt", "le"):
+            for place, join in ((0, "and"), (1, "or")):
+                if graph.op[args[place]] == "abs" and self._of_both(args[place]):
+                    return self._without_abs(op, args, place, join)
         if op == "ne":
             return graph.make("not", graph.make("eq", *args))
         if op == "pow" and graph.is_number(args[1]) and graph.constant[args[1]] == 2:
@@ -108,39 +97,31 @@ class Meaning:
         require(op in PLAIN, f"unknown operation {op!r}")
         return graph.make(op, *args)
 
+    def _of_both(self, value: int) -> bool:
+        """Whether a value is of both tokens."""
+        sides, pending = set(), [value]
+        while pending:
+            last = pending.pop()
+            sides |= {self.graph.op[last]} & {"i", "j"}
+            pending += self.graph.args[last] if self.graph.op[last] in PLAIN else ()
+        return sides == {"i", "j"}
+
+    def _without_abs(self, op: str, args: list[int], place: int, join: str) -> int:
+        """|a| < b says a < b and -a < b; b < |a| says b < a or b < -a."""
+        inner, other = self.graph.args[args[place]][0], args[1 - place]
+        parts = []
+        for one in (inner, self.graph.make("neg", inner)):
+            sides = self.apart(one, other) if place == 0 else self.apart(other, one)
+            parts.append(self.graph.make(op, *sides))
+        return self.graph.make(join, *parts)
+
     def at(self, value: int, place: int, default: int | None = None) -> int:
         if self.graph.op[place] == "position":
             return value
         if default is None:
-            require(self.inside(place), "a place may lie outside the sequence")
+            require(is_place(self.graph, place, self.lengths), "a place may lie outside the sequence")
             return self.graph.make("at", value, place)
         return self.graph.make("at", value, place, default)
-
-    def inside(self, place: int) -> bool:
-        """A place linear in i and n is one of 0, .., n - 1 for all i < n, if it is so at the corners."""
-        found = self._by_length_and_place(place)
-        if found is None:
-            return False
-        a, b, c = found
-        corners = [(n, i) for n in self.lengths for i in (0, n - 1)]
-        return all(0 <= a * n + b * i + c <= n - 1 for n, i in corners)
-
-    def _by_length_and_place(self, value: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        op, args = self.graph.op[value], self.graph.args[value]
-        simple = {"length": (1, 0), "position": (0, 1)}
-        if op in simple:
-            return Fraction(simple[op][0]), Fraction(simple[op][1]), Fraction(0)
-        if op == "number":
-            return Fraction(0), Fraction(0), self.graph.constant[value]
-        if op not in ("add", "sub", "neg"):
-            return None
-        parts = [self._by_length_and_place(arg) for arg in args]
-        total = [Fraction(0)] * 3
-        for sign, part in zip((1, -1 if op == "sub" else 1) if op != "neg" else (-1,), parts, strict=True):
-            if part is None:
-                return None
-            total = [x + sign * y for x, y in zip(total, part, strict=True)]
-        return total[0], total[1], total[2]
 
     # calls --------------------------------------------------------------------------------------------------------
 
@@ -153,7 +134,7 @@ class Meaning:
             return found
         if name in ("sum", "mean", "max", "min", "count", "any", "all"):
             return self._aggregate(tree)
-        require(tree.condition is None, f"{name} takes no condition")
+        require(tree.condition is None or name == "attend", f"{name} takes no condition")
         options = {"prev": {"default"}, "at": {"default"}, "sorted": {"by"}, "value": {"where", "margin"}}
         options["table"] = {"default"}
         require(tree.options.keys() <= options.get(name, set()), f"{name} has an unknown option")
@@ -163,7 +144,11 @@ class Meaning:
             require(len(tree.parts) == 2, "attend cannot be read")
             (side, value), other = self.pair(tree.parts[0]), self.pair(tree.parts[1])
             require(side in ("", "j"), "attend averages what is not that of token j")
-            return graph.make("attend", value, self.sided(*other))
+            if tree.condition is None:
+                return graph.make("attend", value, self.sided(*other))
+            truth = self.sided(*self.pair(tree.condition))
+            require(polynomial(graph, truth) == {frozenset([CAUSAL]): 1}, "attend under a condition other than j <= i")
+            return graph.make("attend", value, self.sided(*other), graph.number(1))
         if name == "conv":
             return self._conv(tree)
         if name == "table":
@@ -171,15 +156,15 @@ class Meaning:
             return self._table(tree, self.token(tree.parts[0]))
         parts = [self.token(part) for part in tree.parts]
         sizes = {"prev": (1, 2), "at": (2,), "first": (1,), "last": (1,), "sorted": (1,), "median": (1,)}
-        sizes |= {"smooth": (2,), "abs": (1,), "where": (3,)} | dict.fromkeys([*DEFINED, *MAPS], (1,))
+        sizes |= {"smooth": (2,), "abs": (1,), "where": (3,), "clip": (3,)} | dict.fromkeys([*DEFINED, *MAPS], (1,))
         require(name in sizes, f"{name!r} is no function")
         require(len(parts) in sizes[name], f"{name} has a wrong number of values")
         last = graph.make("sub", graph.make("length"), graph.number(1))
         if name == "prev":
             back = parts[1] if len(parts) > 1 else graph.number(1)
-            return self.at(parts[0], graph.make("sub", graph.make("position"), back), self._default(tree))
+            return self._or_default(parts[0], graph.make("sub", graph.make("position"), back), tree)
         if name == "at":
-            return self.at(parts[0], parts[1], self._default(tree))
+            return self._or_default(parts[0], parts[1], tree)
         if name == "first":
             return self.at(parts[0], graph.number(0))
         if name == "last":
@@ -191,10 +176,24 @@ class Meaning:
             return graph.make("at", graph.make("sort", parts[0], parts[0]), middle)
         if name in DEFINED:
             return DEFINED[name](graph, parts[0])
+        if name == "clip":
+            return graph.make("min", graph.make("max", *parts[:2]), parts[2])
         if name == "smooth":
             require(graph.is_number(parts[1]) and 0 < graph.constant[parts[1]] < 1, "smooth needs a rate in (0, 1)")
             return graph.make("smooth", *parts)
         return self.operation(name, parts)
+
+    def _or_default(self, value: int, place: int, tree: Tree) -> int:
+        """A value at a place; outside a constant, or what the token has."""
+        graph, given = self.graph, tree.options.get("default")
+        other = graph.number(0) if given is None else self.token(given)
+        if graph.quotient(other) is not None or graph.op[other] == "symbol":
+            return self.at(value, place, self._default(tree))
+        zero = graph.number(0)
+        inside = graph.make("and", graph.make("le", zero, place), graph.make("lt", place, graph.make("length")))
+        symbol = self.ranges.of(value).kind == "symbol"
+        usual = graph.make("symbol", constant=self.symbols[0]) if symbol else zero
+        return graph.make("where", inside, self.at(value, place, usual), other)
 
     def _default(self, tree: Tree) -> int:
         given = tree.options.get("default")
@@ -285,7 +284,9 @@ class Meaning:
         everywhere = given is None or (given.op == "name" and given.word == "j")
         truth = graph.number(1) if given is None or everywhere else self.sided(*self.pair(given))
         inner = self.sided(side, value)
-        return graph.make({"max": "max_of", "min": "min_of"}.get(name, name), inner, truth)
+        if name == "sum":
+            return graph.make("sum", inner, truth)
+        return over_cases(self.ranges, {"max": "max_of", "min": "min_of"}.get(name, name), inner, truth)
 
     def sided(self, side: str, value: int) -> int:
         if side == "both" or self.graph.is_number(value):

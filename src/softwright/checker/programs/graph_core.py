@@ -8,6 +8,29 @@ from typing import Any
 from softwright.checker.refusal import require
 
 MOST = 20_000  # values
+PLAIN = frozenset(
+    [
+        "add",
+        "sub",
+        "neg",
+        "mul",
+        "div",
+        "floordiv",
+        "mod",
+        "pow",
+        "abs",
+        "min",
+        "max",
+        "where",
+        "table",
+        "eq",
+        "lt",
+        "le",
+        "not",
+        "and",
+        "or",
+    ]
+)
 
 
 class Graph:

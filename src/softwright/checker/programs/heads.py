@@ -12,18 +12,9 @@ from typing import Any
 import numpy as np
 
 from softwright.checker.programs.bounds import PENALTY, as_ball, exp_below, over
-from softwright.checker.programs.conditions import (
-    CAUSAL,
-    Literals,
-    Terms,
-    cases_of,
-    grouped,
-    is_itself,
-    literals_of,
-    polynomial,
-    rank_polynomial,
-)
+from softwright.checker.programs.conditions import Literals, cases_of, grouped, literals_of
 from softwright.checker.programs.lines import BANK, DEFAULT, NULL, ONE, HeadLine
+from softwright.checker.programs.polynomials import CAUSAL, Terms, is_itself, polynomial, rank_polynomial
 from softwright.checker.programs.state import Combination, Held, State, times
 from softwright.checker.refusal import require
 

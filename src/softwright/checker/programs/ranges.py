@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
+from math import isfinite, prod
 from typing import Any
 
-from softwright.checker.programs.functions import is_map, map_range, power_range
-from softwright.checker.programs.graph import PLAIN, Meaning
-from softwright.checker.programs.graph_core import Graph
+from flint import ctx
+
+from softwright.checker.composition.intervals import above, below
+from softwright.checker.programs.functions import BITS, ball_value, has_map, is_map, map_range, power_range
+from softwright.checker.programs.graph_core import PLAIN, Graph
+from softwright.checker.programs.places import always_itself, is_place, place_ends
 from softwright.checker.refusal import require
+
+MOST_LISTED = 2048  # values of whole numbers that are tried one by one
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,8 @@ def fields_of(tokens: dict[str, Any]) -> tuple[dict[str, Range], list[str]]:
 class Ranges:
     """The range of every value, worked out once, arguments first."""
 
-    def __init__(self, meaning: Meaning, fields: dict[str, Range]) -> None:
-        self.meaning, self.graph, self.fields = meaning, meaning.graph, fields
+    def __init__(self, graph: Graph, fields: dict[str, Range], symbols: list[str], lengths: tuple[int, int]) -> None:
+        self.graph, self.fields, self.symbols, self.lengths = graph, fields, symbols, lengths
         self._known: dict[int, Range] = {}
 
     def of(self, value: int) -> Range:
@@ -75,20 +82,20 @@ class Ranges:
         return self._known[value]
 
     def _range(self, value: int) -> Range:
-        graph, (shortest, longest) = self.graph, self.meaning.lengths
+        graph, (shortest, longest) = self.graph, self.lengths
         op, constant = graph.op[value], graph.constant[value]
         given = [self._known[arg] for arg in graph.args[value]]
         if op == "number":
             return Range("integer" if constant.denominator == 1 else "real", constant, constant)
         if op == "symbol":
-            place = Fraction(self.meaning.symbols.index(constant))
+            place = Fraction(self.symbols.index(constant))
             return Range("symbol", place, place)
         if op == "field":
             return self.fields[constant]
         if op in ("position", "rank"):
             return Range("integer", Fraction(0), Fraction(longest - 1))
         if op == "place":
-            require(self.meaning.inside(graph.args[value][0]), "a place may lie outside the sequence")
+            require(is_place(graph, graph.args[value][0], self.lengths), "a place may lie outside the sequence")
             return Range("integer", Fraction(0), Fraction(longest - 1))
         if op == "length":
             return Range("integer", Fraction(shortest), Fraction(longest))
@@ -138,31 +145,73 @@ class Ranges:
             return _joined(given[1], given[2])
         if is_map(op):
             _numbers(given)
-            return Range("real", *map_range(op, given[0].low, given[0].high))
+            return self._known_or_listed(value, map_range(op, given[0].low, given[0].high))
         require(op in PLAIN, f"unknown operation {op!r}")
-        return self._arithmetic(op, given, graph.args[value])
+        return self._arithmetic(value, op, given, graph.args[value])
+
+    def _known_or_listed(self, value: int, ends: tuple[Fraction, Fraction] | None) -> Range:
+        """A range of reals; if none is known, that of all values at the few whole numbers that decide them."""
+        if ends is not None:
+            return Range("real", *ends)
+        graph, leaves, pending, seen = self.graph, set[int](), [value], set[int]()
+        while pending:
+            last = pending.pop()
+            if last not in seen:
+                seen.add(last)
+                plain = graph.op[last] in PLAIN or is_map(graph.op[last])
+                pending += graph.args[last] if plain else ()
+                leaves |= set() if plain or graph.op[last] in ("number", "symbol") else {last}
+        kinds = {leaf: self.of(leaf) for leaf in sorted(leaves)}
+        few = all(kind.whole for kind in kinds.values()) and prod(kind.size for kind in kinds.values()) <= MOST_LISTED
+        require(few, "a function may be undefined")
+        low, high = Fraction(0), Fraction(0)
+        with ctx.workprec(BITS):
+            for k, chosen in enumerate(product(*(range(kind.size) for kind in kinds.values()))):
+                at = {leaf: kind.low + c for (leaf, kind), c in zip(kinds.items(), chosen, strict=True)}
+                divisor = graph.args[value][1] if graph.op[value] == "div" else graph.number(1)
+                undefined = not has_map(graph, divisor) and plain_value(graph, divisor, at, self.symbols) == 0
+                require(not undefined, "a quotient by what may be 0")
+                ball = ball_value(graph, value, at, lambda one, at=at: plain_value(graph, one, at, self.symbols))
+                require(ball.is_finite(), "a function may be undefined")
+                least, most = below(ball), above(ball)
+                require(isfinite(least) and isfinite(most), "a function is too large")
+                low, high = min(low, Fraction(least)), max(high, Fraction(most))
+                if k == 0:
+                    low, high = Fraction(least), Fraction(most)
+        return Range("real", low, high)
+
+    def _whole_power(self, a: Range, b: Range) -> Range:
+        """k**m of whole numbers from 0 on: largest where both are; 0**0 is 1."""
+        require(a.whole and b.whole and a.low >= 0 and b.low >= 0, "a power is none that is known")
+        require(b.high <= 64 and max(a.high, 2) ** int(b.high) <= 2**53, "a power is too large")
+        least = a.low ** int(b.low) if a.low > 0 else Fraction(0)
+        return Range("integer", least, max(a.high, Fraction(1)) ** int(b.high))
 
     def _aggregate(self, op: str, given: list[Range], condition: int) -> Range:
         value, always = given[0], self.graph.is_number(condition)
         require(always or given[1].kind == "truth", "a condition is no truth value")
         require(not always or self.graph.constant[condition] == 1, "a condition is a number")
+        some = always_itself(self.graph, condition) is True
         if op in ("max_of", "min_of"):
             nothing = Range("symbol" if value.kind == "symbol" else "integer", Fraction(0), Fraction(0))
-            return value if always else _joined(value, nothing)
+            return value if some else _joined(value, nothing)
         _numbers([value])
         if op == "mean":
-            ends = (value.low, value.high) if always else (min(value.low, 0), max(value.high, 0))
+            ends = (value.low, value.high) if some else (min(value.low, 0), max(value.high, 0))
             return Range("real", Fraction(ends[0]), Fraction(ends[1]))
-        counts = (self.meaning.lengths[0] if always else 0, self.meaning.lengths[1])
+        counts = (self.lengths[0] if always else int(some), self.lengths[1])
         ends = [end * count for end in (value.low, value.high) for count in counts]
         return Range("integer" if value.whole else "real", Fraction(min(ends)), Fraction(max(ends)))
 
-    def _arithmetic(self, op: str, given: list[Range], args: tuple[int, ...]) -> Range:
+    def _arithmetic(self, value: int, op: str, given: list[Range], args: tuple[int, ...]) -> Range:
         if not (op in ("min", "max", "abs") and all(one.kind == "symbol" for one in given)):
             _numbers(given)
         whole, a = all(one.whole for one in given), given[0]
         b = given[1] if len(given) > 1 else given[0]
-        if op == "add":
+        places = place_ends(self.graph, value, self.lengths)
+        if places is not None:
+            ends = places
+        elif op == "add":
             ends = [a.low + b.low, a.high + b.high]
         elif op == "sub":
             ends = [a.low - b.high, a.high - b.low]
@@ -180,12 +229,16 @@ class Ranges:
             ends = [max(a.low, b.low), max(a.high, b.high)]
         elif op == "pow":
             power = b.low
-            require(b.low == b.high and abs(power) <= 64, "a power is none that is known")
+            if b.low != b.high:
+                return self._whole_power(a, b)
+            require(abs(power) <= 64, "a power is none that is known")
             if power.denominator != 1 or power < 0:
-                return Range("real", *power_range(a.low, a.high, power))
+                return self._known_or_listed(value, power_range(a.low, a.high, power))
             ends = [a.low ** int(power), a.high ** int(power)] + [Fraction(0)] * (power > 0 and a.low <= 0 <= a.high)
             whole = a.whole
         else:
+            if op == "div" and b.low <= 0 <= b.high:
+                return self._known_or_listed(value, None)
             require(not b.low <= 0 <= b.high, "a quotient by what may be 0")
             require(op == "div" or whole, "a remainder of real numbers")
             ends = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -232,12 +285,17 @@ def plain_value(graph: Graph, value: int, given: dict[int, Fraction], symbols: l
         return _compare(op, a[0], a[1])
     if op == "where":
         return a[1] if a[0] != 0 else a[2]
+    if op in ("div", "floordiv", "mod") and a[1] == 0:
+        return Fraction(0)  # the range of a divisor has no 0: this case does not occur
     if op in ("add", "sub", "mul", "div"):
         return {"add": a[0] + a[-1], "sub": a[0] - a[-1], "mul": a[0] * a[-1]}[op] if op != "div" else a[0] / a[1]
     if op in ("floordiv", "mod"):
         quotient = Fraction(a[0] // a[1])
         return quotient if op == "floordiv" else a[0] - a[1] * quotient
     if op == "pow":
+        if a[1] < 0 and graph.folded(args[1]) is None:
+            return Fraction(0)  # the range of such exponents begins at 0: this case does not occur
+        require(a[1].denominator == 1 and (a[1] >= 0 or a[0] != 0), "a power that is not known")
         return a[0] ** int(a[1])
     if op in ("neg", "abs"):
         return -a[0] if op == "neg" else abs(a[0])

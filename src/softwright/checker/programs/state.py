@@ -13,6 +13,7 @@ from softwright.checker.programs.bounds import Bounds
 from softwright.checker.programs.graph import Meaning
 from softwright.checker.programs.lines import ONE, STRUCTURE, Lines
 from softwright.checker.programs.pairs.products import is_over_pairs, pieces_of_sum
+from softwright.checker.programs.places import by_length_and_place
 from softwright.checker.programs.ranges import Ranges
 from softwright.checker.refusal import require
 
@@ -218,6 +219,8 @@ class State:
                 quarter = graph.make("floordiv", graph.make("mul", both, both), graph.number(4))
                 found = _plus(found, {quarter: Fraction(1)}, Fraction(sign))
             return found
+        if op in ("floordiv", "mod") and not graph.is_number(args[1]) and self.ranges.of(args[1]).low >= 1:
+            return self._divided(value, op, args)
         zero = self.zero(value)
         if op == "where" and args[2] != zero:
             gates: Combination = {}
@@ -227,6 +230,30 @@ class State:
                 gates, {graph.make("where", graph.make("not", args[0]), args[2], zero): Fraction(1)}, Fraction(1)
             )
         return {value: Fraction(1)}
+
+    def _divided(self, value: int, op: str, args: tuple[int, ...]) -> Combination:
+        """a // b = q + sum of (k b <= a) for q < k <= r, if a // b is from q to r; a % b = a - b (a // b)."""
+        graph, (above, below) = self.graph, args
+        place = by_length_and_place(graph, above) if graph.op[below] == "length" else None
+        if place is not None:  # linear in i; at the ends of i, monotone in n
+            ends = [place[0] + (place[1] * i + place[2]) / n for n in self.meaning.lengths for i in (0, n - 1)]
+        else:
+            one, other = self.ranges.of(above), self.ranges.of(below)
+            ends = [x / y for x in (one.low, one.high) for y in (other.low, other.high)]
+        least, most = int(min(ends) // 1), int(max(ends) // 1)
+        if most - least > 4:
+            return {value: Fraction(1)}
+        found: Combination = {"": Fraction(least)} if op == "floordiv" else self.combination(above)
+        if op == "mod":
+            found = _plus(found, self.combination(below), Fraction(-least))
+        for k in range(least + 1, most + 1):
+            test = graph.make("le", graph.make("mul", graph.number(k), below), above)
+            if op == "floordiv":
+                found = _plus(found, {test: Fraction(1)}, Fraction(1))
+            else:
+                gate = graph.make("where", test, below, graph.number(0))
+                found = _plus(found, {gate: Fraction(1)}, Fraction(-1))
+        return _clean(found)
 
     def _gates(self, value: int, op: str, args: tuple[int, ...]) -> Combination:
         """Reals under truth values: where(c, a, b) is b + where(c, a - b, 0); k x the sum of v where(k == v, x, 0)."""

@@ -20,7 +20,7 @@ from softwright.checker.programs.heads import Read, prove_choice, prove_largest,
 from softwright.checker.programs.lines import GATES, STRUCTURE, HeadLine, check_tokens, read_lines
 from softwright.checker.programs.pairs.kernels import prove_kernel
 from softwright.checker.programs.pairs.order import prove_order
-from softwright.checker.programs.ranges import Ranges, fields_of
+from softwright.checker.programs.ranges import fields_of
 from softwright.checker.programs.state import BESIDE, State
 from softwright.checker.programs.words import shown
 from softwright.checker.refusal import require
@@ -37,8 +37,8 @@ def prove_program(file: ModelFile) -> str:
     check_tokens(tokens)
     fields, symbols = fields_of(tokens)
     lengths = int(tokens["length"][0]), int(tokens["length"][1])
-    meaning = Meaning(said["target"]["text"], set(fields), symbols, lengths)
-    ranges = Ranges(meaning, fields)
+    meaning = Meaning(said["target"]["text"], fields, symbols, lengths)
+    ranges = meaning.ranges
     for output in meaning.outputs:
         ranges.of(output)
     lines = read_lines(file, meaning.graph)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from softwright.checker.programs.functions import is_map
-from softwright.checker.programs.graph import PLAIN
-from softwright.checker.programs.graph_core import Graph
+from softwright.checker.programs.graph_core import PLAIN, Graph
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**"}
 SIGNS |= {"eq": "==", "lt": "<", "le": "<=", "and": "and", "or": "or"}

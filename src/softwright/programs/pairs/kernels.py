@@ -112,7 +112,9 @@ class Kernels:
             if error <= allowed or direct:
                 break
         if best is None:
-            raise NotPossible("no sum of exponentials is near its kernel; use float64, a smoother kernel or a larger tolerance")
+            raise NotPossible(
+                "no sum of exponentials is near its kernel; use float64, a smoother kernel or a larger tolerance"
+            )
         error, found = best
         forms = [form for pair in score.dimensions for form in pair]
         used = [k for _, where, _ in monomials for factor in where for k in _columns_of(factor)]

@@ -119,14 +119,14 @@ class Attending:
         off += board.arithmetic.gamma(len(dims) + 5) * size
         return off + board.arithmetic.weight_error(2 * size + PENALTY)
 
-    def attend(self, value: Form, score: Term, name: str, holds: list[Any], ends: Ends) -> Column:
-        """The mean with weights exp(score)."""
+    def attend(self, value: Form, score: Term, name: str, holds: list[Any], ends: Ends, causal: bool) -> Column:
+        """The mean with weights exp(score), over all tokens or over those up to i."""
         board = self.board
         dims, alone = self.dimensions(score, Fraction(1))
         error, delta = board.run_error(value), self.score_error(dims, alone)
         total = board.arithmetic.mean(max(abs(ends[0]), abs(ends[1])), error) + board.stray(value)
         total += 2 * delta * (ends[1] - ends[0] + 2 * error)
-        return self._head("attend", value, dims, alone, name, holds, ends, total)
+        return self._head("attend", value, dims, alone, name, holds, ends, total, causal)
 
     def select(
         self, value: Form, score: Term, margin: Fraction, name: str, holds: list[Any], ends: Ends, tol: Fraction
@@ -156,11 +156,12 @@ class Attending:
         holds: list[Any],
         ends: Ends,
         error: Fraction,
+        causal: bool = False,
     ) -> Column:
         board = self.board
         layer = board.layer_of(value, alone, *(form for pair in dims for form in pair)) + 1
         column = board.column(name, holds, *ends, exact=False, layer=layer, error=error)
         board.heads.append(
-            Head(kind, layer, [(column.number, Fraction(1))], [value], [], False, alone, {"pairs": dims}, name)
+            Head(kind, layer, [(column.number, Fraction(1))], [value], [], causal, alone, {"pairs": dims}, name)
         )
         return column

@@ -161,6 +161,8 @@ lgamma_series = composed(
 
 
 def _root(x: Ball) -> Ball:
+    if x.is_zero():
+        return x
     return -((-x).root(3)) if x < 0 else x.root(3)
 
 

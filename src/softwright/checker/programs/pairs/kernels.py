@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from flint import ctx
 
-from softwright.checker.programs.attending import expand, joined
+from softwright.checker.programs.attending import joined
 from softwright.checker.programs.bounds import PENALTY, as_ball, over
-from softwright.checker.programs.conditions import CAUSAL, cases_of, is_itself, literals_of, polynomial
+from softwright.checker.programs.conditions import cases_of, literals_of
 from softwright.checker.programs.functions import tree
 from softwright.checker.programs.lines import BANK, DEFAULT, NULL, ONE, HeadLine
 from softwright.checker.programs.pairs.exponentials import BITS, check_sum
 from softwright.checker.programs.pairs.products import kernel_of, polynomial_inside
+from softwright.checker.programs.polynomials import CAUSAL, expand, is_itself, polynomial
 from softwright.checker.programs.ranges import Range
 from softwright.checker.programs.state import Combination, Held, State
 from softwright.checker.refusal import require
