@@ -181,6 +181,9 @@ class Types:
             ends = low[0] + low[1], high[0] + high[1]
         elif op == "sub":
             ends = low[0] - high[1], high[0] - low[1]
+            largest, smallest = term.args
+            if (largest.op, smallest.op) == ("max_of", "min_of") and largest.args == smallest.args:
+                ends = Fraction(0), ends[1]  # the largest is no smaller than the smallest
         elif op == "neg":
             ends = -high[0], -low[0]
         elif op == "mul":

@@ -79,9 +79,7 @@ def _theorem(row: Recipe) -> Built[Any]:
 
 def _compiled(row: Recipe) -> Built[Any]:
     """A program of the library, by name, for sequences up to the length of the row."""
-    from softwright.programs.examples.library import example
-
-    given = row.arguments
+    given, example = row.arguments, loaded("softwright.programs.examples.library:example")
     program = example(row.what)
     tokens = program.tokens(given.pop("length"))
     return loaded(VERBS[row.verb])(program.text, tokens, tol=float(row.tol), dtype=row.dtype, progress=False, **given)

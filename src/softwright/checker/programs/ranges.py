@@ -215,6 +215,9 @@ class Ranges:
             ends = [a.low + b.low, a.high + b.high]
         elif op == "sub":
             ends = [a.low - b.high, a.high - b.low]
+            parts = [(self.graph.op[arg], self.graph.args[arg]) for arg in args]
+            if [op for op, _ in parts] == ["max_of", "min_of"] and parts[0][1] == parts[1][1]:
+                ends[0] = Fraction(0)  # the largest of what a condition meets is no smaller than the smallest
         elif op == "neg":
             ends = [-a.low, -a.high]
         elif op == "mul":
