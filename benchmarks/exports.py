@@ -4,8 +4,8 @@
 
 Every exported file answers batches of 1, 7 and 5,000, and all points together. A cell is the largest deviation over the
 points; two runs that a claim covers differ by at most twice its rounding part, which stands in the first column. Cells
-of runtimes that are not installed stay empty. C is compiled at -O0, -O2 and -O3 by every compiler found; its CPU time
-at a point is compared with torch's in one batch of all points.
+of runtimes that are not installed stay empty; "none" is what a format does not hold. C is compiled at -O0, -O2 and -O3
+by every compiler found; its CPU time at one point after another is compared with torch's in a batch of 20,000.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from softwright.export.selftest import allowance, answered, given_to
 from softwright.precision import name_of
 
 BATCHES = (1, 7, 5000)
+SOME, TURNS = 20_000, 3  # points in a batch and turns, for times
 Run = Callable[..., np.ndarray]
 HEAVY = {"in_context": 5000, "theorem": 20_000}  # most points of kinds whose points are matrices
 
@@ -80,7 +81,7 @@ NETWORKS: dict[str, Callable[[str], sw.Built[Any]]] = {
         tol={"float64": 1e-9, "float32": 1e-3}[dtype],
     ),
     "theorem A1": lambda dtype: sw.theorem("A1").build(points=24, tokens=3, dim=2, dtype=dtype),
-    **{f"theorem {label}": partial(_stored, f"theorem-{label}") for label in ("A4", "B1", "B4", "C3", "C6")},
+    **{f"theorem {label}": partial(_stored, f"theorem-{label}") for label in ("B1", "B4", "C3", "C6")},
 }
 
 
@@ -197,6 +198,20 @@ def deviation(run: Run, given: tuple[np.ndarray, ...], y: np.ndarray) -> float:
     return worst
 
 
+def faster(built: sw.Built[Any], run: Run, given: tuple[np.ndarray, ...]) -> float:
+    """Torch's CPU time in one batch over that of C at one point after another, the least of several turns of each."""
+    few = tuple(array[:SOME] for array in given)
+    turns = [(_seconds(lambda: answered(built, few)), _seconds(lambda: run(*few))) for _ in range(TURNS)]
+    by_torch, by_c = (min(turn[i] for turn in turns) for i in range(2))
+    return by_torch / by_c
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
 def row(name: str, dtype: str, points: int) -> tuple[list[str], list[str]]:
     """The cells of one network, and what went beyond its claim."""
     built = NETWORKS[name](dtype)
@@ -204,10 +219,7 @@ def row(name: str, dtype: str, points: int) -> tuple[list[str], list[str]]:
     points = min(points, HEAVY.get(built.kind, points))
     x = given_to(built, points, seed=11)
     torch.set_num_threads(1)
-    answered(built, tuple(array[:100] for array in x))
-    started = time.process_time()
     y = answered(built, x)
-    by_torch = (time.process_time() - started) / points
     allowed, why = allowance(built, float(np.abs(y).max()))
     said, beyond = f"{rounding:.1e}" if "rounding part" in why else f"{allowed:.1e} allowed", []
     cells = [name, dtype, said]
@@ -224,16 +236,15 @@ def row(name: str, dtype: str, points: int) -> tuple[list[str], list[str]]:
             beyond += (
                 [f"{name} {dtype} {label}: {off:.3g} > {allowed:.3g}"] if off is not None and off > allowed else []
             )
-        runs = c_runs(built, Path(folder))
+        try:
+            runs = c_runs(built, Path(folder))
+        except sw.InvalidInput as error:
+            runs = {}
+            print(f"{name} {dtype} C: {str(error)[:150]}", flush=True)
         worst = max((deviation(run, x, y) for run in runs.values()), default=None)
-        cells.append("" if worst is None else f"{worst:.1e}")
+        cells.append("none" if worst is None else f"{worst:.1e}")
         beyond += [f"{name} {dtype} C: {worst:.3g} > {allowed:.3g}"] if worst is not None and worst > allowed else []
-        if "gcc -O2" in runs:
-            started = time.process_time()
-            runs["gcc -O2"](*x)
-            cells.append(f"{by_torch / ((time.process_time() - started) / points):.1f}")
-        else:
-            cells.append("")
+        cells.append(f"{faster(built, runs['gcc -O2'], x):.1f}" if "gcc -O2" in runs else "none")
     return cells, beyond
 
 

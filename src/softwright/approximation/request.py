@@ -10,6 +10,7 @@ import numpy as np
 from softwright.approximation.catalogue import STRATEGIES
 from softwright.approximation.in_norm import norm_faults
 from softwright.approximation.problem import probe_points
+from softwright.approximation.readable import style_faults
 from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput, UndefinedFormula
 from softwright.precision import Precision, precision_of
@@ -30,6 +31,7 @@ def checked(
     tightness: Any,
     max_queries: Any = None,
     noise: Any = None,
+    style: Any = "plain",
 ) -> tuple[Target, Box, Precision]:
     """Everything that can be wrong with the input, found before any work and reported together."""
     faults = Faults("approximate")
@@ -69,6 +71,7 @@ def checked(
     if wanted is not None and gap is not None:
         faults.check(isinstance(wanted, Expression), "gap= is for the jumps of a formula; this target is none")
     faults.found += norm_faults(norm, wanted, gap, strategy)
+    faults.found += style_faults(style, wanted, domain, norm, gap, strategy)
     if wanted is not None and domain is not None:
         faults.found += wanted.faults_on(domain)
     if isinstance(wanted, Expression) and domain is not None and (places := wanted.undefined_places(domain)):

@@ -27,6 +27,7 @@ from softwright.approximation.noisy import fit_noisy
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
+from softwright.approximation.readable import fit_readable, readable_as_it_is, told
 from softwright.approximation.request import absolute_tolerance, checked
 from softwright.approximation.strategies.compose import proved_stack
 from softwright.attention import AttentionNetwork
@@ -58,6 +59,7 @@ def approximate(
     tol: float = 1e-6,
     relative: bool = False,
     strategy: str = "auto",
+    style: str = "plain",
     dtype: Dtype = "float64",
     gap: float | None = None,
     norm: str | float = "sup",
@@ -76,6 +78,8 @@ def approximate(
     box          the domain, `Box(x=(-1, 1))`, a mapping, or a pair for every variable; a table brings its own
     tol          largest allowed deviation, absolute; with `relative`, times half the range of the target
     strategy     one of STRATEGIES
+    style        "plain", or "readable": no token holds more than twice the target's range, and the plan tells what each
+                 adds and what that costs in tokens
     dtype        "float64" or "float32", or the torch.dtype: what the network runs in, and what is checked and proved
     gap          allows jumps (`where`, sign, floor, ...) of a formula: the error is proved wherever no comparison a < b
                  has |b - a| < gap; inside that band the network passes from one value of the jump to the other
@@ -101,7 +105,7 @@ def approximate(
         limits = {"max_tokens": max_tokens, "max_work": max_work, "max_seconds": max_seconds}
         before = target.asked if isinstance(target, Function) else 0
         wanted, domain, precision = checked(
-            target, box, tol, strategy, dtype, gap, norm, limits, tightness, max_queries, noise
+            target, box, tol, strategy, dtype, gap, norm, limits, tightness, max_queries, noise, style
         )
         if isinstance(wanted, Function):
             wanted.allow(max_queries, before)
@@ -115,25 +119,39 @@ def approximate(
             return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
         problem = replace(problem, gap=gap)
-        rival, missing = None, ""
-        if strategy == "auto":
+        rival, missing, plainly = None, "", None
+        if style == "readable":
+            same = {"tol": tolerance, "dtype": dtype, "certify": certify, "progress": say, "tightness": tightness}
+            same |= {"max_queries": max_queries, **limits}
+            built, plainly = readable_as_it_is(problem, partial(approximate, wanted, domain, **same))
+            if built is not None:
+                return _told(built, budget)
+            say("building with small values")
+        elif strategy == "auto":
             rival, missing = _stack(wanted, domain, problem, formula, precision, started)
         if rival is not None:
             budget.max_tokens = min(max_tokens, rival.fit.tokens)
             budget.end_in(_ONE_LAYER_OF_ONE if problem.dim == 1 else _ONE_LAYER_OF_MANY)
             problem = replace(problem, only_fewer=True)
-        elif strategy == "auto" and formula is not None and precision.name == "float64" and _is_smooth_of_many(problem):
+        elif style == "plain" and strategy == "auto" and formula is not None and _is_smooth_of_many(problem, precision):
             budget.end_in(_AFTER_A_STACK * max_work)
         best: _Candidate | None = None
         for _ in range(_ROUNDS):
             try:
                 # The linear algebra is thousands of small problems: one thread is several times faster than a pool.
                 with threadpool_limits(limits=1):
-                    fit = fit_target(wanted, domain, problem, formula, strategy)
+                    if style == "readable":
+                        fit = fit_readable(problem)
+                    else:
+                        fit = fit_target(wanted, domain, problem, formula, strategy)
+                    if fit is None:
+                        break
                     found = _finished(fit, wanted, domain, tolerance, precision, started)
             except OutOfBudget:
                 break
             if found.error <= tolerance:
+                if style == "readable":
+                    found = replace(found, built=told(found.built, problem, plainly))
                 if not certify:
                     built = _chosen(found, rival, missing).built
                     return _told(replace(built, certificate=None, unproved=_NOT_ASKED), budget)
@@ -180,8 +198,8 @@ class _Candidate:
     outcome: Outcome = Outcome.NOT_ASKED
 
 
-def _is_smooth_of_many(problem: Problem) -> bool:
-    return problem.dim > 1 and not problem.kinks
+def _is_smooth_of_many(problem: Problem, precision: Precision) -> bool:
+    return precision.name == "float64" and problem.dim > 1 and not problem.kinks
 
 
 def _stack(

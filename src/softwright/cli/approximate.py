@@ -38,6 +38,7 @@ def approximate_command(
         str, typer.Option(help="sup, or L1, L2, ...: bound the error in the mean, which allows jumps everywhere.")
     ] = "sup",
     strategy: Annotated[str, typer.Option(help=f"{names_in_words()}.")] = "auto",
+    style: Annotated[str, typer.Option(help="plain, or readable: small values, and what each token adds.")] = "plain",
     max_tokens: Annotated[int, typer.Option(help="Most tokens the network may have.")] = 100_000,
     max_work: Annotated[float, typer.Option(help="Most work, counted: about a second of one core a unit.")] = 60.0,
     max_seconds: Annotated[float, typer.Option(help="Most seconds by the clock: a last resort.")] = 600.0,
@@ -62,6 +63,7 @@ def approximate_command(
             "relative": relative,
             "dtype": dtype,
             "strategy": strategy,
+            "style": style,
             "gap": gap,
             "norm": norm,
             "max_tokens": max_tokens,

@@ -1,227 +1,253 @@
-"""Nodes of a program as loops of C over arrays in rows; sizes may be texts, for what a function is told when called.
+"""Nodes of a program as loops of C over views; sizes may be texts, for what a function is told when called.
 
-Sums of products run over rows that lie next to each other, so that compilers can use vector instructions without
-reordering anything: the order is written down here, and every order is charged.
+The innermost loop runs over neighbours in memory, so that compilers can use vector instructions without reordering
+anything: the order is written down here, and every order is charged. Operations entry by entry that follow each other
+are one loop.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
+from softwright.export.c_exp import LANES
+from softwright.export.c_products import product_lines
 from softwright.export.c_shapes import Shape, Size, times
+from softwright.export.c_views import View, in_rows, letters_of, loops, run_over
 from softwright.export.program import Node, Program
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-MOST_TERMS = 1 << 10  # of a product that is written term by term
-FEW = 64  # entries of a softmax, or terms of a product, that are computed one by one
-LETTERS = "abcdegh"
+FEW = 6  # scores of a softmax that are computed one by one
+ROWS = 4  # of a softmax that are computed side by side
+ENTRYWISE = frozenset({"Sub", "Add", "Mul", "Div", "Equals", "Relu", "Rows", "Causal"})
 _SIGNS = {"Sub": "-", "Add": "+", "Mul": "*", "Div": "/"}
-
-SUMS = """\
-static inline REAL softwright_sum(const REAL *a, int n)
-{
-  REAL t[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-  int i = 0;
-  for (; i + 8 <= n; i += 8) for (int j = 0; j < 8; j++) t[j] += a[i + j];
-  for (; i < n; i++) t[0] += a[i];
-  return ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
-}
-static inline REAL softwright_dot(const REAL *a, const REAL *b, int n)
-{
-  REAL t[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-  int i = 0;
-  for (; i + 8 <= n; i += 8) for (int j = 0; j < 8; j++) t[j] += a[i + j] * b[i + j];
-  for (; i < n; i++) t[0] += a[i] * b[i];
-  return ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
-}"""
-
-
-def strides(shape: Shape, rank: int) -> list[Size]:
-    """Strides of an array of this shape in a broadcast of so many axes."""
-    own: list[Size] = [times(*shape[i + 1 :]) if size != 1 else 0 for i, size in enumerate(shape)]
-    return [*([0] * (rank - len(shape))), *own]
-
-
-def nest(sizes: Shape, letters: str = LETTERS) -> tuple[str, list[str]]:
-    """Loops over axes of more than one entry, and for each axis its letter, or nothing."""
-    loops, index = "", []
-    for size, letter in zip(sizes, letters, strict=False):
-        index.append("" if size == 1 else letter)
-        loops += f"for (int {letter} = 0; {letter} < {size}; {letter}++) " if size != 1 else ""
-    return loops, index
-
-
-def at(index: Sequence[str], steps: Sequence[Size]) -> str:
-    """The place in memory of an entry."""
-    pairs = [(letter, step) for letter, step in zip(index, steps, strict=True) if letter and step != 0]
-    return " + ".join(letter if step == 1 else f"{step} * {letter}" for letter, step in pairs) or "0"
 
 
 class Printer:
-    """Prints nodes, given the names and shapes of all values."""
+    """Prints nodes. `views` says where values lie; `inlined` are nodes that are written where they are used."""
 
-    def __init__(self, program: Program, names: Mapping[str, str], shapes: Mapping[str, Shape], real: str) -> None:
-        self.program, self.names, self.shapes, self.real = program, names, shapes, real
+    def __init__(
+        self, program: Program, views: Mapping[str, View], shapes: Mapping[str, Shape], inlined: Mapping[str, Node]
+    ) -> None:
+        self.program, self.views, self.shapes, self.inlined = program, views, shapes, inlined
+        self.real = "double" if program.dtype == "float64" else "float"
 
-    def lines(self, node: Node) -> list[str]:
-        """What fills the output of a node, which is declared already."""
-        print_one: Callable[[Node], list[str]] = getattr(self, f"_{node.op.lower()}", self._entries)
-        return print_one(node)
+    def lines(self, node: Node, out: View) -> list[str]:
+        """What fills the output of a node."""
+        match node.op:
+            case "MatMul":
+                one, two = (self.views[name] for name in node.inputs)
+                known = [self.program.constants.get(name) for name in node.inputs]
+                return product_lines(one, two, out, known, self.real)
+            case "Softmax":
+                return self._softmax(self.views[node.inputs[0]], out)
+            case "Hardmax":
+                return self._hardmax(self.views[node.inputs[0]], out)
+            case "Concat":
+                return self._concat(node, out)
+            case "Reshape":
+                return self._copied(self.views[node.inputs[0]], out)
+        return [self._entries(node, out)]
 
-    def _parts(self, node: Node) -> tuple[str, Shape, list[str], list[Shape]]:
-        given = list(node.inputs)
-        return (
-            self.names[node.output],
-            self.shapes[node.output],
-            [self.names[one] for one in given],
-            [self.shapes[one] for one in given],
-        )
+    def leaves(self, node: Node) -> list[str]:
+        """The values that a node reads, with those of the nodes that are written inside it."""
+        found = []
+        for name in node.inputs:
+            found += self.leaves(self.inlined[name]) if name in self.inlined else [name]
+        return found
 
-    def _entries(self, node: Node) -> list[str]:
-        """What is computed entry by entry."""
-        out, shape, sources, given = self._parts(node)
-        rank, (loops, index), numbers = len(shape), nest(shape), node.numbers
-        aligned = zip(sources, given, strict=True) if node.op not in ("Expand", "First", "Rows") else ()
-        places = [f"{source}[{at(index, strides(size, rank))}]" for source, size in aligned]
+    def _entries(self, node: Node, out: View) -> str:
+        """What is computed entry by entry, neighbouring axes as one where all operands allow it."""
+        order, sizes = out.order, dict(enumerate(out.shape))
+        given = [self.views[name] for name in self.leaves(node)]
+        index = letters_of(out.shape)
+        ops = {node.op, *(one.op for one in self._inside(node))}
+        while len(order) > 1 and not ops & {"Rows", "Causal"}:
+            a, b = order[-2:]
+            if not all(_one_run(view, a, b, len(out.shape)) for view in (*given, out)):
+                break
+            sizes[b], index[a] = times(sizes[a], sizes[b]), ""
+            order.remove(a)
+        outer = loops([sizes[a] for a in order[:-1]], [index[a] for a in order[:-1]])
+        if not order:
+            return f"  {out.entry(index)} = {self._value(node, index)};"
+        inner = order[-1]
+
+        def statement(letter: str) -> str:
+            places = [letter if axis == inner else one for axis, one in enumerate(index)]
+            return f"{out.entry(places)} = {self._value(node, places)};"
+
+        blocks = not any(self._is_table(view) for view in given)
+        return f"  {outer}{run_over(index[inner], sizes[inner], statement, blocks)}"
+
+    def _inside(self, node: Node) -> list[Node]:
+        nodes = [self.inlined[name] for name in node.inputs if name in self.inlined]
+        return nodes + [other for one in nodes for other in self._inside(one)]
+
+    def _operand(self, name: str, index: Sequence[str]) -> str:
+        own = index[len(index) - len(self.shapes[name]) :]
+        return f"({self._value(self.inlined[name], own)})" if name in self.inlined else self.views[name].entry(own)
+
+    def _value(self, node: Node, index: Sequence[str]) -> str:
+        if node.op == "Rows":
+            row = self._operand(node.inputs[1], index[:-1])
+            low = node.numbers["low"][0]
+            number = f"((int){row} - {low})" if low else f"(int){row}"
+            return self.views[node.inputs[0]].entry([number, index[-1]])
+        places = [self._operand(name, index) for name in node.inputs]
         match node.op:
             case "Sub" | "Add" | "Mul" | "Div":
-                value = f"{places[0]} {_SIGNS[node.op]} {places[1]}"
+                return f"{places[0]} {_SIGNS[node.op]} {places[1]}"
             case "Equals":
-                value = f"{places[0]} == {places[1]}"
+                return f"{places[0]} == {places[1]}"
             case "Relu":
-                value = f"{places[0]} > 0 ? {places[0]} : 0"
-            case "Expand" | "First":
-                inner = [0 if a == 1 else b for a, b in zip(given[0], strides(given[0], rank), strict=True)]
-                value = f"{sources[0]}[{at(index, inner)}]"
-            case "Rows":
-                row = f"((int){sources[1]}[{at(index[:-1], strides(given[1], rank - 1))}] - {numbers['low'][0]})"
-                value = f"{sources[0]}[{given[0][1]} * {row} + {index[-1] or 0}]"
+                return f"{places[0]} > 0 ? {places[0]} : 0"
             case "Causal":
                 row, column = (letter or "0" for letter in index[-2:])
-                value = f"{column} > {row} + {numbers['offset'][0]} ? -HUGE_VAL : {places[0]}"
-            case "Transpose":
-                moved = strides(given[0], rank)
-                value = f"{sources[0]}[{at(index, [moved[axis] for axis in numbers['perm']])}]"
-            case "Slice":
-                moved = strides(given[0], rank)
-                begin = times(numbers["start"][0], moved[numbers["axis"][0]])
-                value = f"{sources[0]}[{at(index, moved)} + {begin}]"
-            case _:
-                raise KeyError(node.op)
-        return [f"  {loops}{out}[{at(index, strides(shape, rank))}] = {value};"]
+                return f"{column} > {row} + {node.numbers['offset'][0]} ? -HUGE_VAL : {places[0]}"
+        raise KeyError(node.op)
 
-    def _concat(self, node: Node) -> list[str]:
-        out, shape, sources, given = self._parts(node)
-        rank, axis, lines = len(shape), node.numbers["axis"][0], []
-        own, begin = strides(shape, rank), "0"
-        step = times(*shape[axis + 1 :])
-        for source, sizes in zip(sources, given, strict=True):
-            loops, index = nest(sizes)
-            lines.append(f"  {loops}{out}[{at(index, own)} + {begin}] = {source}[{at(index, strides(sizes, rank))}];")
-            more = str(times(sizes[axis], step))
-            begin = more if begin == "0" else f"{begin} + {more}"
+    def _concat(self, node: Node, out: View) -> list[str]:
+        axis, lines, begin = node.numbers["axis"][0], [], []
+        for name in node.inputs:
+            source = self.views[name]
+            first = " + ".join([*([str(out.first)] if out.first != 0 else []), *begin]) or 0
+            shape = tuple(source.shape[a] if a == axis else size for a, size in enumerate(out.shape))
+            lines += self._copied(source, View(out.array, shape, out.steps, first))
+            begin.append(str(times(source.shape[axis], out.steps[axis])))
         return lines
 
-    def _softmax(self, node: Node) -> list[str]:
-        out, shape, (s,), _ = self._parts(node)
-        n, rows = shape[-1], times(*shape[:-1])
-        if isinstance(entries := times(*shape), int) and entries < FEW:  # vectors would wait for single numbers
-            exp = "exp" if self.real == "double" else "expf"
-            return [
-                f"  for (int r = 0; r < {rows}; r++) {{ const {self.real} *const s = {s} + {n} * r;",
-                f"    {self.real} top = s[0], sum = 0, *const w = {out} + {n} * r;",
-                f"    for (int j = 1; j < {n}; j++) if (s[j] > top) top = s[j];",
-                f"    for (int j = 0; j < {n}; j++) {{ w[j] = {exp}(s[j] - top); sum += w[j]; }}",
-                "    sum = 1 / sum;",
-                f"    for (int j = 0; j < {n}; j++) w[j] *= sum; }}",
-            ]
+    def _copied(self, source: View, out: View) -> list[str]:
+        """Entry by entry in the order of the axes of the source, which has as many entries."""
+        if len(source.shape) != len(out.shape):
+            source, out = _alike(source, out)
+        index = letters_of(out.shape)
+        order = out.order
+        if not order:
+            return [f"  {out.entry(index)} = {source.entry(index)};"]
+        inner = order[-1]
+        outer = loops([out.shape[a] for a in order[:-1]], [index[a] for a in order[:-1]])
+
+        def statement(letter: str) -> str:
+            places = [letter if axis == inner else one for axis, one in enumerate(index)]
+            return f"{out.entry(places)} = {source.entry(places)};"
+
+        return [f"  {outer}{run_over(index[inner], out.shape[inner], statement, not self._is_table(source))}"]
+
+    def _is_table(self, view: View) -> bool:
+        return any(view.array == self.views[name].array for name in self.program.constants)
+
+    def _softmax(self, s: View, out: View) -> list[str]:
+        n, rows = out.shape[-1], [a for a in range(len(out.shape) - 1) if out.shape[a] != 1]
+        if side_by_side(out):
+            return self._columns(s, out, rows[0])
+        index = letters_of(out.shape[:-1])
+        outer = loops([out.shape[a] for a in rows], [index[a] for a in rows])
+        w = out.at([*index, ""])
+        if few(n):
+            return self._few(s, out, index, outer)
+        copy = run_over("j", n, lambda j: f"w[{j or 0}] = {s.entry([*index, j])};")
+        room = rounded(n)
         return [
-            f"  for (int r = 0; r < {rows}; r++) {{ const {self.real} *const s = {s} + {n} * r;",
-            f"    {self.real} top = s[0], *const w = {out} + {n} * r;",
-            f"    for (int j = 1; j < {n}; j++) top = s[j] > top ? s[j] : top;",
-            f"    for (int j = 0; j < {n}; j++) w[j] = s[j] - top; }}",
-            f"  for (int i = 0; i < {times(rows, n)}; i++) {out}[i] = softwright_exp({out}[i]);",
-            f"  for (int r = 0; r < {rows}; r++) {{ {self.real} *const w = {out} + {n} * r;",
-            f"    const {self.real} part = 1 / softwright_sum(w, {n});",
-            f"    for (int j = 0; j < {n}; j++) w[j] *= part; }}",
+            f"  {outer}{{ {self.real} *const w = {out.array} + {w}; {copy}",
+            f"    softwright_softmax(w, {n}, {room}); }}",
         ]
 
-    def _hardmax(self, node: Node) -> list[str]:
-        out, shape, (s,), _ = self._parts(node)
-        n, rows = shape[-1], times(*shape[:-1])
+    def _few(self, s: View, out: View, index: list[str], outer: str) -> list[str]:
+        """By the C library's exp."""
+        exp = "exp" if self.real == "double" else "expf"
+        n = int(out.shape[-1])
+        scores = [s.entry([*index, str(j)]) for j in range(n)]
+        places = [out.entry([*index, str(j)]) for j in range(n)]
+        if n == 1:
+            return [f"  {outer}{places[0]} = {exp}({scores[0]} - {scores[0]});"]  # 1, or nan
+        if n == 2:  # exp(0) is 1: the smaller score has an exp to take, the larger one none
+            return [
+                f"  {outer}{{ const {self.real} d = {scores[1]} - {scores[0]}, e = {exp}(d > 0 ? -d : d);",
+                f"    const {self.real} part = 1 / (1 + e), other = e * part;",
+                f"    {places[0]} = d > 0 ? other : part;",
+                f"    {places[1]} = d > 0 ? part : other; }}",
+            ]
         return [
-            f"  for (int r = 0; r < {rows}; r++) {{ const {self.real} *const s = {s} + {n} * r;",
-            f"    {self.real} top = s[0], sum = 0, *const w = {out} + {n} * r;",
-            f"    for (int j = 1; j < {n}; j++) top = s[j] > top ? s[j] : top;",
-            f"    for (int j = 0; j < {n}; j++) {{ w[j] = s[j] == top; sum += w[j]; }}",
-            f"    for (int j = 0; j < {n}; j++) w[j] /= sum; }}",
+            f"  {outer}{{ {self.real} top = {scores[0]}, sum;",
+            *(f"    if ({score} > top) top = {score};" for score in scores[1:]),
+            *(f"    {place} = {exp}({score} - top);" for place, score in zip(places, scores, strict=True)),
+            f"    sum = 1 / ({' + '.join(places)});",
+            *(f"    {place} *= sum;" for place in places),
+            "  }",
         ]
 
-    def _matmul(self, node: Node) -> list[str]:
-        out, shape, sources, given = self._parts(node)
-        if (terms := _terms(node, shape, given, self.program)) is not None:
-            return [
-                f"  {out}[{place}] = "
-                + (" + ".join(f"{sources[0]}[{one}] * {sources[1]}[{two}]" for one, two in pairs) or "0")
-                + ";"
-                for place, pairs in enumerate(terms)
-            ]
-        lead, (rows, width), n = shape[:-2], shape[-2:], given[0][-1]
-        loops, index = nest((*lead, rows))
-        matrix = times(given[1][-2], given[1][-1])
-        left = [times(step, n) for step in strides(given[0][:-1], len(lead) + 1)]
-        right = [times(step, matrix) for step in strides(given[1][:-2], len(lead))]
-        result = [times(step, width) for step in strides((*lead, rows), len(lead) + 1)]
-        a, b, c = at(index, left), at(index[:-1], right), at(index, result)
-        if isinstance(work := times(*shape, n), int) and work < FEW:
-            place = f"{c} + j" if width != 1 else c
-            column = f"{width} * k + j" if width != 1 else "k"
-            inner = f"for (int j = 0; j < {width}; j++) " if width != 1 else ""
-            return [
-                f"  {loops}{inner}{{ {self.real} sum = 0;",
-                f"    for (int k = 0; k < {n}; k++) sum += {sources[0]}[{a} + k] * {sources[1]}[{b} + {column}];",
-                f"    {out}[{place}] = sum; }}",
-            ]
-        if width == 1:
-            return [f"  {loops}{out}[{c}] = softwright_dot({sources[0]} + {a}, {sources[1]} + {b}, {n});"]
+    def _columns(self, s: View, out: View, row: int) -> list[str]:
+        """Many rows at once, one score of each after another: no sum and no maximum goes across a vector."""
+        R, n = out.shape[row], out.shape[-1]
+
+        def each(text: Callable[[str, str], str], c: str) -> str:
+            def statement(r: str) -> str:
+                index = [r if axis == row else "" for axis in range(len(out.shape) - 1)]
+                return text(s.entry([*index, c]), out.entry([*index, c])).replace("#", r)
+
+            return run_over("r", R, statement)
+
+        later, every = f"for (int c = 1; c < {n}; c++) ", f"for (int c = 0; c < {n}; c++) "
+        all_of = run_over("i", times(R, n), lambda i: f"{out.array}[{i}] = softwright_exp({out.array}[{i}]);")
         return [
-            f"  {loops}{{ const {self.real} *const one = {sources[0]} + {a}, *const two = {sources[1]} + {b};",
-            f"    {self.real} *const sum = {out} + {c};",
-            f"    for (int j = 0; j < {width}; j++) sum[j] = 0;",
-            f"    for (int k = 0; k < {n}; k++)",
-            f"      for (int j = 0; j < {width}; j++) sum[j] += one[k] * two[{width} * k + j]; }}",
+            f"  {{ {self.real} top[{R}], part[{R}];",
+            f"  {each(lambda s, w: f'top[#] = {s};', '0')}",
+            f"  {later}{each(lambda s, w: f'top[#] = {s} > top[#] ? {s} : top[#];', 'c')}",
+            f"  {every}{each(lambda s, w: f'{w} = {s} - top[#];', 'c')}",
+            f"  {all_of}",
+            f"  {each(lambda s, w: f'part[#] = {w};', '0')}",
+            f"  {later}{each(lambda s, w: f'part[#] += {w};', 'c')}",
+            f"  {run_over('r', R, lambda r: f'part[{r}] = 1 / part[{r}];')}",
+            f"  {every}{each(lambda s, w: f'{w} *= part[#];', 'c')} }}",
+        ]
+
+    def _hardmax(self, s: View, out: View) -> list[str]:
+        n, rows = out.shape[-1], range(len(out.shape) - 1)
+        index = letters_of(out.shape[:-1])
+        outer = loops([out.shape[a] for a in rows], [index[a] for a in rows])
+        score, place, first = s.entry([*index, "j"]), out.entry([*index, "j"]), s.entry([*index, ""])
+        return [
+            f"  {outer}{{ {self.real} top = {first}, sum = 0;",
+            f"    for (int j = 1; j < {n}; j++) top = {score} > top ? {score} : top;",
+            f"    for (int j = 0; j < {n}; j++) {{ {place} = {score} == top; sum += {place}; }}",
+            f"    for (int j = 0; j < {n}; j++) {place} /= sum; }}",
         ]
 
 
-def _terms(node: Node, shape: Shape, given: list[Shape], program: Program) -> list[list[tuple[int, int]]] | None:
-    """For every entry of a product its terms, as places in both factors, if one factor is a constant with many zeros.
+def few(size: Size) -> bool:
+    """Whether so many scores are computed one by one."""
+    return isinstance(size, int) and size < FEW
 
-    A product with 0 is 0, and adding it changes nothing: what is left out costs time alone.
-    """
-    if any(isinstance(size, str) for one in (shape, *given) for size in one):
-        return None
-    known = [program.constants.get(name) for name in node.inputs]
-    which = 1 if known[1] is not None else 0
-    array = known[which]
-    if array is None or 2 * np.count_nonzero(array) > array.size:
-        return None
-    sizes = [tuple(int(size) for size in one) for one in given]
-    places = [np.arange(math.prod(one)).reshape(one) for one in sizes]
-    lead = tuple(int(size) for size in shape[:-2])
-    left, right = (
-        np.broadcast_to(place, (*lead, *one[-2:])).reshape(-1, *one[-2:])
-        for place, one in zip(places, sizes, strict=True)
-    )
-    found = []
-    for a, b in zip(left, right, strict=True):
-        for i in range(a.shape[0]):
-            for j in range(b.shape[1]):
-                pairs = zip(a[i].tolist(), b[:, j].tolist(), strict=True)
-                found.append([pair for pair in pairs if array.flat[pair[which]] != 0])
-    return found if sum(map(len, found)) + len(found) <= MOST_TERMS else None
+
+def rounded(size: Size) -> Size:
+    """The next multiple of the lanes."""
+    return -(-size // LANES) * LANES if isinstance(size, int) else f"(({size} + {LANES - 1}) / {LANES} * {LANES})"
+
+
+def side_by_side(view: View) -> bool:
+    """Whether the rows of a softmax lie next to each other, score by score."""
+    rows = [a for a in range(len(view.shape) - 1) if view.shape[a] != 1]
+    if len(rows) != 1 or view.step(rows[0]) != 1 or view.shape[-1] == 1:
+        return False
+    return view.step(len(view.shape) - 1) == view.shape[rows[0]]
+
+
+def softmax_place(array: str, s: View, shape: Shape) -> View:
+    """Where the weights of scores lie: side by side if those do, else in rows with room for whole vectors."""
+    rows = [a for a in range(len(shape) - 1) if shape[a] != 1]
+    across = in_rows(array, shape, [len(shape) - 1, *rows])
+    if len(rows) == 1 and isinstance(shape[rows[0]], int) and int(shape[rows[0]]) >= ROWS and s.step(rows[0]) == 1:
+        return across
+    return in_rows(array, shape) if few(shape[-1]) else in_rows(array, shape, inner=rounded(shape[-1]))
+
+
+def _one_run(view: View, a: int, b: int, rank: int) -> bool:
+    """Whether axes a and b of a broadcast are one axis in memory."""
+    lost = rank - len(view.shape)
+    outer, inner = (0 if axis < lost else view.step(axis - lost) for axis in (a, b))
+    size = 1 if b < lost else view.shape[b - lost]
+    return outer == inner == 0 or (size != 1 and outer != 0 and outer == times(size, inner))
+
+
+def _alike(source: View, out: View) -> tuple[View, View]:
+    """A source and a plain copy of it of another shape, both with the source's axes."""
+    return source, View(out.array, source.shape, in_rows("", source.shape).steps, out.first)

@@ -25,12 +25,25 @@ def shapes_of(program: Program) -> dict[str, Shape]:
 
 
 def times(*sizes: Size) -> Size:
-    """A product of sizes."""
-    whole = math.prod(size for size in sizes if isinstance(size, int))
-    free = [size for size in sizes if isinstance(size, str)]
+    """A product of sizes; one product has one text."""
+    words = [word for size in sizes for word in ([size] if isinstance(size, int) else _factors(size))]
+    whole = math.prod(int(word) for word in words if isinstance(word, int) or word.isdigit())
+    free = sorted(word for word in words if isinstance(word, str) and not word.isdigit())
     if not free or whole == 0:
         return whole
     return " * ".join([*([str(whole)] if whole != 1 else []), *free])
+
+
+def _factors(text: str) -> list[str]:
+    """Those of a product, what stands in brackets being one."""
+    found, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "*" and depth == 0:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [one.strip() for one in found]
 
 
 def plus(*sizes: Size) -> Size:

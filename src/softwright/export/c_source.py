@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.errors import InvalidInput
-from softwright.export.c_exp import CLONES, DOUBLE, FLOAT
-from softwright.export.c_loops import SUMS, Printer
-from softwright.export.c_shapes import Shape, Size, shapes_of, times
+from softwright.export.c_body import body_of
+from softwright.export.c_exp import CLONES, HELPERS, INLINE, exp_source
+from softwright.export.c_padding import padded
+from softwright.export.c_shapes import Shape, shapes_of, times
+from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.program import Program
 from softwright.export.programs import PROGRAMS
@@ -36,8 +37,6 @@ from softwright.version import __version__
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
-
-MOST_ENTRIES = 1 << 16  # of the arrays of fixed size on the stack of one call
 
 
 class CSource:
@@ -56,16 +55,18 @@ class CSource:
 def c_source(built: Built[Any]) -> str:
     """The text of the file."""
     program, lines = checked_program(built), claim_lines(built.sections())
+    program = padded(program, shapes_of(program))
     real = "double" if program.dtype == "float64" else "float"
     shapes = shapes_of(program)
     names = {key: f"v_{word}" for key, word in identifiers(program).items()}  # no keyword, no function of the library
     names |= {key: f"x_{key}" if len(program.inputs) > 1 else "x" for key in program.inputs}
-    declared, body = _body(program, names, shapes, real)
+    body = body_of(program, names, shapes)
     count = times(*shapes[program.output])
     takes = [f"const {'long long' if key in program.whole else real} *{names[key]}" for key in program.inputs]
     head = f"void SOFTWRIGHT_NAME({', '.join([*(f'int {n}' for n in program.free), *takes, f'{real} *y'])})"
-    text = "\n".join(body)
-    clones = "SOFTWRIGHT_CLONES " if "softwright_exp(" in text else ""
+    text = "\n".join(body.lines)
+    helpers = _helpers(text, real)
+    clones = "SOFTWRIGHT_CLONES " if helpers else ""
     sizes = ", ".join(f"{names[key]}: {times(*shapes[key])}" for key in program.inputs)
     comment = [re.sub(r"\*/|/\*|\?\?", "..", line.encode("ascii", "backslashreplace").decode()) for line in lines]
     return "\n".join(
@@ -83,17 +84,16 @@ def c_source(built: Built[Any]) -> str:
             f"#if FLT_EVAL_METHOD == 2{' || FLT_EVAL_METHOD == 1' if real == 'float' else ''}",
             f'#error "intermediate results are kept wider than {real}: use SSE2 (-mfpmath=sse)"',
             "#endif",
-            *([CLONES] if clones else []),
+            *([CLONES, INLINE] if clones else []),
             "",
             "#ifndef SOFTWRIGHT_NAME",
             "#define SOFTWRIGHT_NAME network",
             "#endif",
             f"{head};",
-            *([DOUBLE if real == "double" else FLOAT] if clones else []),
-            *(part.replace("REAL", real) for part in _helpers(text)),
+            *helpers,
             *(
                 f"static const {real if array.dtype.kind == 'f' else 'long long'} "
-                f"{names[key]}[{array.size}] = {{{_table(array)}}};"
+                f"{names[key]}[{array.size}] = {{{_table(array.T if key in body.turned else array)}}};"
                 for key, array in program.constants.items()
                 if array.size and re.search(rf"\b{names[key]}\b", text)
             ),
@@ -101,10 +101,10 @@ def c_source(built: Built[Any]) -> str:
             f"{clones}static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}",
             "{",
             *(f"  if ({n} < 1) return;" for n in program.free),
-            *(f"  {real} {name}[{size}];" for name, size in declared.items()),
-            *(f"  memset({name}, 0, sizeof {name});" for name, size in declared.items() if isinstance(size, str)),
-            *body,
-            f"  for (int i = 0; i < {count}; i++) y[i] = {names[program.output]}[i];",
+            *(f"  {real} {name}[{size}];" for name, size in body.arrays.items()),
+            *(f"  memset({name}, 0, sizeof {name});" for name, size in body.arrays.items() if isinstance(size, str)),
+            *body.lines,
+            f"  {_answer(body.answer)}",
             "}",
             head,
             "{",
@@ -116,47 +116,17 @@ def c_source(built: Built[Any]) -> str:
     )
 
 
-def _helpers(text: str) -> list[str]:
-    """Those of the two sums that are called."""
-    first, second = SUMS.split("}\nstatic")
-    both = {"softwright_sum(": f"{first}}}", "softwright_dot(": f"static{second}"}
-    return [part for name, part in both.items() if name in text]
+def _answer(view: View) -> str:
+    """The answer in rows."""
+    letters, out = letters_of(view.shape), in_rows("y", view.shape)
+    return f"{loops(view.shape, letters)}{out.entry(letters)} = {view.entry(letters)};"
 
 
-def _body(
-    program: Program, names: dict[str, str], shapes: dict[str, Shape], real: str
-) -> tuple[dict[str, Size], list[str]]:
-    """Arrays by name with their sizes, and the lines that fill them. Arrays of equal size are used again when free."""
-    home: dict[str, str] = {}  # a value that lies where another does
-    last: dict[str, int] = {}
-    for step, node in enumerate(program.nodes):
-        home[node.output] = home.get(node.inputs[0], node.inputs[0]) if node.op == "Reshape" else node.output
-        last |= {home.get(name, name): step for name in node.inputs} | {home[node.output]: step}
-    last[home.get(program.output, program.output)] = len(program.nodes)
-    declared: dict[str, Size] = {}
-    spare: dict[Size, list[str]] = {}
-    printer, lines = Printer(program, names, shapes, real), []
-    made: set[str] = set()
-    for step, node in enumerate(program.nodes):
-        if node.op == "Reshape":
-            names[node.output] = names[node.inputs[0]]
-        else:
-            size = times(*shapes[node.output])
-            if not spare.get(size):
-                spare.setdefault(size, []).append(f"w{len(declared)}")
-                declared[spare[size][-1]] = size
-            names[node.output] = spare[size].pop()
-            made.add(node.output)
-            lines += printer.lines(node)
-        for name in sorted(made):
-            if last[name] == step:
-                made.remove(name)
-                spare[times(*shapes[name])].append(names[name])
-    entries = sum(size for size in declared.values() if isinstance(size, int))
-    if entries > MOST_ENTRIES:
-        fault = f"one call would hold {entries} numbers on its stack, more than {MOST_ENTRIES}"
-        raise InvalidInput("export", [f"{fault}; use .onnx, or build it for a larger tolerance"])
-    return declared, lines
+def _helpers(text: str, real: str) -> list[str]:
+    """The functions that are called, and those that they call."""
+    called = {name: part.replace("REAL", real) for name, part in HELPERS.items() if f"{name}(" in text}
+    exp = any("softwright_exp(" in part for part in (text, *called.values()))
+    return [*([exp_source(real)] if exp else []), *called.values()]
 
 
 def _table(array: np.ndarray) -> str:
@@ -164,7 +134,8 @@ def _table(array: np.ndarray) -> str:
         words = [str(int(value)) for value in array.ravel()]
     else:
         suffix = "" if array.dtype == np.float64 else "f"
-        words = [f"{float(value).hex()}{suffix}" for value in array.ravel()]
+        texts = [float(value).hex() for value in array.ravel()]
+        words = [text.replace("inf", "HUGE_VAL") if "inf" in text else f"{text}{suffix}" for text in texts]
     rows = [", ".join(words[i : i + 4]) for i in range(0, len(words), 4)]
     return "\n  " + ",\n  ".join(rows)
 

@@ -33,29 +33,35 @@ class LensModel:
         self.bridge, self.stack = bridge, stack
         self.columns, self.tokens = stack.columns, stack.tokens
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """(q, d) -> (q, m)"""
-        return self.bridge(self.stack.embed(x))[:, 0]
+    def __call__(self, *given: Tensor) -> Tensor:
+        """(q, d) -> (q, m), or whatever the network takes and gives."""
+        return self.stack.answer(self.bridge(self.stack.embed(*given)))
 
-    def run_with_cache(self, x: Tensor) -> tuple[Tensor, Any]:
+    def run_with_cache(self, *given: Tensor) -> tuple[Tensor, Any]:
         """Values, and every activation by name."""
-        out, cache = self.bridge.run_with_cache(self.stack.embed(x))
-        return out[:, 0], cache
+        out, cache = self.bridge.run_with_cache(self.stack.embed(*given))
+        return self.stack.answer(out), cache
 
-    def run_with_hooks(self, x: Tensor, hooks: Sequence[tuple[str, Callable[..., Any]]]) -> Tensor:
-        """Values with functions that look at activations, or change them, on the way."""
-        return self.bridge.run_with_hooks(self.stack.embed(x), fwd_hooks=list(hooks))[:, 0]
+    def run_with_hooks(
+        self, given: Tensor | Sequence[Tensor], hooks: Sequence[tuple[str, Callable[..., Any]]]
+    ) -> Tensor:
+        """Values with functions that look at activations, or change them, on the way; several inputs are a tuple."""
+        inputs = (given,) if isinstance(given, Tensor) else tuple(given)
+        return self.stack.answer(self.bridge.run_with_hooks(self.stack.embed(*inputs), fwd_hooks=list(hooks)))
 
     def column(self, name: str) -> int:
         """The place of a feature in the residual stream."""
         return self.columns.index(name)
 
 
-def to_lens(built: Built[Any]) -> LensModel:
-    """The network as a model of TransformerLens. Needs softwright[lens]."""
+def to_lens(built: Built[Any], **sizes: int) -> LensModel:
+    """The network as a model of TransformerLens. Needs softwright[lens].
+
+    Networks over sequences are told how long these are: `length=` of a program, `rows=` and `queries=` in context.
+    """
     lens = needed("transformer_lens", "lens")
     needed("transformer_lens.model_bridge.sources.native", "lens")  # attaches boot_native
-    stack = token_stack(built)
+    stack = token_stack(built, **sizes)
     H = max(layer.Wq.shape[0] for layer in stack.layers)
     size = head_size(*(n for layer in stack.layers for n in (layer.Wq.shape[2], layer.Wv.shape[2])))
     S, D = stack.base.shape

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 class StockAttention(nn.Module):
-    """Points (q, d) -> (q, m) through `nn.MultiheadAttention` blocks with a residual."""
+    """What the network takes -> what it gives, through `nn.MultiheadAttention` blocks with a residual."""
 
     def __init__(self, stack: TokenStack) -> None:
         super().__init__()
         self.stack = stack
         self.blocks = nn.ModuleList([_block(layer) for layer in stack.layers])
 
-    def forward(self, x: Tensor) -> Tensor:
-        tokens = self.stack.base + self.stack.embed(x)  # (q, S, D)
+    def forward(self, *given: Tensor) -> Tensor:
+        tokens = self.stack.base + self.stack.embed(*given)  # (q, S, D)
         for part in self.blocks:
             block = cast(nn.MultiheadAttention, part)
             wide = pad(tokens, (0, block.embed_dim - tokens.shape[-1]))
             out = block(wide, wide, wide, need_weights=False)[0]
             tokens = tokens + out[..., : tokens.shape[-1]]
-        return tokens[:, 0] @ self.stack.read
+        return self.stack.answer(tokens @ self.stack.read)
 
 
 def head_size(*sizes: int) -> int:
@@ -64,6 +64,6 @@ def _block(layer: Layer) -> nn.MultiheadAttention:
     return block.requires_grad_(False)
 
 
-def stock_attention(built: Built[Any]) -> StockAttention:
-    """The network as stock attention."""
-    return StockAttention(token_stack(built))
+def stock_attention(built: Built[Any], **sizes: int) -> StockAttention:
+    """The network as stock attention; `length=` of a program, `rows=` and `queries=` of a stack in context."""
+    return StockAttention(token_stack(built, **sizes))

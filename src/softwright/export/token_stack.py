@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from softwright.attention.composition import ComposedNetwork
-from softwright.attention.network import AttentionNetwork
 from softwright.attention.token_names import token_names
 from softwright.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from softwright.attention.composition import ComposedNetwork
+    from softwright.attention.network import AttentionNetwork
     from softwright.result.built import Built
 
 _FAR = 4096.0  # exp(-4096) is 0 in both types
@@ -42,26 +42,41 @@ class Layer:
 
 @dataclass(frozen=True)
 class TokenStack:
-    """base (S, D), `embed` of points (q, d) -> (q, S, D), layers, read (D, m); the answer stands at token 0."""
+    """base (S, D), `embed` of points (q, d) -> (q, S, D), layers, read (D, m); the answer stands at token 0, or at the
+    tokens `answers`, of a network over sequences."""
 
     base: Tensor
-    embed: Callable[[Tensor], Tensor]
+    embed: Callable[..., Tensor]
     layers: list[Layer]
     read: Tensor
     columns: list[str]
     tokens: list[str]
     owners: list[tuple[int, int]]  # of an approximation: where each head's tokens begin and end; else empty
+    answers: list[int] | None = None
+
+    def answer(self, outputs: Tensor) -> Tensor:
+        """What stands at the tokens that answer, of values (q, S, m)."""
+        return outputs[:, 0] if self.answers is None else outputs[:, self.answers]
 
 
-def token_stack(built: Built[Any]) -> TokenStack:
-    """What was built, as tokens and layers."""
-    network = built.network
-    if isinstance(network, AttentionNetwork):
-        return _of_heads(network)
-    if isinstance(network, ComposedNetwork):
-        return _of_stack(network)
+def token_stack(built: Built[Any], **sizes: int) -> TokenStack:
+    """What was built, as tokens and layers; networks over sequences are told how long these are."""
+    from softwright.export.masked_stack import of_context, of_program, of_transpiled, sizes_of
+
+    network, told = built.network, sizes_of(built.kind, sizes)
+    match built.kind:
+        case "approximation":
+            return _of_heads(network)
+        case "composition":
+            return _of_stack(network)
+        case "program":
+            return of_program(network, **told)
+        case "in_context":
+            return of_context(network, **told)
+        case "transpiled":
+            return of_transpiled(network)
     fault = f"a network of kind {built.kind!r} is not written as a stack of tokens"
-    raise InvalidInput("export", [f"{fault}; approximations and compositions are"])
+    raise InvalidInput("export", [f"{fault}; approximations, compositions, programs, prompts and transpiled ones are"])
 
 
 def _of_heads(network: AttentionNetwork) -> TokenStack:

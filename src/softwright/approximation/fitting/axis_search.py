@@ -9,7 +9,7 @@ with free values. Two searches: keys in closed form (`search_uniform`), and keys
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -139,9 +139,16 @@ def fit_uniform(problem: AxisProblem, tokens: int, affine: bool) -> AxisFit:
     return best
 
 
-def search_uniform(problem: AxisProblem, affine: bool, most: int = 400) -> AxisFit:
-    """Fewest tokens with keys in closed form: a uniform grid at finite temperature."""
-    return _smallest(lambda tokens: fit_uniform(problem, tokens, affine), problem.tolerance, most)
+def search_uniform(problem: AxisProblem, affine: bool, most: int = 400, largest: float = np.inf) -> AxisFit:
+    """Fewest tokens with keys in closed form: a uniform grid at finite temperature. Larger values than `largest` count
+    as a miss: more tokens make them smaller."""
+
+    def attempt(tokens: int) -> AxisFit:
+        fit = fit_uniform(problem, tokens, affine)
+        size = float(np.abs(fit.values).max()) / largest
+        return fit if size <= 1 else replace(fit, error=max(fit.error, problem.tolerance * size))
+
+    return _smallest(attempt, problem.tolerance, most)
 
 
 def _compressed(F: np.ndarray, tolerance: float, most: int = 8) -> np.ndarray:

@@ -94,12 +94,14 @@ class _Slices:
 
 
 class _Search:
-    def __init__(self, slices: _Slices, optimise: bool, affine: bool, cap: float, most_axis: int) -> None:
+    def __init__(
+        self, slices: _Slices, optimise: bool, affine: bool, cap: float, most_axis: int, largest: float = np.inf
+    ) -> None:
         problem = slices.problem
         self.problem, self.optimise, self.affine, self.most_axis = problem, optimise, affine, most_axis
         self.slices = slices
         self.relative = min(0.9 * problem.tolerance / self.slices.scaling.scale, 0.5)
-        self.cap = cap
+        self.cap, self.largest = cap, largest
         d = problem.dim
         self.check_nodes = [_check_nodes(d, i) for i in range(d)]
         self.wanted = self.slices.on_grid(self.check_nodes)
@@ -122,7 +124,7 @@ class _Search:
                 if affine and not self.affine:
                     continue
                 gated = self.gated_axis(setting, i) if affine else None
-                fit = gated or search_uniform(setting, affine, self.most_axis)
+                fit = gated or search_uniform(setting, affine, self.most_axis, self.largest)
                 if self.optimise and fit.tokens > 2 and fit.error <= share:
                     fewer = search_optimised(
                         setting,
@@ -271,14 +273,25 @@ def fit_few_variables(problem: Problem, formula: Formula | None = None) -> Fit |
     return fit_grid(problem) if problem.dim <= _MOST_VARIABLES else None
 
 
-def fit_grid(problem: Problem, *, optimise: bool = True, affine: bool = True, cap: float | None = None) -> Fit | None:
-    """One grid head for a smooth target of several variables; None if samples or tokens would exceed the budget."""
+def fit_grid(
+    problem: Problem,
+    *,
+    optimise: bool = True,
+    affine: bool = True,
+    cap: float | None = None,
+    largest: float = np.inf,
+) -> Fit | None:
+    """One grid head for a smooth target of several variables; None if samples or tokens would exceed the budget.
+
+    `cap` is how large values become, roughly; slices along an axis are met with none above `largest`, both in units of
+    half the target's range.
+    """
     most_axis = {1: 400, 2: 120, 3: 60, 4: 30, 5: 16}.get(problem.dim, 12)
     slices = _Slices(problem)
     if slices.least_tokens(affine) > problem.budget.max_tokens:
         return None
     scaling = slices.scaling
-    grid = _Search(slices, optimise, affine, cap or problem.value_cap(scaling.scale), most_axis).run()
+    grid = _Search(slices, optimise, affine, cap or problem.value_cap(scaling.scale), most_axis, largest).run()
     if grid is None:
         return None
     head = grid_head(grid.axes, grid.values, scaling.scale, scaling.middle)

@@ -30,14 +30,14 @@ def line_breaks(problem: Problem) -> list[float]:
     return merged(found, gap=1e-7)
 
 
-def _axis_problem(problem: Problem, scaling: Scaling, cap: float) -> AxisProblem:
+def axis_problem(problem: Problem, scaling: Scaling, cap: float) -> AxisProblem:
     relative = min(_SAFETY * problem.tolerance / scaling.scale, 0.5)
     return AxisProblem(
         lambda t: (problem.function(t[:, None]) - scaling.middle) / scaling.scale, relative, cap, problem.budget.check
     )
 
 
-def _as_fit(fit: AxisFit, scaling: Scaling, strategy: str, *reasons: str) -> Fit:
+def as_fit(fit: AxisFit, scaling: Scaling, strategy: str, *reasons: str) -> Fit:
     n = fit.tokens
     slopes = (fit.values[n:] * scaling.scale)[:, :, None] if fit.affine else None
     values = fit.values[:n] * scaling.scale + scaling.middle
@@ -45,36 +45,36 @@ def _as_fit(fit: AxisFit, scaling: Scaling, strategy: str, *reasons: str) -> Fit
     return Fit([head], fit.error * scaling.scale, strategy, reasons)
 
 
-def _scaling(problem: Problem) -> Scaling:
+def scaling_on_line(problem: Problem) -> Scaling:
     t = np.concatenate([np.linspace(-1, 1, 1001), chebyshev_points(200)])
     return scaling_of(problem.function(t[:, None]))
 
 
 def fit_spectral_line(problem: Problem, most: int = 400) -> Fit:
     """Uniform grid, constant values of at most about 100 times the target's range (more only if that fails)."""
-    scaling = _scaling(problem)
+    scaling = scaling_on_line(problem)
     fits = []
     for cap in (100.0, problem.value_cap(scaling.scale)):
-        setting = _axis_problem(problem, scaling, cap)
+        setting = axis_problem(problem, scaling, cap)
         fits.append(search_uniform(setting, False, min(most, problem.budget.max_tokens)))
         if fits[-1].error <= setting.tolerance or cap >= problem.value_cap(scaling.scale):
             break
     best = min(fits, key=lambda fit: fit.error)
     reason = f"a smooth target: {best.tokens} tokens on a uniform grid at finite temperature, constant values"
-    return _as_fit(best, scaling, "spectral", reason)
+    return as_fit(best, scaling, "spectral", reason)
 
 
 def fit_affine_line(problem: Problem, most: int = 400) -> Fit:
     """Affine values, keys optimised by variable projection; uniform grids when that does not reach."""
-    scaling = _scaling(problem)
+    scaling = scaling_on_line(problem)
     cap = problem.value_cap(scaling.scale)
-    setting = _axis_problem(problem, scaling, cap)
+    setting = axis_problem(problem, scaling, cap)
     problem.budget.say("optimising keys")
     limit = problem.budget.max_tokens
     few = search_optimised(setting, True, min(17, limit + 1), 10 * cap)
     if few is not None:
         reason = f"a smooth target: {few.tokens} tokens with affine values, keys optimised by variable projection"
-        return _as_fit(few, scaling, "affine", reason)
+        return as_fit(few, scaling, "affine", reason)
     problem.budget.check()
     problem.budget.say("searching uniform grids")
     uniform = search_uniform(setting, True, min(most, limit))
@@ -82,9 +82,9 @@ def fit_affine_line(problem: Problem, most: int = 400) -> Fit:
         fewer = search_optimised(setting, True, uniform.tokens, 10 * cap, smallest=max(18, int(0.7 * uniform.tokens)))
         if fewer is not None:
             reason = f"a smooth target: {fewer.tokens} tokens with affine values, keys optimised by variable projection"
-            return _as_fit(fewer, scaling, "affine", reason)
+            return as_fit(fewer, scaling, "affine", reason)
     reason = f"a smooth target: {uniform.tokens} tokens on a uniform grid at finite temperature, affine values"
-    return _as_fit(uniform, scaling, "affine", reason)
+    return as_fit(uniform, scaling, "affine", reason)
 
 
 def fit_pieces_line(problem: Problem) -> Fit | None:

@@ -1,0 +1,150 @@
+"""The body of a C function: which arrays it has, where each value lies in them, and the lines that fill them.
+
+A value that is another one looked at differently (`c_views.py`) has no array. Arrays of equal size are used again when
+nothing lies in them any more. A node that works entry by entry and is used once, by another such node of its shape, is
+written inside that one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from softwright.errors import InvalidInput
+from softwright.export.c_loops import ENTRYWISE, ROWS, Printer, few, rounded, softmax_place
+from softwright.export.c_products import product_place
+from softwright.export.c_shapes import Shape, Size, times
+from softwright.export.c_views import View, in_rows, seen
+from softwright.export.program import Node, Program
+
+MOST_ENTRIES = 1 << 16  # of the arrays of fixed size on the stack of one call
+
+
+@dataclass
+class Body:
+    """Arrays by name with their sizes, the lines, and where the answer lies."""
+
+    arrays: dict[str, Size] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    turned: frozenset[str] = frozenset()  # constants whose columns lie one behind the other
+    answer: View = field(default_factory=lambda: View("", (), ()))
+
+
+def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape]) -> Body:
+    """`names` are those of inputs and constants in C."""
+    turned = _turned(program, shapes)
+    views = {
+        key: in_rows(names[key], shapes[key], [1, 0] if key in turned else None)
+        for key in (*program.inputs, *program.constants)
+    }
+    inlined = _inlined(program, shapes)
+    printer, body = Printer(program, views, shapes, inlined), Body(turned=turned)
+    last, root = _last_uses(program, inlined, printer)
+    spare: dict[Size, list[str]] = {}
+    held: dict[str, tuple[str, Size]] = {}  # of a value that has an array: its name and size
+    for step, node in enumerate(program.nodes):
+        if node.output in inlined:
+            continue
+        shape = shapes[node.output]
+        view = None if node.op in ENTRYWISE else seen(node, views[node.inputs[0]], shape)
+        if view is None:
+            wanted = _place(node, printer, shape)
+            size = _room(wanted, node.op == "Softmax")
+            if not spare.get(size):
+                spare.setdefault(size, []).append(f"w{len(body.arrays)}")
+                body.arrays[spare[size][-1]] = size
+            array = spare[size].pop()
+            view = View(array, wanted.shape, wanted.steps)
+            body.lines += printer.lines(node, view)
+            held[node.output] = array, size
+        views[node.output] = view
+        for name in [name for name in held if last[root[name]] <= step]:
+            array, size = held.pop(name)
+            spare[size].append(array)
+    body.answer = views[program.output]
+    entries = sum(size for size in body.arrays.values() if isinstance(size, int))
+    if entries > MOST_ENTRIES:
+        fault = f"one call would hold {entries} numbers on its stack, more than {MOST_ENTRIES}"
+        raise InvalidInput("export", [f"{fault}; use .onnx, or build it for a larger tolerance"])
+    return body
+
+
+def _turned(program: Program, shapes: dict[str, Shape]) -> frozenset[str]:
+    """Constants with few columns that one row is multiplied with, and nothing else: their columns are read whole."""
+    found, other = set[str](), set[str]()
+    for node in program.nodes:
+        for place, name in enumerate(node.inputs):
+            array = program.constants.get(name)
+            one_row = node.op == "MatMul" and place == 1 and all(size == 1 for size in shapes[node.inputs[0]][:-1])
+            if array is not None and one_row and array.ndim == 2 and array.shape[1] < ROWS <= array.shape[0]:
+                found.add(name)
+            else:
+                other.add(name)
+    return frozenset(found - other)
+
+
+def _inlined(program: Program, shapes: dict[str, Shape]) -> dict[str, Node]:
+    """Nodes that are written inside the only node that uses them."""
+    uses = Counter(name for node in program.nodes for name in node.inputs)
+    uses[program.output] += 1
+    made = {node.output: node for node in program.nodes if node.op in ENTRYWISE}
+    found: dict[str, Node] = {}
+    for node in program.nodes:
+        for name in node.inputs if node.op in ENTRYWISE and node.op not in ("Rows", "Relu") else ():
+            if name in made and uses[name] == 1 and shapes[name] == shapes[node.output]:
+                found[name] = made[name]
+    return found
+
+
+def _last_uses(program: Program, inlined: dict[str, Node], printer: Printer) -> tuple[dict[str, int], dict[str, str]]:
+    """The step at which the array of a value is read last, and for each value the one in whose array it may lie."""
+    root = {name: name for name in (*program.inputs, *program.constants)}
+    last: dict[str, int] = {}
+    for step, node in enumerate(program.nodes):
+        if node.output in inlined:
+            continue
+        shares = node.op in ("Reshape", "Transpose", "Slice", "Expand", "First")
+        root[node.output] = root[node.inputs[0]] if shares else node.output
+        last |= {root[name]: step for name in printer.leaves(node)} | {root[node.output]: step}
+    last[root[program.output]] = len(program.nodes)
+    return last, root
+
+
+def _place(node: Node, printer: Printer, shape: Shape) -> View:
+    """How the array of a node's output is filled."""
+    given = [printer.views[name] for name in printer.leaves(node)]
+    match node.op:
+        case "MatMul":
+            known = [printer.program.constants.get(name) for name in node.inputs]
+            return product_place("", given[0], given[1], shape, known)
+        case "Softmax":
+            return softmax_place("", given[0], shape)
+        case "Concat":
+            axis = node.numbers["axis"][0]
+            size = shape[axis]
+            if axis == len(shape) - 1 and isinstance(size, int) and size < ROWS:
+                return in_rows("", shape, [axis, *(a for a in range(axis) if shape[a] != 1)])
+            return in_rows("", shape)
+        case "Hardmax" | "Reshape" | "Rows" | "Causal":
+            return in_rows("", shape)
+    sized = [a for a, size in enumerate(shape) if size != 1]
+    for view in given:
+        lost = len(shape) - len(view.shape)
+        order = [axis + lost for axis in view.order]
+        if sorted(order) == sized:
+            return in_rows("", shape, order)
+    if len(sized) == 2 and sized[1] == len(shape) - 1:  # an outer product: its rows side by side
+        size = shape[sized[0]]
+        if isinstance(size, int) and size >= ROWS:
+            return in_rows("", shape, sized[::-1])
+    return in_rows("", shape)
+
+
+def _room(view: View, padded: bool) -> Size:
+    """Entries of the array that a view fills; rows of weights may have room for whole vectors."""
+    order = view.order
+    if not order:
+        return 1
+    if padded and order[-1] == len(view.shape) - 1 and not few(view.shape[-1]):
+        return times(*view.shape[:-1], rounded(view.shape[-1]))
+    return times(view.shape[order[0]], view.steps[order[0]])
