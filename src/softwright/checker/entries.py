@@ -99,6 +99,14 @@ def is_planned(value: Any) -> bool:
     return value.keys().isdisjoint(("largest_score", "largest_value")) or value.keys() >= MEASURED
 
 
+def is_noise(value: Any) -> bool:
+    """What cross-validation said of noisy rows: rms by output, coverage, folds, and the sd that was given, or none."""
+    if not isinstance(value, dict) or value.keys() != {"rms", "coverage", "folds", "sd"}:
+        return False
+    numbers = list_of(is_number)(value["rms"]) and is_number(value["coverage"]) and is_count(value["folds"])
+    return numbers and (value["sd"] is None or is_number(value["sd"]))
+
+
 PLAN: dict[str, Test] = {
     "strategy": is_text,
     "tolerance": at_least_zero,
@@ -108,7 +116,10 @@ PLAN: dict[str, Test] = {
     "dtype": is_text,
     "seconds": at_least_zero,
     "reasons": list_of(is_text),
+    "queries": is_count,
+    "noise": is_noise,
 }
+_OPTIONAL = ("reasons", "queries", "noise")
 OBSERVED: dict[str, Test] = {"error": at_least_zero, "point": list_of(is_number), "points": is_count}
 
 
@@ -117,4 +128,4 @@ def check_others(file: ModelFile) -> None:
     require("plan" in file.sections, "the section 'plan' is missing; the file cannot be rebuilt")
     for name, tests in (("plan", PLAN), ("observed", OBSERVED)):
         if name in file.sections:
-            check_entries(file.sections[name], tests, f"the section {name!r}", ("reasons",))
+            check_entries(file.sections[name], tests, f"the section {name!r}", _OPTIONAL)
