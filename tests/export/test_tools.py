@@ -11,6 +11,7 @@ import torch
 
 import softwright as sw
 from softwright.export.extras import needed
+from softwright.export.selftest import allowance, answered, given_to
 from softwright.export.stock import stock_attention
 from tests.contracts.kinds_made import MADE
 from tests.export.networks import NETWORKS
@@ -85,6 +86,50 @@ def test_transformer_lens_sees_patterns_and_ablations(name: str) -> None:
     predicted = held[:, None] * built.network.read[column]
     assert float(predicted.abs().max()) > 0
     assert float((y - ablated - predicted).abs().max()) <= _allowed(built)
+
+
+def _longer() -> dict[str, tuple[sw.Built[Any], dict[str, int]]]:
+    """Networks over sequences, and a transpiled one, with the sizes that they are told."""
+    torch.manual_seed(0)
+    mlp = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)).double().eval()
+    tokens = sw.Sequence(length=(1, 4), s=sw.Symbols("ab"), x=(-1, 1))
+    program = sw.compile("count(s[j] == s[i]), sum(x[j] for j <= i)", tokens, tol=1e-6)
+    return {"program": (program, {"length": 4}), "transpiled": (sw.transpile(mlp, box=(-1, 1)), {})}
+
+
+@pytest.mark.parametrize("name", ["program", "transpiled"])
+def test_sequences_and_neurons_are_stacks_of_tokens(name: str) -> None:
+    built, sizes = _longer()[name]
+    given = given_to(built, 5, seed=3)
+    y = stock_attention(built, **sizes)(*map(torch.from_numpy, given))
+    wanted = answered(built, given)
+    assert y.shape == wanted.shape
+    assert np.abs(y.numpy() - wanted).max() <= allowance(built, float(np.abs(wanted).max()))[0]
+    with pytest.raises(sw.InvalidInput, match="means nothing"):
+        stock_attention(built, **sizes, width=3)
+    if sizes:
+        with pytest.raises(sw.InvalidInput, match="length= must say how many"):
+            stock_attention(built)
+
+
+@pytest.mark.parametrize("name", ["program", "transpiled"])
+def test_transformer_lens_sees_sequences_and_neurons(name: str) -> None:
+    pytest.importorskip("transformer_lens", reason="transformer-lens is not installed: make test-extras does it")
+    from softwright.export.lens import to_lens
+
+    built, sizes = _longer()[name]
+    given = given_to(built, 3, seed=3)
+    model = to_lens(built, **sizes)
+    y, cache = model.run_with_cache(*map(torch.from_numpy, given))
+    wanted = answered(built, given)
+    assert np.abs(y.numpy() - wanted).max() <= allowance(built, float(np.abs(wanted).max()))[0]
+    assert len(model.columns) == model.stack.base.shape[1] and len(model.tokens) == len(model.stack.base)
+    if name == "program":
+        pattern = cache["blocks.0.attn.hook_pattern"][0]
+        symbols = "".join("ab"[int(one)] for one in given[0][0, :, 0])
+        own = built.network.attention_of(0, s=symbols, x=given[0][0, :, 1])
+        bank = len(model.tokens) - 1 - 4
+        assert np.abs(pattern[: len(own), bank:-1, :-1].numpy() - own).max() <= 1e-14
 
 
 @pytest.mark.parametrize("kind", ["approximation", "composition", "transpiled", "memory", "theorem"])

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _OMEGA = {torch.float64: 1e30, torch.float32: 1e15}  # beyond all scores
 _SINK = "sink"
+MOST_TOKENS = 256
 
 
 def of_program(network: ProgramNetwork, length: int) -> TokenStack:
@@ -94,6 +95,9 @@ def _stack(
     answers: Sequence[int],
 ) -> TokenStack:
     D, S = network.width, len(names) + 1
+    if S > MOST_TOKENS:
+        fault = f"{S} tokens, each with a column for its place, are more than {MOST_TOKENS}"
+        raise InvalidInput("export", [f"{fault}; use fewer rows, another solver, or .onnx"])
     base = _placed(D, S, network.dtype)
 
     def embed(*given: Tensor) -> Tensor:
