@@ -81,17 +81,22 @@ class _InContext(BaseEstimator):
         spread = counted.max(axis=0) - counted.min(axis=0)
         self.varying_ = spread > 1e-10 * np.abs(counted).max(axis=0)
         self.x_, self.y_, self.weight_ = x[:, self.varying_], y, sample_weight
-        self.coef_, self.intercept_ = np.zeros(x.shape[1]), self._constant(y, sample_weight)
-        if self.varying_.any():
+        self.coef_ = np.zeros((*y.shape[1:], x.shape[1]))
+        self.intercept_ = self._constant(y, sample_weight)
+        if self.varying_.any() and self._row().loss is not None:
             coefficients, intercept = self._network().fitted(self.x_, self.y_, sample_weight, self.check)
-            self.coef_[self.varying_] = coefficients
-            self.intercept_ = float(intercept)
+            self.coef_[..., self.varying_] = coefficients
+            self.intercept_ = float(intercept) if y.ndim == 1 else intercept
 
-    def _constant(self, y: np.ndarray, sample_weight: np.ndarray | None) -> float:
-        """The prediction where no column varies."""
+    def _constant(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Any:
+        """The prediction where no column varies; of several targets an array."""
+        if y.ndim > 1:
+            return np.array([self._constant(target, sample_weight) for target in y.T])
         if not self.intercept:
             return 0.0
-        return self._row().loss.constant(float(np.average(y, weights=sample_weight)))
+        loss = self._row().loss
+        mean = float(np.average(y, weights=sample_weight))
+        return mean if loss is None else loss.constant(mean)
 
     def _row(self) -> Method:
         name = str(self.get_params()["method"])
@@ -109,15 +114,17 @@ class _InContext(BaseEstimator):
         check_is_fitted(self, "x_")
         rows = np.asarray(validate_data(self, x, reset=False, dtype=np.float64))
         if not self.varying_.any():
-            return np.full(len(rows), self.intercept_)
+            return np.repeat(np.asarray(self.intercept_)[None], len(rows), axis=0)
         queries = rows[:, self.varying_]
         return self._network().evaluate(
             x=self.x_, y=self.y_, queries=queries, sample_weight=self.weight_, check=self.check
         )
 
 
-class InContextRegressor(RegressorMixin, _InContext):
-    """Regression by an attention stack: `predict` shows it the training observations and the queries in one prompt."""
+class InContextRegressor(MultiOutputMixin, RegressorMixin, _InContext):
+    """Regression by an attention stack: `predict` shows it the training observations and the queries in one prompt.
+
+    Several targets, y (n, k), are fitted each for itself; `coef_` is then (k, d)."""
 
     def __init__(
         self,
@@ -132,13 +139,13 @@ class InContextRegressor(RegressorMixin, _InContext):
         self.method = method
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InContextRegressor:
-        rows, values = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        rows, values = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
         self._remember(np.asarray(rows), np.asarray(values, dtype=np.float64), _weights(sample_weight, rows))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        linear, response = self._linear(X), self._row().loss.response
-        return linear if response is None else response(linear)
+        linear, loss = self._linear(X), self._row().loss
+        return linear if loss is None or loss.response is None else loss.response(linear)
 
 
 class InContextClassifier(ClassifierMixin, _InContext):

@@ -57,8 +57,9 @@ def test_a_penalised_newton_schulz_layer_stays_within_its_bound() -> None:
     """The penalty's heads write to the same slot as those of the data: 60 features and crude heads show it."""
     d = 60
     built = sw.in_context(
-        "ridge", d, penalty=1.0, order=1, angle=0.3, max_rows=4, score_bound=10.0, intercept=False, sample=False
-    )
+        "ridge", d, solver="newton_schulz", penalty=1.0, order=1, angle=0.3, max_rows=4, score_bound=10.0,
+        intercept=False, sample=False,
+    )  # fmt: skip
     stack = built.network
     layer = next(layer for layer in stack.distinct if layer.label == "newton-schulz")
     rows = np.zeros((1, 4, d))

@@ -43,11 +43,12 @@ def test_diabetes() -> None:
     datasets = pytest.importorskip("sklearn.datasets")
     linear_model = pytest.importorskip("sklearn.linear_model")
     x, y = datasets.load_diabetes(return_X_y=True)
-    built = sw.in_context("least_squares", 10, sample=False)
-    assert built.network.depth <= 25
     exact = linear_model.LinearRegression().fit(x, y).predict(x[:20])
-    assert np.abs(built(x=x, y=y, queries=x[:20]) - exact).max() <= 1e-9
-    ridge = sw.in_context("ridge", 10, penalty=1 / 442, condition=3.0, sample=False)
+    for solver, most in (("newton_schulz", 25), ("normal_equations", 60)):
+        built = sw.in_context("least_squares", 10, solver=solver, sample=False)
+        assert built.network.depth <= most
+        assert np.abs(built(x=x, y=y, queries=x[:20]) - exact).max() <= 1e-9
+    ridge = sw.in_context("ridge", 10, solver="newton_schulz", penalty=1 / 442, condition=3.0, sample=False)
     assert ridge.network.depth <= 20
     exact = linear_model.Ridge(alpha=1.0, tol=1e-14).fit(x, y).predict(x[:20])
     assert np.abs(ridge(x=x, y=y, queries=x[:20]) - exact).max() <= 1e-10
@@ -86,9 +87,11 @@ def test_bad_prompts_are_refused_with_their_remedy() -> None:
     assert "column(s) 1 of x do not vary" in _say(built, x=flat)
     assert "nan or infinite" in _say(built, x=holes)
     assert "linearly dependent" in _say(built, x=twin)
-    assert "range_bound" in _say(built, queries=far)
+    assert "range_bound" in _say(built, queries=far, adapt=False)
+    assert "range_bound" in _say(built, queries=1e9 * far)
+    ridge = sw.in_context("ridge", 3, sample=False, certify=False)
     for size in (1e30, 1e-30):
-        assert "in other units" in _say(built, x=x * [1.0, size, 1.0])
+        assert "in other units" in _say(ridge, x=x * [1.0, size, 1.0])
     assert "built for 3 feature" in _say(built, x=x[:, :2])
     assert "y has shape" in _say(built, y=y[:-1])
     assert "weights are 0 or more" in _say(built, sample_weight=-np.ones(50))
@@ -101,8 +104,11 @@ def test_bad_prompts_are_refused_with_their_remedy() -> None:
 
 
 def test_leverage_beyond_the_bound_is_refused() -> None:
-    built = sw.in_context("least_squares", 3, score_bound=4.0, sample=False, certify=False)
-    assert "raise score_bound" in _say(built)
+    built = sw.in_context("least_squares", 3, solver="newton_schulz", score_bound=4.0, sample=False, certify=False)
+    assert "raise score_bound" in _say(built, adapt=False)
+    x, y = random_design("least_squares", 3, 60, 1)
+    w, b = reference(x[:50], y[:50], built.network.constants)
+    assert np.abs(built(x=x[:50], y=y[:50], queries=x[50:]) - (x[50:] @ w + b)).max() <= 1e-10
 
 
 def test_labels_and_counts_are_checked_and_separable_classes_are_noticed() -> None:
@@ -151,7 +157,7 @@ def test_the_error_falls_layer_by_layer() -> None:
     pytest.importorskip("matplotlib")
     from softwright.methods.figure import error_by_layer
 
-    built = sw.in_context("least_squares", 3, sample=False)
+    built = sw.in_context("least_squares", 3, solver="newton_schulz", sample=False)
     x, y = random_design("least_squares", 3, 60, 2)
     layers, errors = error_by_layer(built.network, x[:50], y[:50], x[50:])
     assert layers[-1] == built.network.depth - 1
@@ -220,10 +226,46 @@ def test_numbers_that_no_stack_can_have_are_refused(wrong: dict[str, Any]) -> No
 
 
 def test_a_diverged_iteration_is_called_so() -> None:
-    built = sw.in_context("poisson", 3, penalty=0.0, sample=False)
+    built = sw.in_context("poisson", 3, solver="irls", penalty=0.0, sample=False)
     y = np.zeros(50)
     y[0] = 1e6
     assert "the iteration diverged" in _say(built, y=y)
+
+
+def test_damped_steps_take_counts_that_make_others_diverge() -> None:
+    built = sw.in_context("poisson", 3, penalty=0.0, sample=False)
+    x, _ = random_design("poisson", 3, 60, 1)
+    y = np.array([1e5, 37.0, 9.0, *[1.0, 0.0, 2.0, 0.0] * 10])
+    w, b = reference(x[:43], y, built.network.constants)
+    found, constant = built.network.fitted(x[:43], y)
+    assert np.abs(found - w).max() <= 1e-8 and abs(constant - b) <= 1e-8
+
+
+def test_units_from_1e_150_to_1e150_and_several_targets_at_once() -> None:
+    built = sw.in_context("least_squares", 3, sample=False, certify=False)
+    x, y = random_design("least_squares", 3, 60, 1)
+    w, b = reference(x, y, built.network.constants)
+    for size in (1e-150, 1e150):
+        units = np.array([1.0, size, 1.0])
+        found, constant = built.network.fitted(x * units, y)
+        assert np.abs(found * units / w - 1).max() <= 1e-10 and abs(constant - b) <= 1e-10
+    both = np.stack([y, 2 * y + 1], axis=1)
+    found, constant = built.network.fitted(x, both)
+    assert np.allclose(found, [w, 2 * w], atol=1e-11) and np.allclose(constant, [b, 2 * b + 1], atol=1e-11)
+    answers = built(x=x, y=both, queries=x[:5])
+    assert answers.shape == (5, 2) and np.allclose(answers[:, 0], x[:5] @ w + b, atol=1e-11)
+
+
+def test_nearly_dependent_columns_keep_their_digits_with_default_settings() -> None:
+    """As in Longley's data: the condition follows from the prompt."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(30, 3)) * [1.0, 1.0, 2e-3]
+    x[:, 2] += x[:, 0] - x[:, 1]
+    y = x @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=30)
+    built = sw.in_context("least_squares", 3, sample=False, certify=False)
+    w, _ = reference(x, y, built.network.constants)
+    assert np.abs(built.network.fitted(x, y)[0] / w - 1).max() <= 1e-9
+    assert "raise condition" in _say(built, x=x, y=y, queries=x, adapt=False)
 
 
 def test_columns_that_cannot_be_written_to_are_read_without_a_warning() -> None:

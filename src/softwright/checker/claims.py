@@ -45,6 +45,7 @@ STEP_OF_KIND = {
 PROMPTS = {
     "gradient": ("max_rows", "x_bound", "y_bound", "w_bound"),
     "newton_schulz": ("max_rows", "score_bound"),
+    "normal_equations": ("max_rows", "feature_bound"),
 }
 
 Flat = dict[str, Any]

@@ -58,9 +58,10 @@ def in_context_command(
         deliver.say(f"{built.network.depth} layers of attention")
         with one_thread():
             answers = built(x=x, y=y, queries=points)
-            coefficients, constant = built.network.fitted(x, y)
-        fitted = names, coefficients, float(constant)
-        peer = _scikit_learn(built, x, y)
+            fits = bool(built.network.coefficient_segment)
+            coefficients, constant = built.network.fitted(x, y) if fits else (points[:0, 0], 0.0)
+        fitted = names if fits else [], coefficients, float(constant)
+        peer = _scikit_learn(built, x, y) if fits else None
         difference = None if peer is None else float(abs(points @ peer[1] + peer[2] - answers).max())
         if predictions is not None:
             _write(predictions, names, points, answers)
@@ -158,6 +159,8 @@ def _comparison(
     names: list[str], coefficients: np.ndarray, constant: float, peer: Peer | None, difference: float | None
 ) -> list[str]:
     """The same as lines of a table."""
+    if not names:
+        return ["", "this method fits no coefficients; --predictions writes what it answers"]
     width = max(len(name) for name in [*names, "intercept", "coefficient"])
     title = "" if peer is None else f"{peer[0]:>24}"
     lines = ["", f"{'coefficient':<{width}}{'attention':>24}{title}"]

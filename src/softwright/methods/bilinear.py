@@ -29,6 +29,7 @@ from softwright.attention.richardson import richardson
 from softwright.attention.stack import HeadWeights
 from softwright.methods.frame import Pair, head
 
+__all__ = ["ANGLES", "ORDERS", "bilinear_heads", "richardson"]
 ANGLES: dict[str, dict[int, float]] = {
     "float64": {1: 3e-5, 2: 2e-3, 3: 2e-2, 4: 8e-2, 5: 1e-1, 6: 1.2e-1},
     "float32": {1: 2.5e-2, 2: 1.5e-1, 3: 3e-1, 4: 3e-1, 5: 3e-1, 6: 3e-1},

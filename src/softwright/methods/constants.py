@@ -78,6 +78,7 @@ class Constants:
     order: int = _rule(lambda value: value in ORDERS, f"one of {', '.join(map(str, ORDERS))}")
     angle: float = _positive()
     dtype: str = _rule(lambda value: value in ANGLES, f"one of {', '.join(ANGLES)}")
+    options: tuple[tuple[str, float], ...] = ()  # arguments of one method alone, which its row describes
 
     @property
     def angles(self) -> dict[int, float]:
@@ -95,18 +96,28 @@ class Constants:
             raise InvalidInput("in_context", [f"{self.solver} takes no step of a given size; give step_size"])
         return self.step_size
 
+    def option(self, name: str) -> float:
+        return dict(self.options)[name]
+
     def stored(self) -> dict[str, Any]:
-        """The constants as files hold them."""
-        return {_STORED.get(name, name): value for name, value in asdict(self).items()}
+        """The constants as files hold them; arguments of one method alone only where there are any."""
+        values = {_STORED.get(name, name): value for name, value in asdict(self).items()}
+        options = dict(values.pop("options"))
+        return values | ({"options": options} if options else {})
 
     @classmethod
     def from_stored(cls, settings: Mapping[str, Any]) -> Constants:
         """The constants of a file; a missing, foreign or wrong one is an error."""
-        names = {_STORED.get(name, name): name for name in cls.__dataclass_fields__}
+        names = {_STORED.get(name, name): name for name in cls.__dataclass_fields__ if name != "options"}
         faults = Faults("settings")
-        faults.check(settings.keys() == names.keys(), f"settings are {sorted(names)}, the file has {sorted(settings)}")
+        known = settings.keys() - {"options"}
+        faults.check(known == names.keys(), f"settings are {sorted(names)}, the file has {sorted(settings)}")
+        more = settings.get("options", {})
+        numbers = isinstance(more, Mapping) and all(_finite(value) for value in more.values())
+        faults.check(numbers, "the options of the method are not numbers by name")
         faults.raise_if_any()
-        values = {names[name]: value for name, value in settings.items()}
+        values = {names[name]: value for name, value in settings.items() if name != "options"}
+        values["options"] = tuple((str(name), value) for name, value in more.items())
         check(values, faults)
         faults.raise_if_any()
         return cls(**values)
@@ -120,7 +131,7 @@ def plain(value: Any) -> Any:
 def check(values: Mapping[str, Any], faults: Faults) -> None:
     """Record every value that its field does not take."""
     for rule in fields(Constants):
-        if rule.name in values:
+        if rule.name in values and rule.metadata:
             value = values[rule.name]
             good = bool(rule.metadata["good"](value))
             faults.check(good, f"{rule.name} must be {rule.metadata['remedy']}, got {value!r}")

@@ -21,6 +21,7 @@ import numpy as np
 from softwright.attention.stack import FIXED, Blueprint, HeadWeights, LayerWeights, Segment, Slots
 from softwright.methods.guards import Guard
 
+__all__ = ["FitBlueprint", "Frame", "Guard", "HeadWeights", "LayerWeights", "Pair", "Segment", "Slots", "head", "layer"]
 OMEGA = 2.0**20
 Pair = tuple[np.ndarray, np.ndarray]  # query map and key map, (D,) or (D, k)
 
@@ -147,10 +148,10 @@ class Frame:
 class FitBlueprint(Blueprint):
     """What the builders of this room return.
 
-    `read` (D,) is the prediction as a functional of a query token. `coefficient` names a segment and a functional (D,)
-    that reads the coefficients of the scaled features at it; the scales are at the unit tokens. `tail` counts
-    the last layers of the program, which read a state out and can be run after any layer before them, and `head` the
-    first, which prepare the prompt.
+    `read` (D,) is the prediction as a functional of a query token, (D, k) if there are k numbers. `coefficient` names a
+    segment (none where there are no coefficients) and a functional (D,) that reads the coefficients of the scaled
+    features at it; the scales are at the unit tokens. `tail` counts the last layers of the program, which read a state
+    out and can be run after any layer before them, and `head` the first, which prepare the prompt.
     """
 
     read: np.ndarray
@@ -158,6 +159,7 @@ class FitBlueprint(Blueprint):
     guards: list[Guard] = field(default_factory=list)
     head: int = 0
     tail: int = 0
+    alone: bool = False  # every query in a prompt of its own: tokens of the data hold what belongs to it
 
 
 def layer(

@@ -4,6 +4,7 @@
     inverse    the trace of M A is the number of coordinates once Newton and Schulz have inverted A; what is missing
                says that the design is worse conditioned than the stack was built for, or singular
     settled    how much the last iteration moved a slot, against its size
+    refined    how large the last correction of a slot was, against the slot: the digits that are lost
 
 A guard costs about as much as one head of one layer; `check=False` leaves all of them out.
 """
@@ -20,8 +21,17 @@ from torch import Tensor
 from softwright.chunks import rows_within
 from softwright.errors import InvalidInput
 
-KINDS = ("scores", "inverse", "settled")
+KINDS = ("scores", "inverse", "settled", "refined")
 _WILD = 1e9  # times a limit: so far off is no prompt that is only a little out of range
+
+
+class OutOfRange(InvalidInput):
+    """A prompt is outside the range of a stack: the guard that says so, what it found, and its limit."""
+
+    def __init__(self, guard: Guard, found: float, limit: float) -> None:
+        wild = "" if found <= _WILD * limit else "; the iteration diverged: raise the penalty, or remove outliers"
+        super().__init__("in_context", [f"{guard.remedy}{wild} (found {found:.3g}, the limit is {limit:.3g})"])
+        self.guard, self.found, self.limit = guard, found, limit
 
 
 @dataclass(frozen=True)
@@ -46,8 +56,7 @@ class Guard:
         value, scale = getattr(self, f"_{self.kind}")(seen, slots)
         limit = self.limit * scale
         if not value <= limit:  # nan counts as outside
-            wild = "" if value <= _WILD * limit else "; the iteration diverged: raise the penalty, or remove outliers"
-            raise InvalidInput("in_context", [f"{self.remedy}{wild} (found {value:.3g}, the limit is {limit:.3g})"])
+            raise OutOfRange(self, value, limit)
 
     def _part(
         self, stream: Mapping[str, Tensor], names: Sequence[str], slot: str, slots: Mapping[str, tuple[int, int]]
@@ -72,11 +81,21 @@ class Guard:
             rows = self._part(stream, names, slot, slots)
             return (rows * self._part(stream, names, self.key_slot, slots)).sum(dim=-1)  # (B, T)
 
-        weights = self._part(stream, self.rows, self.weight_slot, slots)[..., 0].softmax(dim=1)
-        trace = (weights * products(self.rows, self.row_slot)).sum(dim=1)
+        trace = stream[next(iter(stream))].new_zeros(())
+        if self.rows:
+            weights = self._part(stream, self.rows, self.weight_slot, slots)[..., 0].softmax(dim=1)
+            trace = (weights * products(self.rows, self.row_slot)).sum(dim=1)
         if self.keys:
             trace = trace + 0.5 * products(self.keys, self.penalty_slot).sum(dim=1)
         return _largest(self.wanted - trace), 1.0
+
+    def _refined(
+        self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]
+    ) -> tuple[float, float]:
+        step = self._part(seen[-1], self.rows, self.row_slot, slots)
+        whole = self._part(seen[-1], self.rows, self.key_slot, slots)
+        sizes = whole.abs().amax(dim=1, keepdim=True)  # prompts of a batch are compared each with itself
+        return _largest(torch.where(step == 0, 0.0, step / sizes)), 1.0
 
     def _settled(
         self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]

@@ -2,7 +2,7 @@
 
     minimise  mean_j value(s_j, y_j) + penalty,   s_j = w.x_j + b;   slope and curvature are its derivatives in s.
 
-`scale` is the argument `loss_scale`, which only the robust loss reads.
+`scale` is the argument `loss_scale`, which the robust loss and the negative binomial read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri
 
 Array = np.ndarray
 Term = Callable[[Array, Array, float], Array]  # s, y, scale
@@ -31,6 +32,11 @@ class Loss:
 
 def sigmoid(s: Array) -> Array:
     return 1 / (1 + np.exp(-s))
+
+
+def mills(t: Array) -> Array:
+    """phi(t)/Phi(t)"""
+    return np.exp(-0.5 * t * t - 0.5 * np.log(2 * np.pi) - log_ndtr(t))
 
 
 def _log_odds(mean: float) -> float:
@@ -56,6 +62,28 @@ POISSON = Loss(
     curvature=lambda s, y, scale: np.exp(s),
     response=np.exp,
     constant=lambda mean: float(np.log(max(mean, 1e-300))),
+)
+GAMMA = Loss(
+    value=lambda s, y, scale: y * np.exp(-np.maximum(s, -500)) + s,
+    slope=lambda s, y, scale: 1 - y * np.exp(-s),
+    curvature=lambda s, y, scale: y * np.exp(-s),
+    response=np.exp,
+    constant=lambda mean: float(np.log(max(mean, 1e-300))),
+)
+NEGATIVE_BINOMIAL = Loss(
+    value=lambda s, y, scale: (y + 1 / scale) * np.logaddexp(0, s + np.log(scale)) - y * s,
+    slope=lambda s, y, scale: (y + 1 / scale) * sigmoid(s + np.log(scale)) - y,
+    curvature=lambda s, y, scale: (y + 1 / scale) * sigmoid(s + np.log(scale)) * sigmoid(-s - np.log(scale)),
+    response=np.exp,
+    constant=lambda mean: float(np.log(max(mean, 1e-300))),
+)
+PROBIT = Loss(
+    value=lambda s, y, scale: -log_ndtr((2 * y - 1) * s),
+    slope=lambda s, y, scale: -(2 * y - 1) * mills((2 * y - 1) * s),
+    curvature=lambda s, y, scale: mills((2 * y - 1) * s) * (mills((2 * y - 1) * s) + (2 * y - 1) * s),
+    response=ndtr,
+    constant=lambda mean: float(ndtri(mean)) if 0 < mean < 1 else 0.0,
+    start=lambda y, weights: 0.0,
 )
 LOG_COSH = Loss(
     value=lambda s, y, scale: scale * scale * np.logaddexp((s - y) / scale, (y - s) / scale),

@@ -8,100 +8,65 @@ its name. `tests/contracts/test_methods.py` runs over all of them.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
 from softwright.errors import Faults
 from softwright.methods import classical, losses
+from softwright.methods.answers.rows import FURTHER
 from softwright.methods.chebyshev import chebyshev
-from softwright.methods.classical import Solution, Standardised
-from softwright.methods.constants import Constants
-from softwright.methods.frame import FitBlueprint
 from softwright.methods.glm import Family, default_step, descent, reweighted
 from softwright.methods.gradient import gradient
 from softwright.methods.lasso import admm, fista, projected_gradient
 from softwright.methods.link_bound import link_certificate
 from softwright.methods.links import EXP, SIGMOID, TANH, log_logistic_curvature, log_tanh_ratio
-from softwright.methods.losses import Loss, sigmoid
+from softwright.methods.losses import sigmoid
 from softwright.methods.newton_schulz import newton_schulz
-from softwright.methods.step_bound import gradient_certificate, group_certificate
-
-if TYPE_CHECKING:
-    from softwright.methods.network import InContextStack
-    from softwright.result.closed_form import ClosedForm
+from softwright.methods.row import Method, Peer, Solver, noisy
+from softwright.methods.solvers import curves
+from softwright.methods.solvers.newton import Curve, damped_newton
+from softwright.methods.solvers.normal_equations import normal_equations
+from softwright.methods.step_bound import gradient_certificate, group_certificate, matrix_certificate
 
 _FLOAT32_CONDITION = 100.0  # beyond, the rounding errors of Newton and Schulz's iteration show in the predictions
 
 
-@dataclass(frozen=True)
-class Solver:
-    """How a method is solved: the stack, the bound of one step where there is one, and where float32 is too coarse.
+def _check_labels(name: str) -> Callable[[Tensor, Faults], None]:
+    def check(y: Tensor, faults: Faults) -> None:
+        faults.check(bool(((y == 0) | (y == 1)).all()), f"{name} needs labels 0 and 1 in y")
+        mean = y.mean(dim=-1)
+        faults.check(bool(((mean > 0) & (mean < 1)).all()), f"{name} needs both labels in y; there is only one")
 
-    `default_step` marks gradient descent, which works on the features as given: it says the step to take unless one is
-    asked for, and heads are then of high order for the sake of the bound.
-    """
-
-    build: Callable[[Constants], FitBlueprint]
-    certificate: Callable[[InContextStack, dict[str, Any]], ClosedForm] | None = None
-    float32_condition: float = math.inf
-    default_step: Callable[[Constants], float] | None = None
+    return check
 
 
-@dataclass(frozen=True)
-class Peer:
-    """An estimator with the same answer: its place, and its arguments for n rows, or None where there are none."""
+def _check_counts(name: str) -> Callable[[Tensor, Faults], None]:
+    def check(y: Tensor, faults: Faults) -> None:
+        faults.check(bool((y >= 0).all()), f"{name} needs counts, 0 or more, in y")
+        some = bool((y.sum(dim=-1) > 0).all())
+        faults.check(some, f"{name} needs a count above 0; with all counts 0 the rate has no finite log")
 
-    place: str
-    options: Callable[[int, Constants], dict[str, Any] | None]
-    shown: str  # its arguments in documentation
-
-
-@dataclass(frozen=True)
-class Method:
-    """One method. The first of `solvers` is the default. `penalised` says whether it needs a penalty (True), has none
-    (False) or takes any (None); `leverage` times the number of features is the default of score_bound."""
-
-    name: str
-    objective: str
-    solvers: Mapping[str, Solver]
-    loss: Loss
-    exact: Callable[[Standardised, Loss], Solution]
-    design: Callable[[np.random.Generator, np.ndarray], np.ndarray]  # y of random rows, from their s
-    defaults: Mapping[str, float] = field(default_factory=dict)
-    penalised: bool | None = None
-    needs_intercept: str = ""  # why, if it does
-    needs_rows: bool = True  # without a penalty as many as there are unknowns, or the solution is not unique
-    leverage: float = 10.0
-    check: Callable[[Tensor, Faults], None] = lambda y, faults: None
-    peer: Peer | None = None
+    return check
 
 
-def _noisy(offset: float) -> Callable[[np.random.Generator, np.ndarray], np.ndarray]:
-    return lambda rng, s: s + 0.3 * rng.normal(size=len(s)) + offset
+def _check_positive(y: Tensor, faults: Faults) -> None:
+    faults.check(bool((y > 0).all()), "gamma needs numbers above 0 in y")
 
 
-def _check_labels(y: Tensor, faults: Faults) -> None:
-    faults.check(bool(((y == 0) | (y == 1)).all()), "logistic needs labels 0 and 1 in y")
-    mean = y.mean(dim=-1)
-    faults.check(bool(((mean > 0) & (mean < 1)).all()), "logistic needs both labels in y; there is only one")
+def newton(curve: Curve) -> dict[str, Solver]:
+    """Damped Newton steps of a generalised linear model."""
+    build = lambda c: damped_newton(c, curve)  # noqa: E731
+    return {"newton": Solver(build, float32_condition=_FLOAT32_CONDITION, precise=True, usual_steps=curve.steps)}
 
 
-def _check_counts(y: Tensor, faults: Faults) -> None:
-    faults.check(bool((y >= 0).all()), "poisson needs counts, 0 or more, in y")
-    some = bool((y.sum(dim=-1) > 0).all())
-    faults.check(some, "poisson needs a count above 0; with all counts 0 the rate has no finite log")
-
-
-def generalised(family: Family) -> dict[str, Solver]:
+def generalised(family: Family, curve: Curve | None = None) -> dict[str, Solver]:
     """The solvers of a generalised linear model."""
     return {
-        "irls": Solver(lambda c: reweighted(c, family), float32_condition=_FLOAT32_CONDITION),
+        **({} if curve is None else newton(curve)),
+        "irls": Solver(lambda c: reweighted(c, family), float32_condition=_FLOAT32_CONDITION, usual_steps=family.steps),
         "gradient": Solver(
             lambda c: descent(c, family),
             lambda stack, target: link_certificate(stack, target, family),
@@ -111,6 +76,7 @@ def generalised(family: Family) -> dict[str, Solver]:
 
 
 _SQUARES = {
+    "normal_equations": Solver(normal_equations, matrix_certificate, _FLOAT32_CONDITION, precise=True),
     "newton_schulz": Solver(newton_schulz, group_certificate, _FLOAT32_CONDITION),
     "gradient": Solver(gradient, gradient_certificate, default_step=lambda c: 1.0 / (c.most + c.penalty)),
     "chebyshev": Solver(chebyshev),
@@ -124,7 +90,7 @@ _ROWS = (
         solvers=_SQUARES,
         loss=losses.SQUARES,
         exact=classical.least_squares,
-        design=_noisy(0.5),
+        design=noisy(0.5),
         penalised=False,
         peer=Peer("sklearn.linear_model:LinearRegression", lambda n, c: {}, ""),
     ),
@@ -134,7 +100,7 @@ _ROWS = (
         solvers=_SQUARES,
         loss=losses.SQUARES,
         exact=classical.least_squares,
-        design=_noisy(0.5),
+        design=noisy(0.5),
         defaults={"penalty": 1e-2},
         penalised=True,
         peer=Peer("sklearn.linear_model:Ridge", lambda n, c: {"alpha": n * c.penalty, "tol": 1e-12}, "alpha=n*penalty"),
@@ -145,7 +111,7 @@ _ROWS = (
         solvers={"fista": Solver(fista), "admm": Solver(admm, float32_condition=_FLOAT32_CONDITION)},
         loss=losses.SQUARES,
         exact=classical.coordinate_descent,
-        design=_noisy(0.5),
+        design=noisy(0.5),
         defaults={"penalty": 1e-2, "condition": 200.0},
         penalised=True,
         needs_rows=False,
@@ -161,7 +127,7 @@ _ROWS = (
         solvers={"projected_gradient": Solver(projected_gradient)},
         loss=losses.SQUARES,
         exact=classical.nonnegative_least_squares,
-        design=_noisy(0.0),
+        design=noisy(0.0),
         defaults={"condition": 200.0},
         penalised=False,
         needs_rows=False,
@@ -182,14 +148,15 @@ _ROWS = (
                 unsettled="the classes may be separable, which has no finite solution without a penalty; "
                 "raise penalty, steps or condition",
                 leverage=": are the classes separable?",
-            )
+            ),
+            curves.LOGISTIC,
         ),
         loss=losses.LOGISTIC,
         exact=classical.newton,
         design=lambda rng, s: (rng.random(len(s)) < sigmoid(s)).astype(float),
         defaults={"penalty": 1e-3, "condition": 100.0},
         leverage=1000.0,
-        check=_check_labels,
+        check=_check_labels("logistic"),
         peer=Peer(
             "sklearn.linear_model:LogisticRegression",
             lambda n, c: {"C": 1 / (n * c.penalty), **_EXACTLY} if c.penalty > 0 else None,
@@ -210,7 +177,8 @@ _ROWS = (
                 steps=16,
                 careful=lambda steps: min(4, steps),
                 unsettled="raise steps, rate_bound (the mean count) or condition",
-            )
+            ),
+            curves.POISSON,
         ),
         loss=losses.POISSON,
         exact=classical.newton,
@@ -218,10 +186,43 @@ _ROWS = (
         defaults={"penalty": 1e-3, "condition": 100.0},
         needs_intercept="poisson starts from the mean count, which takes an intercept",
         leverage=1000.0,
-        check=_check_counts,
+        check=_check_counts("poisson"),
         peer=Peer(
             "sklearn.linear_model:PoissonRegressor", lambda n, c: {"alpha": c.penalty, **_EXACTLY}, "alpha=penalty"
         ),
+    ),
+    Method(
+        name="gamma",
+        objective="mean y e^-s + s + penalty/2 |w|^2, s = w.x + b",
+        solvers=newton(curves.GAMMA),
+        loss=losses.GAMMA,
+        exact=classical.newton,
+        design=lambda rng, s: rng.gamma(4.0, np.exp(0.5 * s + 0.5) / 4.0),
+        defaults={"penalty": 1e-3, "condition": 100.0},
+        check=_check_positive,
+        peer=Peer(
+            "sklearn.linear_model:GammaRegressor", lambda n, c: {"alpha": c.penalty, **_EXACTLY}, "alpha=penalty"
+        ),
+    ),
+    Method(
+        name="negative_binomial",
+        objective="mean (y + 1/c) log(1 + c e^s) - y s + penalty/2 |w|^2, s = w.x + b",
+        solvers=newton(curves.NEGATIVE_BINOMIAL),
+        loss=losses.NEGATIVE_BINOMIAL,
+        exact=classical.newton,
+        design=lambda rng, s: rng.poisson(np.exp(0.5 * s + 1.0) * rng.gamma(2.0, 0.5, len(s))).astype(float),
+        defaults={"penalty": 1e-3, "condition": 100.0},
+        check=_check_counts("negative_binomial"),
+    ),
+    Method(
+        name="probit",
+        objective="mean -log Phi((2y - 1) s) + penalty/2 |w|^2, s = w.x + b",
+        solvers=newton(curves.PROBIT),
+        loss=losses.PROBIT,
+        exact=classical.newton,
+        design=lambda rng, s: (rng.normal(size=len(s)) < s).astype(float),
+        defaults={"penalty": 1e-3, "condition": 100.0},
+        check=_check_labels("probit"),
     ),
     Method(
         name="robust",
@@ -242,9 +243,9 @@ _ROWS = (
         ),
         loss=losses.LOG_COSH,
         exact=classical.newton,
-        design=_noisy(0.5),
+        design=noisy(0.5),
         defaults={"condition": 100.0},
         leverage=1000.0,
     ),
 )
-METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
+METHODS: dict[str, Method] = {row.name: row for row in (*_ROWS, *FURTHER)}

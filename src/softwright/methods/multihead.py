@@ -27,5 +27,6 @@ class MultiheadStack(nn.Module):
         prompt = read_prompt(x, y, queries, sample_weight, self.stack.constants, self.stack.dtype, True)
         runs = [runner(block) for block in self.blocks if isinstance(block, nn.MultiheadAttention)]
         with as_proved(self.stack.read):
-            final = deque(self.stack.states(self.stack.embed(prompt), attend=runs), maxlen=1).pop()
-            return prompt.unbatched(final["query"] @ self.stack.read)
+            stream = self.stack.embed(self.stack.asked(prompt))
+            final = deque(self.stack.states(stream, attend=runs), maxlen=1).pop()
+            return prompt.unbatched(self.stack.answered(prompt, final["query"]))

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -22,13 +22,35 @@ from softwright.chunks import in_chunks, rows_within
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
-from softwright.methods.guards import Guard
+from softwright.methods.guards import Guard, OutOfRange
 from softwright.methods.prompts import Prompt, read_prompt
 from softwright.settings import as_proved, looked_through
 
 if TYPE_CHECKING:
     from softwright.attention.view import AttentionView
     from softwright.methods.multihead import MultiheadStack
+
+
+_Answer = TypeVar("_Answer")
+
+
+def _several(x: Any, y: Any) -> bool:
+    """Whether y has an axis of targets behind that of the rows."""
+    sizes = np.shape(x), np.shape(y)
+    return len(sizes[0]) >= 2 and len(sizes[1]) == len(sizes[0]) and sizes[1][:-1] == sizes[0][:-1]
+
+
+def _each_target(x: Any, y: Any, queries: Any, weights: Any, dtype: torch.dtype) -> tuple[Any, Any, Any, Any]:
+    """The same rows once per target, with a leading axis of targets."""
+    targets = torch.as_tensor(np.array(y) if not isinstance(y, Tensor) else y, dtype=dtype).movedim(-1, 0)
+
+    def repeated(values: Any) -> Any:
+        if values is None:
+            return None
+        values = torch.as_tensor(np.array(values) if not isinstance(values, Tensor) else values, dtype=dtype)
+        return values.expand(len(targets), *values.shape)
+
+    return repeated(x), targets, repeated(queries), repeated(weights)
 
 
 class InContextStack(AttentionStack):
@@ -43,6 +65,7 @@ class InContextStack(AttentionStack):
         self.guards = list(blueprint.guards)
         self.head, self.tail = blueprint.head, blueprint.tail
         self.coefficient_segment = blueprint.coefficient[0]
+        self.alone = blueprint.alone
         self.register_buffer("read", torch.tensor(blueprint.read, dtype=dtype))
         self.register_buffer("read_coefficient", torch.tensor(blueprint.coefficient[1], dtype=dtype))
 
@@ -75,10 +98,34 @@ class InContextStack(AttentionStack):
     def forward(
         self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None, check: bool = True
     ) -> Tensor:
-        """x (..., n, d), y (..., n), queries (..., m, d) -> predictions (..., m)."""
+        """x (..., n, d), y (..., n), queries (..., m, d) -> predictions (..., m).
+
+        y (..., n, k) are k targets of the same rows, each fitted for itself: predictions (..., m, k)."""
+        if _several(x, y):
+            xs, ys, given, weights = _each_target(x, y, queries, sample_weight, self.dtype)
+            return self(xs, ys, given, weights, check).movedim(0, -1)
         prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, check)
         with as_proved(self.read):
-            return prompt.unbatched(self._by_prompts(prompt, lambda part: self.run(part, check)["query"] @ self.read))
+            return prompt.unbatched(self._answers(prompt, check))
+
+    def _answers(self, prompt: Prompt, check: bool) -> Tensor:
+        """(B, m) or (B, m, k): what the stack says of every query."""
+        found = self._by_prompts(self.asked(prompt), lambda part: self.run(part, check)["query"])
+        return self.answered(prompt, found)
+
+    def asked(self, prompt: Prompt) -> Prompt:
+        """The prompts that run: every query in one of its own if it must be."""
+        return prompt.each_query() if self.alone else prompt
+
+    def answered(self, prompt: Prompt, queries: Tensor) -> Tensor:
+        """(B, m) or (B, m, k): the answers that the tokens of the queries hold at the end."""
+        from softwright.methods.methods import METHODS
+
+        found = queries @ self.read
+        if self.alone:
+            found = found.reshape(len(prompt.x), prompt.queries.shape[1], *found.shape[2:])
+        finish = METHODS[self.constants.method].finish
+        return found if finish is None else finish(found, self.constants)
 
     def _by_prompts(self, prompt: Prompt, read: Callable[[Prompt], Tensor]) -> Tensor:
         """What is read of every prompt of a batch, by as many at a time as bound the memory; each is held whole."""
@@ -98,7 +145,14 @@ class InContextStack(AttentionStack):
 
         The stack holds the coefficients of scaled features and their scales; their product is taken here, outside the
         attention, as is the intercept: the prediction at the mean of x minus what the coefficients make of that mean.
+        Of k targets, y (..., n, k), they are (..., k, d) and (..., k).
         """
+        if _several(x, y):
+            xs, ys, _, weights = _each_target(x, y, None, sample_weight, self.dtype)
+            found, constants = self.coefficients(xs, ys, weights, check)
+            return found.movedim(0, -2), constants.movedim(0, -1)
+        if not self.coefficient_segment:
+            raise InvalidInput("in_context", [f"{self.constants.method} fits no coefficients; ask for predictions"])
         whole = read_prompt(x, y, None, sample_weight, self.constants, self.dtype, check)
         with as_proved(self.read):
             mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
@@ -118,7 +172,7 @@ class InContextStack(AttentionStack):
         intercept = (final["query"] @ self.read)[:, 0] - (coefficients * prompt.queries[:, 0]).sum(dim=-1)
         if not self.constants.intercept:
             intercept = torch.zeros_like(intercept)
-        return torch.cat([coefficients, intercept[:, None]], dim=1)
+        return torch.cat([coefficients * prompt.units, intercept[:, None]], dim=1)
 
     def _scales(self, units: Tensor) -> Tensor:
         """(B, d): what the features were multiplied with. The slot `tau` holds the same, but rounded in the size of the
@@ -131,7 +185,8 @@ class InContextStack(AttentionStack):
 
     def trace(self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None) -> list[Tensor]:
         """Predictions (..., m) after every layer that follows the preparation, as the last layers would read them."""
-        prompt = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, True)
+        given = read_prompt(x, y, queries, sample_weight, self.constants, self.dtype, True)
+        prompt = self.asked(given)
         found = []
         with as_proved(self.read):
             for position, stream in enumerate(self.states(self.embed(prompt))):
@@ -139,7 +194,7 @@ class InContextStack(AttentionStack):
                     shown = stream
                     for place in range(self.depth - self.tail, self.depth):
                         shown = apply_layer(self.layer_at(place), shown)
-                    found.append(prompt.unbatched(shown["query"] @ self.read))
+                    found.append(given.unbatched(self.answered(given, shown["query"])))
         return found
 
     def evaluate(
@@ -152,14 +207,36 @@ class InContextStack(AttentionStack):
         queries: Any = None,
         sample_weight: Any = None,
         check: bool = True,
+        adapt: bool = True,
     ) -> np.ndarray:
-        """NumPy in, NumPy out: evaluate(x=..., y=..., queries=...), or one tuple (x, y, queries)."""
+        """NumPy in, NumPy out: evaluate(x=..., y=..., queries=...), or one tuple (x, y, queries).
+
+        A prompt outside the range is answered by a wider stack of the same method (`widening`); with `adapt` False it
+        is refused, as `forward` does."""
         if inputs is not None:
             x, y, queries = inputs
         if x is None or y is None or queries is None:
             raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
+        from softwright.methods.widening import following, stack_for
+
+        own = following(self.constants, x, queries) if adapt else self.constants
+        stack = self if own == self.constants else stack_for(own)
         with torch.no_grad():
-            return self(x, y, queries, sample_weight, check).double().numpy()
+            return stack._adapted(lambda wide: wide(x, y, queries, sample_weight, check), adapt).double().numpy()
+
+    def _adapted(self, ask: Callable[[InContextStack], _Answer], adapt: bool) -> _Answer:
+        """The answer of this stack, or of the first wider one whose range holds the prompt."""
+        from softwright.methods.widening import stack_for, widened
+
+        stack: InContextStack = self
+        while True:
+            try:
+                return ask(stack)
+            except OutOfRange as refusal:
+                wider = widened(stack.constants, refusal) if adapt else None
+                if wider is None:
+                    raise
+            stack = stack_for(wider)
 
     def attention(self, inputs: Any = None, /, *, x: Any = None, y: Any = None, queries: Any = None) -> AttentionView:
         """What the queries read in every layer and head: rows of the prompt ("data 3") and fixed tokens."""
@@ -172,10 +249,12 @@ class InContextStack(AttentionStack):
         prompt = read_prompt(x, y, queries, None, self.constants, self.dtype, True)
         return view_of_stack(self, self.embed(prompt), rows="query")
 
-    def fitted(self, x: Any, y: Any, sample_weight: Any = None, check: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """NumPy in, NumPy out: the coefficients and the intercept."""
+    def fitted(
+        self, x: Any, y: Any, sample_weight: Any = None, check: bool = True, adapt: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """NumPy in, NumPy out: the coefficients and the intercept; `adapt` as in `evaluate`."""
         with torch.no_grad():
-            coefficients, intercept = self.coefficients(x, y, sample_weight, check)
+            coefficients, intercept = self._adapted(lambda stack: stack.coefficients(x, y, sample_weight, check), adapt)
         return coefficients.double().numpy(), intercept.double().numpy()
 
     def multihead(self) -> MultiheadStack:
@@ -192,6 +271,7 @@ class InContextStack(AttentionStack):
             "coefficient_segment": self.coefficient_segment,
             "head": self.head,
             "tail": self.tail,
+            **({"alone": True} if self.alone else {}),
         }
 
     @classmethod
@@ -201,6 +281,7 @@ class InContextStack(AttentionStack):
         network.guards = [Guard.from_dict(data) for data in model["guards"]]
         network.head, network.tail = int(model["head"]), int(model["tail"])
         network.coefficient_segment = model["coefficient_segment"]
+        network.alone = bool(model.get("alone", False))
         return network
 
     def facts(self) -> list[tuple[str, str]]:

@@ -21,17 +21,27 @@ NO_WEIGHT = -1e30  # the log weight of an observation that does not count: its s
 
 @dataclass(frozen=True)
 class Prompt:
-    """x (B, n, d), y (B, n), queries (B, m, d), log_weights (B, n), and the leading shape the user gave."""
+    """x (B, n, d), y (B, n), queries (B, m, d), log_weights (B, n), units (B, d) that x and queries were multiplied
+    with, and the leading shape the user gave."""
 
     x: Tensor
     y: Tensor
     queries: Tensor
     log_weights: Tensor
+    units: Tensor
     leading: tuple[int, ...]
 
     def at(self, which: Tensor) -> Prompt:
         """Some prompts of the batch."""
-        return Prompt(self.x[which], self.y[which], self.queries[which], self.log_weights[which], (len(which),))
+        x, y, queries = self.x[which], self.y[which], self.queries[which]
+        return Prompt(x, y, queries, self.log_weights[which], self.units[which], (len(which),))
+
+    def each_query(self) -> Prompt:
+        """The same rows once per query, (B m) prompts with one query each."""
+        m = self.queries.shape[1]
+        rows = [part.repeat_interleave(m, dim=0) for part in (self.x, self.y, self.log_weights, self.units)]
+        x, y, log_weights, units = rows
+        return Prompt(x, y, self.queries.reshape(-1, 1, x.shape[2]), log_weights, units, (len(x),))
 
     def unbatched(self, values: Tensor) -> Tensor:
         return values.reshape((*self.leading, *values.shape[1:]))
@@ -77,9 +87,22 @@ def read_prompt(
     if weights is not None:
         logs = torch.where(weights > 0, weights.clamp_min(torch.finfo(dtype).tiny).log(), logs + NO_WEIGHT)
     batch, m = math.prod(leading), given.shape[-2]
-    return Prompt(
-        xs.reshape(batch, n, d), ys.reshape(batch, n), given.reshape(batch, m, d), logs.reshape(batch, n), leading
-    )
+    units = xs.new_ones(batch, d)
+    xs, given = xs.reshape(batch, n, d), given.reshape(batch, m, d)
+    if check and constants.scaling and constants.penalty == 0 and not looked_through():
+        units = _units(xs)
+        if not bool((units == 1).all()):
+            xs, given = xs * units[:, None], given * units[:, None]
+    return Prompt(xs, ys.reshape(batch, n), given, logs.reshape(batch, n), units, leading)
+
+
+def _units(x: Tensor) -> Tensor:
+    """(B, d): powers of two that bring columns into the range of the cells; 1 where they are there, so that nothing
+    changes, and exact elsewhere. A penalty acts on coefficients of the features as given, so it allows none."""
+    spread = (0.5 * x.amax(dim=1) - 0.5 * x.amin(dim=1)) if x.shape[1] else x.new_ones(len(x), x.shape[2])
+    inside = (spread >= 0.5 * UNITS[0]) & (spread <= 0.25 * UNITS[1])
+    exponent = torch.frexp(torch.where(inside | (spread == 0), 1.0, spread)).exponent.clamp(-1000, 1000)
+    return torch.where(inside, 1.0, 2.0 ** -exponent.to(x.dtype))
 
 
 def _tensor(values: Any, name: str, dtype: torch.dtype, faults: Faults) -> Tensor:
@@ -109,15 +132,17 @@ def _check_values(
         faults.check(bool((weights >= 0).all()), "sample_weight holds negative values; weights are 0 or more")
     least = int(counted.amin()) if counted.numel() else n
     unknowns = constants.features + int(constants.intercept)
+    plain = method.loss is None  # no coefficients: columns that do not vary do no harm
     solvable = constants.penalty > 0 or not method.needs_rows
     faults.check(
         solvable or least >= unknowns,
         f"{least} row(s) for {unknowns} unknowns: the solution is not unique; give more rows, or a penalty (ridge)",
     )
     faults.check(least >= 2, f"{least} row(s): a fit needs at least 2")
-    if least >= 2:
+    if least >= 2 and not plain:
         _check_columns(x, weights, constants, faults)
     method.check(y, faults)
+    method.check_rows(x, queries, constants, faults)
 
 
 def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faults: Faults) -> None:
@@ -133,9 +158,12 @@ def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faul
     spread = top - bottom if constants.intercept else size
     flat = (spread <= 64 * torch.finfo(x.dtype).eps * size) | (spread <= 0)
     wild = (spread > UNITS[1]) | (spread < UNITS[0]) if constants.scaling else torch.zeros_like(flat)
+    if constants.penalty == 0:  # columns are brought into the range by powers of two
+        wild = wild & ((spread > 2.0**900) | (spread < 2.0**-900)) & (x.dtype == torch.float64)
+    beside = ", as a penalty acts on the coefficients of what is given" if constants.penalty > 0 else ""
     for which, what in (
         (flat, "do not vary; remove them, an intercept stands for them"),
-        (wild & ~flat, f"span less than {UNITS[0]:g} or more than {UNITS[1]:g}; give them in other units"),
+        (wild & ~flat, f"span less than {UNITS[0]:g} or more than {UNITS[1]:g}; give them in other units{beside}"),
     ):
         columns = which.reshape(-1, which.shape[-1]).any(dim=0).nonzero()[:, 0].tolist()
         faults.check(not columns, f"column(s) {', '.join(map(str, columns[:8]))} of x {what}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from softwright.errors import InvalidInput
 from softwright.methods.classical import Standardised
 from softwright.methods.constants import Constants
 from softwright.methods.methods import METHODS
@@ -18,6 +19,8 @@ def reference(
 ) -> tuple[np.ndarray, float]:
     """Coefficients (d,) and intercept of the exact solution."""
     row = METHODS[constants.method]
+    if row.exact is None or row.loss is None:
+        raise InvalidInput("reference", [f"{row.name} fits no coefficients; ask for predictions"])
     p = np.full(len(y), 1.0 / len(y)) if sample_weight is None else sample_weight / sample_weight.sum()
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     mean = p @ x if constants.intercept else np.zeros(x.shape[1])
@@ -31,9 +34,12 @@ def reference(
 
 def exact_predictions(x: np.ndarray, y: np.ndarray, queries: np.ndarray, constants: Constants) -> np.ndarray:
     """What a stack with these constants should answer: w.x + b, or the response if it was asked for."""
+    row = METHODS[constants.method]
+    if row.answers is not None:
+        return row.answers(np.asarray(x, dtype=float), np.asarray(y, dtype=float), queries, constants)
     w, b = reference(x, y, constants)
     s = queries @ w + b
-    response = METHODS[constants.method].loss.response
+    response = None if row.loss is None else row.loss.response
     return response(s) if constants.response and response is not None else s
 
 
@@ -45,7 +51,7 @@ def random_design(
     shared = rng.normal(size=(rows, 1))
     x = size * (np.sqrt(0.8) * rng.normal(size=(rows, features)) + np.sqrt(0.2) * shared)
     s = x @ rng.normal(size=features) / (size * np.sqrt(features))
-    return x, METHODS[method].design(rng, s)
+    return METHODS[method].arranged(x), METHODS[method].design(rng, s)
 
 
 def observe(stack: InContextStack, *, seed: int = 4242, queries: int = 20) -> Observed:

@@ -329,6 +329,40 @@ def group_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedFo
     )
 
 
+@precision(PRECISION)
+def matrix_certificate(stack: InContextStack, target: dict[str, Any]) -> ClosedForm:
+    """The layer of the normal equations that forms the matrix, entry by entry against the exact covariance."""
+    started = time.monotonic()
+    c = stack.constants
+    layer = next(layer for layer in stack.distinct if layer.label == "matrix")
+    slots, heads, most = stack.slots, 2 * c.order, c.feature_bound
+    keys = c.max_rows * (1 if c.intercept else 2) + 2 * c.features
+    root = penalty_reach(c)
+    numbers = Numbers(most + root + 2, max(most, root))
+    asked = [("e", "x", Fraction(1), most), ("g", "e", Fraction(c.features), root)][: 1 + (c.penalty > 0)]
+    parts = []
+    for place, (query, key, wanted, reach) in enumerate(asked):
+        group = group_of(layer, slots[query], slots[key], slots["a"][0], slice(place * heads, (place + 1) * heads))
+        parts.append(bilinear_bound(group, wanted, Asked(reach, reach, keys, c.dtype, 0.0, numbers)))
+    bound = added(parts, arb(0), arb(0))
+    return stated(
+        stack,
+        target,
+        started,
+        statement="each entry of the matrix of the normal equations against the exact covariance, for all prompts of "
+        f"up to {c.max_rows} rows of weight 1 whose scaled coordinates are at most {most:g} in size"
+        + (f", those of the penalty's tokens g at most {root:g}" if c.penalty > 0 else ""),
+        bound=bound,
+        method="Richardson weights, Cauchy's estimate and a rounding analysis of the heads",
+        quantities={"feature_bound": most, "order": float(c.order), "relative_to_feature_bound": bound.total / most},
+    )
+
+
+def penalty_reach(constants: Constants) -> float:
+    """A bound of the coordinates of the penalty's tokens g: of scaled features, or sqrt(penalty) and a little."""
+    return 2.0 if constants.scaling else 1.0 + constants.penalty
+
+
 def refuse_scaling(constants: Constants) -> None:
     if constants.scaling:
         raise InvalidInput("step_bound", ["a step is proved for features as given; leave scaling off"])

@@ -60,6 +60,7 @@ def in_context(
     sample: bool = True,
     progress: Progress = None,
     tolerance: None = None,
+    **options: float,
 ) -> Built[InContextStack]:
     """A stack whose prompt is observations (x_i, y_i), any number, and queries; its output are the predictions.
 
@@ -75,8 +76,9 @@ def in_context(
     score_bound  bound of |x_i A^-1 x_j|, how much leverage a row or query may have; 10 * features by default, 1000 *
                  features for generalised linear models. For gradient descent of |x_i.x_j|, x_bound^2 by default
     feature_bound, range_bound   how far rows may lie from the mean in standard deviations, queries in ranges
-    loss_scale   c of the robust loss;  rate_bound  the largest mean count of poisson
-    response     logistic and poisson: return probabilities or rates instead of w.x + b
+    loss_scale   c of the robust loss, and the dispersion of negative_binomial
+    rate_bound   the largest mean count of poisson by irls, the largest count of negative_binomial
+    response     generalised linear models: return probabilities or rates instead of w.x + b
     x_bound, y_bound, w_bound, max_rows   the range of prompts that the certificate of a step speaks of
     accuracy     what the iteration is to leave of the error at its start; 1e-12 in float64, 1e-6 in float32
     order, angle   heads per sign of a bilinear group, and the largest score; see docs/in_context.md
@@ -84,6 +86,7 @@ def in_context(
     certify      prove a bound of one step (gradient descent, Newton-Schulz)
     sample       observe the distance to the exact solution on random designs
     progress     None: shown if it takes long; False: never; or a function that is given each message
+    options      arguments of one method alone, listed with it below
     """
     started = time.monotonic()
     faults = Faults("in_context")
@@ -94,7 +97,7 @@ def in_context(
         "largest_eigenvalue": largest_eigenvalue, "score_bound": score_bound, "feature_bound": feature_bound,
         "range_bound": range_bound, "loss_scale": loss_scale, "rate_bound": rate_bound, "response": response,
         "x_bound": x_bound, "y_bound": y_bound, "w_bound": w_bound, "max_rows": max_rows, "accuracy": accuracy,
-        "order": order, "angle": angle, "dtype": dtype,
+        "order": order, "angle": angle, "dtype": dtype, "options": options,
     }  # fmt: skip
     constants = _settled(given, faults)
     chosen = METHODS[constants.method].solvers[constants.solver]
@@ -109,7 +112,7 @@ def in_context(
         blueprint = chosen.build(constants)
         check_blueprint(blueprint, constants.dtype)
         stack = InContextStack(blueprint, constants, precision_of(constants.dtype).torch_dtype)
-        target = {"kind": stack.kind, "text": f"minimise {METHODS[method].objective}", **constants.stored()}
+        target = {"kind": stack.kind, "text": METHODS[method].text, **constants.stored()}
         certificate, unproved = None, Outcome.NOT_ASKED.value
         if certify:
             say("proving a bound of one step")
@@ -124,7 +127,13 @@ def in_context(
 
 in_context.__doc__ = (
     f"{in_context.__doc__}\n    METHODS\n"
-    + "".join(f"    {row.name}: {row.objective}; by {', '.join(row.solvers)}\n" for row in METHODS.values())
+    + "".join(
+        f"    {row.name}: {row.objective}; by {', '.join(row.solvers)}\n"
+        + "".join(
+            f"        {name}: {option.meaning}; {option.default:g} by default\n" for name, option in row.options.items()
+        )
+        for row in METHODS.values()
+    )
     + "    "
 )
 
@@ -140,6 +149,7 @@ def _settled(given: Mapping[str, Any], faults: Faults) -> Constants:
     faults.check(found or not known, f"{row.name} has no solver {name!r}; choose from {', '.join(row.solvers)}")
     values["solver"] = name if found else next(iter(row.solvers))
     solver = row.solvers[values["solver"]]
+    values["options"] = _options(row, values["options"], faults if known else Faults("in_context"))
     values["dtype"] = (faults.take(precision_of, values["dtype"]) or FLOAT64).name
     _fill(values, row, solver)
     check({name: value for name, value in values.items() if value is not None}, faults)
@@ -157,17 +167,32 @@ def _settled(given: Mapping[str, Any], faults: Faults) -> Constants:
     return constants
 
 
+def _options(row: Method, given: Mapping[str, Any], faults: Faults) -> tuple[tuple[str, float], ...]:
+    """The arguments of one method alone, with their defaults."""
+    foreign = ", ".join(sorted(given.keys() - row.options.keys()))
+    own = f"its own are {', '.join(row.options)}" if row.options else "it has none of its own"
+    faults.check(not foreign, f"{row.name} takes no argument {foreign}; {own}")
+    values = []
+    for name, option in row.options.items():
+        value = plain(given.get(name, option.default))
+        fault = option.fault(name, value)
+        faults.check(not fault, fault)
+        values.append((name, int(value) if option.whole and not fault else value))
+    return tuple(values)
+
+
 def _fill(values: dict[str, Any], row: Method, solver: Solver) -> None:
     """The defaults that depend on the method, the solver and the dtype alone."""
     double, descends = values["dtype"] == "float64", solver.default_step is not None
+    precise = descends or (solver.precise and double)
     if values["order"] is None:
-        values["order"] = (6 if descends else 4) if double else (3 if descends else 2)
+        values["order"] = (6 if precise else 4) if double else (3 if precise else 2)
     defaults = {
         "penalty": 0.0,
-        "scaling": not descends,
+        "scaling": row.scaled and not descends,
         "condition": 1e3 if double else 50.0,
         "accuracy": 1e-12 if double else 1e-6,
-        "angle": 0.07 if descends and double and values["order"] == 6 else None,  # for the sake of the bound
+        "angle": 0.07 if precise and double and values["order"] == 6 else None,  # for the sake of the bound
         **row.defaults,
     }
     if isinstance(values["features"], int):
@@ -179,6 +204,7 @@ def _fill(values: dict[str, Any], row: Method, solver: Solver) -> None:
 
 def _check_method(values: Mapping[str, Any], row: Method, faults: Faults) -> None:
     faults.check(not row.needs_intercept or bool(values["intercept"]), f"{row.needs_intercept}; leave intercept on")
+    faults.check(row.scaled or not values["scaling"], f"{row.name} takes features as given; leave scaling off")
     if row.penalised is True:
         faults.check(values["penalty"] != 0, f"{row.name} needs a penalty above 0; for none use least_squares")
     if row.penalised is False:

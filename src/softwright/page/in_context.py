@@ -31,6 +31,10 @@ def content(built: Built[Any]) -> Content:
     title = f"{constants.method} in context: {built.target.get('text', '')}"
     layers = f"{network.depth} layers of softmax attention ({len(network.distinct)} different)"
     headline = f"{layers}, {network.features} feature(s)"
+    if network.alone or network.read.ndim > 1:
+        return Content(
+            title, f"{headline}; a page shows fits of one number by prompts of many queries, not these answers"
+        )
     if sum(int((tensor != 0).sum()) for tensor in network.state_dict().values()) > MOST_NUMBERS:
         return Content(title, f"{headline}; too many numbers for a page to run")
     rows = max(_ROWS, 3 * network.features + 4)

@@ -39,6 +39,7 @@ CLOSED_STEPS = {
 PROMPTS = {  # solver in context -> settings that bound the prompts it was proved for
     "gradient": ("max_rows", "x_bound", "y_bound", "w_bound"),
     "newton_schulz": ("max_rows", "score_bound"),
+    "normal_equations": ("max_rows", "feature_bound"),
 }
 _PART = ("variables", "heads", "terms", "constant")
 _TOLD = ("seconds", "version")

@@ -125,7 +125,7 @@ def _prepared(stack: Stack, loss: Loss) -> tuple[Layer, Layer]:
     if responds:
         head, R = _link_head(stack, {"s": fmpq(1)}), stack.residual(("G", "G", 0.0))
         stack.same_layer(stack.program[-1], "link", ("query",), ("link",), [head], R)
-    steps.read_out(stack, "s", **({"G": 1.0} if responds else {"s": 1.0}))
+    steps.read_out(stack, "s", {"G": 1.0} if responds else {"s": 1.0})
     first, second = steps.repeated(stack, s["steps"] or 100, 2)
     return first, second
 

@@ -40,7 +40,7 @@ def newton_schulz(stack: Stack) -> Claim:
     check_centre(stack, stack.program[0], True, ("offset",) if s["intercept"] else (), start)
     if s["scaling"]:
         check_scaling(stack, stack.program[1:6], start)
-    steps.read_out(stack, "f", f=1.0, offset=1.0)
+    steps.read_out(stack, "f", {"f": 1.0, "offset": 1.0})
     steps.check_guards(stack, (*data, "query"), data, len(stack.program) - 1, "z")
     also, x, z = [only(stack, "data"), weighted(stack)], stack.block("x"), stack.block("z")
     last = stack.program[-1]

@@ -113,8 +113,10 @@ def check_product(
                 require(abs(float(arb(found)) - wish) <= room * abs(wish), "heads that should multiply do not")
 
 
-def check_tokens(stack: Stack, constant: bool, counting: bool, start: float, log_a: float) -> None:
-    """All tokens but the cells; `start` > 0: z begins as start times x."""
+def check_tokens(
+    stack: Stack, constant: bool, counting: bool, start: float, log_a: float, inverse: float = 0.0
+) -> None:
+    """All tokens but the cells; `start` > 0: z begins as start times x; `inverse`: at unit tokens as that times e."""
     d, settings = stack.settings["features"], stack.settings
     one, x = stack.vector(one=1.0), stack.at("x")
     last = np.zeros(stack.width)
@@ -150,7 +152,7 @@ def check_tokens(stack: Stack, constant: bool, counting: bool, start: float, log
         basis[:, stack.at("z") : stack.at("z") + d] += start * np.eye(d)
     stack.same_tokens("base_basis", basis, close(stack))
     stack.same_tokens("base_null", one + stack.vector(null=1.0))
-    units = [_unit(stack, p, sign, start) for p in range(d + constant) for sign in (1.0, -1.0)]
+    units = [_unit(stack, p, sign, start, inverse) for p in range(d + constant) for sign in (1.0, -1.0)]
     stack.same_tokens("base_unit", np.stack(units), close(stack))
     known = {"data", "query", "basis", "unit", "null", *(("count",) if counting else ())}
     known |= {"mirror"} if not settings["intercept"] else set()
@@ -163,7 +165,7 @@ def check_tokens(stack: Stack, constant: bool, counting: bool, start: float, log
     )
 
 
-def _unit(stack: Stack, p: int, sign: float, start: float) -> np.ndarray:
+def _unit(stack: Stack, p: int, sign: float, start: float, inverse: float) -> np.ndarray:
     d, settings = stack.settings["features"], stack.settings
     token = stack.vector(one=1.0, unit=1.0, other=1.0, **{"pos" if sign > 0 else "neg": 1.0})
     token[stack.at("e") + p], token[stack.at("own") + p], token[stack.at("other") + p] = sign, 1.0, 0.0
@@ -171,6 +173,8 @@ def _unit(stack: Stack, p: int, sign: float, start: float) -> np.ndarray:
         token[stack.at("scale1") + p] = token[stack.at("scale2") + p] = sign
     else:
         token += stack.vector(pen=1.0)
+    if inverse:
+        token[stack.at("z") + p] = inverse * sign
     if not settings["scaling"]:
         root = math.sqrt(settings["penalty"])
         token[stack.at("g") + p] = sign * root

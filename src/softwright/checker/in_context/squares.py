@@ -34,7 +34,7 @@ def squares(stack: Stack) -> Claim:
     check_tokens(stack, constant=False, counting=False, start=0.0, log_a=0.0)
     require(stack.head == 1 and stack.tail == 0, "other layers prepare the prompt or read out")
     check_centre(stack, stack.program[0], True, ("offset",) if s["intercept"] else (), 0.0)
-    steps.read_out(stack, "f", f=1.0, offset=1.0)
+    steps.read_out(stack, "f", {"f": 1.0, "offset": 1.0})
     steps.check_guards(stack, (*data, "query"), data, stack.head, "x")
 
     (layer,) = steps.repeated(stack, s["steps"] or 100, 1)

@@ -16,6 +16,10 @@ w.x_j - y_j; for poisson where rates e^{s_j} <= rate_bound.
 |g||z| <= score_bound for the penalty's, no number above 2^64 and the largest coordinate of any z at least 2^-64: every
 coordinate of 2 z_i - cov_j(x_j.z_i, z_j) - d cov_p(g_p.z_i, z_p) is met up to the bound times that largest coordinate.
 
+**Normal equations** (`normal_equations`). For n <= N observations of weight 1 with |x_jp| <= feature_bound, and for a
+penalty |g_pq| within the bound of its tokens: after the layer `matrix` every entry of cov_j(x_j, x_j) + sum_p g_p g_p^T
+is met up to the bound.
+
 What the tensors must hold for this is compared entry by entry (`preparation`); every other number is read from them;
 the errors are those of `bilinear` and `links`.
 """
@@ -29,6 +33,7 @@ from typing import Any
 from softwright.checker.in_context.generalised import generalised
 from softwright.checker.in_context.losses import LOSSES
 from softwright.checker.in_context.newton_schulz import newton_schulz
+from softwright.checker.in_context.normal_equations import normal_equations
 from softwright.checker.in_context.squares import squares
 from softwright.checker.in_context.stack import Stack, read_stack
 from softwright.checker.in_context.steps import Claim
@@ -41,6 +46,8 @@ OBJECTIVES = {
     **{method: loss.objective for method, loss in LOSSES.items()},
 }
 STEPS: dict[tuple[str, str], Callable[[Stack], Claim]] = {
+    ("least_squares", "normal_equations"): normal_equations,
+    ("ridge", "normal_equations"): normal_equations,
     ("least_squares", "newton_schulz"): newton_schulz,
     ("ridge", "newton_schulz"): newton_schulz,
     ("least_squares", "gradient"): squares,
@@ -102,9 +109,9 @@ def _check_numbers(said: dict[str, Any], claim: Claim, settings: dict[str, Any])
     }  # of a step, as its errors make it: no more than a factor is known
     for name, size in claim.sizes.items():
         require(positive(given[name]) and size / 2 < given[name] < 2 * size, f"{name} is another one")
-    scale = sizes.get("largest_step", settings["score_bound"])
+    scale = sizes.get("largest_step", settings[claim.scale])
     numbers = {"order": float(settings["order"]), claim.relative: said["bound"] / scale}
-    numbers |= {"step_size": settings["step_size"]} if sizes else {"score_bound": settings["score_bound"]}
+    numbers |= {"step_size": settings["step_size"]} if sizes else {claim.scale: settings[claim.scale]}
     require(set(given) == set(numbers) | set(sizes) | set(claim.bounds), "the quantities are not those of such a step")
     for name, number in numbers.items():
         require(abs(given[name] - number) <= 1e-9 * number, f"{name} should be {number:.6g}")

@@ -29,6 +29,7 @@ class Claim:
     bounds: dict[str, arb] = field(default_factory=dict)
     sizes: dict[str, arb] = field(default_factory=dict)
     relative: str = "relative_to_largest_step"
+    scale: str = "score_bound"  # the setting that the bound is compared with, where no sizes are stated
     method: str = "Richardson weights, Cauchy's estimate and a rounding analysis of the heads"
     old: str = ""  # the sentence of files that did not yet say all that it presupposes
 
@@ -72,6 +73,24 @@ def check_guards(stack: Stack, rows: tuple[str, ...], keys: tuple[str, ...], pos
         penalised = units if s["penalty"] > 0 else ()
         wanted.append(_guard("inverse", position, limit, "x", "z", keys, penalised) | more)
     wanted.append(_guard("scores", position, 2.0 * s["score_bound"], slot, "x", rows, keys))
+    same_guards(stack, wanted)
+
+
+def check_normal_guards(stack: Stack, inverted: int, end: int) -> None:
+    """Those of the normal equations: the scaling, whether the inverse is one, whether the last refinement moves."""
+    s, units, double = stack.settings, ("unit",), stack.precision.name == "float64"
+    wanted = []
+    if s["scaling"]:
+        wanted.append(_guard("scores", 2, s["range_bound"], "x", "scale1", ("query",), units))
+        wanted.append(_guard("scores", 5, s["feature_bound"], "x", "scale2", ("data", "query"), units))
+    limit = max(1e3 * s["tolerance"], 1e-6 if double else 1e-2)
+    more = {"penalty_slot": "t", "wanted": float(s["features"])}
+    wanted.append(_guard("inverse", inverted, limit, "t", "e", (), units) | more)
+    wanted.append(_guard("refined", end, 1e-9 if double else 1e-3, "step", "w", units, ()))
+    same_guards(stack, wanted)
+
+
+def same_guards(stack: Stack, wanted: list[dict[str, Any]]) -> None:
     require(all(is_text(guard.get("remedy")) for guard in stack.guards), "a guard has no remedy, or no text for it")
     found = [{name: value for name, value in guard.items() if name != "remedy"} for guard in stack.guards]
     require(found == wanted, "the checks of prompts at run time are not those of this stack")
@@ -85,8 +104,8 @@ def _guard(
     return {"kind": kind, "position": position, "limit": limit, **where, **none}
 
 
-def read_out(stack: Stack, slot: str, **read: float) -> None:
-    require(stack.coefficients == "basis", "the coefficients are not those of the basis tokens")
+def read_out(stack: Stack, slot: str, read: dict[str, float], at: str = "basis") -> None:
+    require(stack.coefficients == at, f"the coefficients are not those of the {at} tokens")
     stack.same(stack.tensors["read_coefficient"], stack.vector(**{slot: 1.0}), "read_coefficient")
     stack.same(stack.tensors["read"], stack.vector(**read), "read")
 

@@ -12,11 +12,18 @@ from typing import Any
 import numpy as np
 
 from softwright.attention.stack import FIXED
+from softwright.errors import Faults
 from softwright.export.program import Program
 from softwright.export.programs.stacks import attended, joined, repeated
 
 
 def in_context(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Program:
+    faults = Faults("export")
+    method = model["settings"]["method"]
+    several = len(tensors["read"].shape) > 1
+    faults.check(not several, f"{method} answers several numbers a query, which programs do not; use the saved file")
+    faults.check(not model.get("alone"), f"{method} asks every query in a prompt of its own; use the saved file")
+    faults.raise_if_any()
     d = int(model["settings"]["features"])
     program = Program(
         {"x": ("q", "n", d), "labels": ("q", "n"), "queries": ("q", "m", d)},

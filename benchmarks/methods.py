@@ -1,0 +1,366 @@
+"""Methods in context beside scikit-learn and statsmodels, on their own data sets and on random ones, and their time.
+
+    python benchmarks/methods.py [linear] [generalised] [new] [time] [--random 50]
+
+    linear        least squares on measured data, default settings: digits of the coefficients
+    generalised   logistic, Poisson, gamma, negative binomial and probit on measured data: digits of the coefficients
+    new           each new method on two measured and 50 random data sets: the worst deviation of an answer
+    time          CPU seconds over numpy.linalg.lstsq, n = 1000, d = 10
+
+Digits are -log10 of the largest error of a coefficient in standard deviations of its feature, over the largest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import softwright as sw
+from softwright.errors import InvalidInput
+from softwright.methods.reference import random_design
+
+try:
+    import statsmodels.api as sm
+    from sklearn import cluster, datasets, decomposition, kernel_ridge, linear_model, neighbors
+    from statsmodels.sandbox.regression.gmm import IV2SLS
+    from statsmodels.tsa.ar_model import AutoReg
+except ImportError as error:
+    raise SystemExit(f"{error}: pip install statsmodels scikit-learn pandas") from error
+
+Rows = tuple[np.ndarray, np.ndarray]
+Answer = Callable[[np.ndarray, np.ndarray, np.ndarray, dict[str, float]], np.ndarray]
+FAILED: list[str] = []
+
+
+def stats(name: str, target: str | None = None, inputs: list[str] | None = None) -> Rows:
+    """A data set of statsmodels: its own columns, or those named."""
+    data = getattr(sm.datasets, name).load_pandas()
+    if target is None:
+        return np.asarray(data.exog, dtype=float), np.asarray(data.endog, dtype=float).reshape(len(data.exog), -1)[:, 0]
+    table = data.data.dropna(subset=[target, *(inputs or [])])
+    return np.asarray(table[inputs], dtype=float), np.asarray(table[target], dtype=float)
+
+
+def learn(name: str, target: int | None = None, columns: slice = slice(None)) -> Rows:
+    """A data set of scikit-learn: its own target, or one of its columns by the others."""
+    loaded: Any = getattr(datasets, f"load_{name}")()
+    x, y = np.asarray(loaded.data, dtype=float)[:, columns], np.asarray(loaded.target, dtype=float)
+    return (x, y) if target is None else (np.delete(x, target, axis=1), x[:, target])
+
+
+def schools() -> Rows:
+    x, y = stats("star98")
+    return x[:, :8], y
+
+
+def fair(step: int) -> Rows:
+    """Every so many-th row: the rate of affairs."""
+    x, y = stats("fair")
+    return x[::step], y[::step]
+
+
+def affairs(step: int) -> Rows:
+    x, y = fair(step)
+    return x, (y > 0).astype(float)
+
+
+def punished() -> Rows:
+    x, y = stats("cpunish")
+    x = x.copy()
+    x[:, 3] = np.log(x[:, 3])
+    return x, y
+
+
+def visits(step: int) -> Rows:
+    x, y = stats("randhie")
+    return x[::step], y[::step]
+
+
+MACRO = ["realgdp", "realinv", "realgovt", "unemp", "infl"]
+LINEAR: dict[str, Callable[[], Rows]] = {
+    "longley": lambda: stats("longley"),
+    "stackloss": lambda: stats("stackloss"),
+    "scotland": lambda: stats("scotland"),
+    "copper": lambda: stats("copper"),
+    "cpunish": lambda: stats("cpunish"),
+    "engel": lambda: stats("engel", "foodexp", ["income"]),
+    "cancer": lambda: stats("cancer", "cancer", ["population"]),
+    "ccard": lambda: stats("ccard", "AVGEXP", ["AGE", "INCOME", "INCOMESQ", "OWNRENT"]),
+    "grunfeld": lambda: stats("grunfeld", "invest", ["value", "capital"]),
+    "statecrime": lambda: stats("statecrime", "murder", ["urban", "poverty", "hs_grad", "single"]),
+    "strikes": lambda: stats("strikes", "duration", ["iprod"]),
+    "spector": lambda: stats("spector", "GPA", ["TUCE", "PSI"]),
+    "macrodata": lambda: stats("macrodata", "realcons", MACRO),
+    "nile": lambda: stats("nile", "volume", ["year"]),
+    "sunspots": lambda: stats("sunspots", "SUNACTIVITY", ["YEAR"]),
+    "star98": schools,
+    "fair, every 6th row": lambda: fair(6),
+    "diabetes": lambda: learn("diabetes"),
+    "iris": lambda: learn("iris", 0),
+    "wine": lambda: learn("wine", 0),
+    "breast_cancer, 9 columns": lambda: learn("breast_cancer", 0, slice(0, 10)),
+}
+
+
+def _digits(found: np.ndarray, exact: np.ndarray, x: np.ndarray) -> float:
+    sizes = x.std(axis=0)
+    return float(-np.log10(np.abs((found - exact) * sizes).max() / np.abs(exact * sizes).max() + 1e-17))
+
+
+def _report(name: str, kind: str, digits: float | None, least: float, note: str = "") -> None:
+    if digits is None:
+        print(f"{name:<28} {kind:<18} refused: {note}", flush=True)
+        return
+    failed = digits < least
+    if failed:
+        FAILED.append(name)
+    print(f"{name:<28} {kind:<18} {digits:>5.1f} digits{'  TOO FEW' if failed else ''} {note}", flush=True)
+
+
+def linear(count: int) -> None:
+    for name, rows in LINEAR.items():
+        x, y = rows()
+        exact = np.asarray(sm.OLS(y, sm.add_constant(x, has_constant="add")).fit(method="qr").params)[1:]
+        try:
+            found, _ = sw.in_context("least_squares", x.shape[1], sample=False, certify=False).network.fitted(x, y)
+        except InvalidInput as error:
+            _report(name, "least_squares", None, 8, error.faults[0])
+            continue
+        _report(name, "least_squares", _digits(found, exact, x), 8, f"{len(y)} x {x.shape[1]}")
+
+
+def generalised(count: int) -> None:
+    family, links = sm.families, sm.families.links
+    spector = stats("spector")
+    punish, hie, married = punished(), visits(10), affairs(8)
+    cases: list[tuple[str, str, Rows, Any, dict[str, float]]] = [
+        ("spector", "logistic", spector, family.Binomial(), {}),
+        ("fair, every 8th row", "logistic", married, family.Binomial(), {}),
+        ("cpunish", "poisson", punish, family.Poisson(), {}),
+        ("randhie, every 10th row", "poisson", hie, family.Poisson(), {}),
+        ("spector", "probit", spector, family.Binomial(links.Probit()), {}),
+        ("fair, every 8th row", "probit", married, family.Binomial(links.Probit()), {}),
+        ("scotland", "gamma", stats("scotland"), family.Gamma(links.Log()), {}),
+        ("stackloss", "gamma", stats("stackloss"), family.Gamma(links.Log()), {}),
+        ("randhie, every 10th row", "negative_binomial", hie, family.NegativeBinomial(alpha=1.0), {}),
+        ("cpunish", "negative_binomial", punish, family.NegativeBinomial(alpha=0.5), {"loss_scale": 0.5}),
+    ]
+    for name, method, (x, y), chosen, options in cases:
+        model = sm.GLM(y, sm.add_constant(x, has_constant="add"), family=chosen)
+        exact = np.asarray(model.fit(tol=1e-14, maxiter=500).params)[1:]
+        built = sw.in_context(method, x.shape[1], penalty=0.0, sample=False, **options)
+        try:
+            found, _ = built.network.fitted(x, y)
+        except InvalidInput as error:
+            _report(name, method, None, 6, error.faults[0])
+            continue
+        _report(name, method, _digits(found, exact, x), 6, f"{len(y)} x {x.shape[1]}")
+
+
+def _glm(family: Any) -> Answer:
+    def answer(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+        fitted = sm.GLM(y, sm.add_constant(x, has_constant="add"), family=family(o)).fit(tol=1e-14, maxiter=500)
+        return np.asarray(sm.add_constant(q, has_constant="add") @ fitted.params)
+
+    return answer
+
+
+def _bayesian(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    """statsmodels' OLS with rows that stand for the prior."""
+    d, mean, n = x.shape[1], x.mean(axis=0), len(y)
+    rows = np.concatenate([np.column_stack([np.ones(n), x - mean]), np.eye(d + 1)[1:] * np.sqrt(n * o["penalty"])])
+    fitted = sm.OLS(np.concatenate([y, np.zeros(d)]), rows).fit(method="qr")
+    asked = np.column_stack([np.ones(len(q)), q - mean])
+    spread = np.einsum("qi,ij,qj->q", asked, np.asarray(fitted.normalized_cov_params), asked)
+    return np.stack([asked @ np.asarray(fitted.params), o["noise"] ** 2 * (1 + spread)], axis=1)
+
+
+def _multinomial(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    model = linear_model.LogisticRegression(
+        C=1 / (len(y) * o["penalty"]), tol=1e-12, max_iter=10_000, solver="newton-cg"
+    )
+    return model.fit(x, y).predict_proba(q)
+
+
+def _weighted(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    weigh = lambda d: np.exp(-(d**2) / (2 * o["bandwidth"] ** 2))  # noqa: E731
+    return neighbors.KNeighborsRegressor(len(y), weights=weigh, algorithm="brute").fit(x, y).predict(q)
+
+
+def _nearest(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    return neighbors.KNeighborsRegressor(int(o["neighbours"])).fit(x, y).predict(q)
+
+
+def _kernel_ridge(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    model = kernel_ridge.KernelRidge(alpha=len(y) * o["penalty"], kernel="rbf", gamma=0.5 / o["bandwidth"] ** 2)
+    return model.fit(x, y - y.mean()).predict(q) + y.mean()
+
+
+def _components(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    model = decomposition.PCA(int(o["components"]), svd_solver="full").fit(x)
+    return model.inverse_transform(model.transform(q))
+
+
+def _k_means(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    start = np.stack([x[y == k].mean(axis=0) for k in range(int(o["clusters"]))])
+    model = cluster.KMeans(len(start), init=start, n_init=1, max_iter=1000, tol=0).fit(x)
+    return model.cluster_centers_[model.predict(q)]
+
+
+def _autoregression(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    p, others = int(o["lags"]), x[:, 1:] if x.shape[1] > 1 else None
+    weights = np.asarray(AutoReg(y, p, exog=others).fit().params)
+    lags = np.stack([y[(q[:, 0] - x[0, 0]).astype(int) - k] for k in range(1, p + 1)], axis=1)
+    return np.column_stack([np.ones(len(q)), lags, q[:, 1:]]) @ weights
+
+
+def _values(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    """LSTD is two-stage least squares with the features for instruments."""
+    change = x[:-1, 1:] - o["discount"] * x[1:, 1:]
+    return q[:, 1:] @ np.asarray(IV2SLS(y[:-1], change, x[:-1, 1:]).fit().params)
+
+
+def _series(rows: Rows) -> Rows:
+    """The rows in their order, with the time before their columns."""
+    return np.column_stack([np.arange(len(rows[1])), rows[0]]), rows[1]
+
+
+def _standard(rows: Rows) -> Rows:
+    return (rows[0] - rows[0].mean(axis=0)) / rows[0].std(axis=0), rows[1]
+
+
+def _started(rows: Rows) -> Rows:
+    """The first ten rows of every class begin a cluster."""
+    x, y = _standard(rows)
+    start = np.full(len(y), -1.0)
+    for k in np.unique(y):
+        start[np.flatnonzero(y == k)[:10]] = k
+    return x, start
+
+
+def _apart(rows: Rows) -> Rows:
+    """Without rows that lie equally far from a query: scikit-learn picks one of them, a stack takes all."""
+    x, y = _standard(rows)
+    return x + 1e-6 * np.random.default_rng(0).normal(size=x.shape), y
+
+
+def _known(name: str) -> Callable[[], Rows]:
+    return lambda: _standard(learn(name))
+
+
+Case = tuple[dict[str, float], Answer, tuple[Callable[[], Rows], Callable[[], Rows]]]
+GAMMA = _glm(lambda o: sm.families.Gamma(sm.families.links.Log()))
+NEGATIVE_BINOMIAL = _glm(lambda o: sm.families.NegativeBinomial(alpha=o["loss_scale"]))
+PROBIT = _glm(lambda o: sm.families.Binomial(sm.families.links.Probit()))
+NEW: dict[str, Case] = {
+    "gamma": ({"penalty": 0.0}, GAMMA, (lambda: stats("scotland"), lambda: stats("stackloss"))),
+    "negative_binomial": ({"penalty": 0.0, "loss_scale": 0.5}, NEGATIVE_BINOMIAL, (punished, lambda: visits(40))),
+    "probit": ({"penalty": 0.0}, PROBIT, (lambda: stats("spector"), lambda: affairs(20))),
+    "multinomial": ({"penalty": 0.01}, _multinomial, (_known("iris"), _known("wine"))),
+    "bayesian_ridge": (
+        {"penalty": 0.01, "noise": 0.7},
+        _bayesian,
+        (lambda: learn("diabetes"), lambda: stats("stackloss")),
+    ),
+    "autoregression": (
+        {"lags": 2},
+        _autoregression,
+        (lambda: stats("sunspots", "SUNACTIVITY", ["YEAR"]), lambda: stats("nile", "volume", ["year"])),
+    ),
+    "state_values": (
+        {"discount": 0.9},
+        _values,
+        (
+            lambda: _series(_standard(stats("macrodata", "infl", ["unemp", "tbilrate"]))),
+            lambda: _series(_standard(stats("copper"))),
+        ),
+    ),
+    "nadaraya_watson": ({"bandwidth": 0.8}, _weighted, (_known("iris"), lambda: _standard(stats("stackloss")))),
+    "nearest_neighbours": (
+        {"neighbours": 5},
+        _nearest,
+        (lambda: _apart(learn("iris")), lambda: _apart(stats("scotland"))),
+    ),
+    "kernel_ridge": (
+        {"penalty": 0.01, "bandwidth": 1.5},
+        _kernel_ridge,
+        (_known("iris"), lambda: _standard(stats("scotland"))),
+    ),
+    "principal_components": ({"components": 2}, _components, (lambda: learn("iris"), lambda: stats("scotland"))),
+    "k_means": ({"clusters": 3}, _k_means, (lambda: _started(learn("iris")), lambda: _started(learn("wine")))),
+}
+TIMED = ("autoregression", "state_values")
+
+
+def _deviation(method: str, x: np.ndarray, y: np.ndarray, q: np.ndarray) -> float:
+    options, answer, _ = NEW[method]
+    built = sw.in_context(method, x.shape[1], sample=False, certify=False, **options)
+    exact = answer(x, y, q, options)
+    return float(np.abs(built(x=x, y=y, queries=q) - exact).max() / max(1.0, float(np.abs(exact).max())))
+
+
+def new(count: int) -> None:
+    print("| method | two measured data sets | random data sets | worst of the random ones |\n|---|---|---|---|")
+    for method, (_, _, measured) in NEW.items():
+        real = []
+        for rows in measured:
+            x, y = rows()
+            real.append(_deviation(method, x, y, x[4 :: max(1, len(x) // 12)]))
+        worst = 0.0
+        for seed in range(count):
+            rng = np.random.default_rng(seed)
+            n, d = int(rng.integers(40, 120)), int(rng.integers(2, 5))
+            x, y = random_design(method, d, n + 8, 500 + seed)
+            if method in TIMED:
+                x[:, 0] = np.arange(n + 8)
+                x[n:, 0] = rng.integers(4, n, 8)
+            worst = max(worst, _deviation(method, x[:n], y[:n], x[n:]))
+        if max(*real, worst) > 1e-6:
+            FAILED.append(method)
+        print(f"| `{method}` | {real[0]:.0e}, {real[1]:.0e} | {count} | {worst:.0e} |", flush=True)
+
+
+def timing(count: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1000, 10))
+    y = x @ rng.normal(size=10) + 0.3 * rng.normal(size=1000)
+    rows = np.column_stack([x, np.ones(len(x))])
+    built = sw.in_context("least_squares", 10, sample=False)
+
+    def seconds(run: Callable[[], object], times: int) -> float:
+        run()
+        started = time.process_time()
+        for _ in range(times):
+            run()
+        return (time.process_time() - started) / times
+
+    ratio = seconds(lambda: built(x=x, y=y, queries=x[:20]), 5) / seconds(
+        lambda: np.linalg.lstsq(rows, y, rcond=None), 300
+    )
+    if ratio > 3000:
+        FAILED.append("time")
+    print(f"least squares, n = 1000, d = 10: {ratio:.0f} times numpy.linalg.lstsq")
+
+
+PARTS: dict[str, Callable[[int], None]] = {"linear": linear, "generalised": generalised, "new": new, "time": timing}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="parts to run; all unless given")
+    parser.add_argument("--random", type=int, default=50, help="random data sets a method")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in arguments.parts or PARTS:
+        PARTS[name](arguments.random)
+    if FAILED:
+        raise SystemExit(f"{len(FAILED)} line(s) missed their limit: {', '.join(FAILED)}")
+
+
+if __name__ == "__main__":
+    main()

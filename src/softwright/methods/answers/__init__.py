@@ -1,0 +1,1 @@
+"""Methods whose answers are not one linear function of the features, one algorithm per file."""

@@ -1,0 +1,150 @@
+"""Rows of METHODS whose answers are not one linear function of the features: several numbers, neighbours, kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from softwright.errors import Faults
+from softwright.methods.answers.autoregression import autoregression, check_times, exact_autoregression, timed
+from softwright.methods.answers.bayesian import bayesian_ridge, exact_bayesian_ridge, finish
+from softwright.methods.answers.clusters import STEPS, exact_k_means, k_means
+from softwright.methods.answers.components import exact_components, principal_components
+from softwright.methods.answers.kernel import exact_kernel_ridge, exact_nadaraya_watson, kernel_ridge, nadaraya_watson
+from softwright.methods.answers.multinomial import exact_multinomial, multinomial
+from softwright.methods.answers.neighbours import exact_neighbours, nearest_neighbours
+from softwright.methods.answers.temporal_difference import STEPS as STEPS_TD
+from softwright.methods.answers.temporal_difference import check_trajectory, exact_values, lstd, td
+from softwright.methods.row import Method, Option, Peer, Solver, noisy
+
+_BANDWIDTH = Option(1.0, 1e-100, "h, in the units of the features")
+
+
+def _check_classes(y: Tensor, faults: Faults) -> None:
+    whole = bool(((y == y.round()) & (y >= 0)).all())
+    faults.check(whole, "multinomial needs labels 0, 1, .., K-1 in y; give classes=K")
+
+
+FURTHER = (
+    Method(
+        name="bayesian_ridge",
+        objective="posterior of y at x: w normal with variance noise^2/(n penalty), b flat",
+        solvers={"normal_equations": Solver(bayesian_ridge, precise=True)},
+        design=noisy(0.5),
+        answers=exact_bayesian_ridge,
+        columns=lambda c: ("mean", "variance"),
+        finish=finish,
+        options={"noise": Option(1.0, 1e-100, "standard deviation of an observation")},
+        defaults={"penalty": 1e-2},
+        penalised=True,
+        needs_intercept="the mean has a flat prior",
+        peer=Peer("sklearn.linear_model:Ridge", lambda n, c: None, "alpha=n*penalty"),
+    ),
+    Method(
+        name="multinomial",
+        objective="probabilities of K classes: mean log sum_k e^(s_k) - s_y + penalty/2 |w|^2",
+        solvers={"majorised": Solver(multinomial, float32_condition=100.0, precise=True)},
+        design=lambda rng, s: np.digitize(s + 0.5 * rng.normal(size=len(s)), [-0.5, 0.5]).astype(float),
+        answers=exact_multinomial,
+        columns=lambda c: tuple(f"class {k}" for k in range(int(c.option("classes")))),
+        options={"classes": Option(3, 2, "K; y holds 0, 1, .., K-1", whole=True)},
+        defaults={"penalty": 1e-2, "accuracy": 1e-9},
+        needs_rows=False,
+        check=_check_classes,
+        peer=Peer("sklearn.linear_model:LogisticRegression", lambda n, c: None, "C=1/(n*penalty)"),
+    ),
+    Method(
+        name="autoregression",
+        objective="least squares of y at time t (the first column) on y at t-1, .., t-p and on the other columns",
+        solvers={"normal_equations": Solver(autoregression, float32_condition=100.0, precise=True)},
+        design=noisy(0.5),
+        arranged=timed,
+        answers=exact_autoregression,
+        options={"lags": Option(2, 1, "p, how many past values count", whole=True)},
+        penalised=False,
+        follows=True,
+        check_rows=check_times,
+    ),
+    Method(
+        name="state_values",
+        objective="w.phi with sum_t phi_t (phi_t - gamma phi_{t+1}).w = sum_t phi_t r_t; time, phi in x, r in y",
+        solvers={
+            "lstd": Solver(lstd, float32_condition=100.0, precise=True),
+            "td": Solver(td, precise=True, usual_steps=STEPS_TD),
+        },
+        design=noisy(0.5),
+        arranged=timed,
+        answers=exact_values,
+        options={"discount": Option(0.9, 0.0, "gamma")},
+        defaults={"condition": 1e4},
+        penalised=False,
+        follows=True,
+        needs_rows=False,
+        check_rows=check_trajectory,
+    ),
+    Method(
+        name="nadaraya_watson",
+        objective="mean of y with weights e^(-|x - x_j|^2/(2 h^2))",
+        solvers={"softmax": Solver(nadaraya_watson, precise=True)},
+        design=noisy(0.5),
+        answers=exact_nadaraya_watson,
+        options={"bandwidth": _BANDWIDTH},
+        penalised=False,
+        needs_rows=False,
+        scaled=False,
+        peer=Peer("sklearn.neighbors:KNeighborsRegressor", lambda n, c: None, "n, weights=e^(-d^2/2h^2)"),
+    ),
+    Method(
+        name="nearest_neighbours",
+        objective="mean of y over the k nearest observations",
+        solvers={"rounds": Solver(nearest_neighbours, precise=True)},
+        design=noisy(0.5),
+        answers=exact_neighbours,
+        options={"neighbours": Option(5, 1, "k, how many observations count", whole=True)},
+        penalised=False,
+        needs_rows=False,
+        scaled=False,
+        peer=Peer("sklearn.neighbors:KNeighborsRegressor", lambda n, c: None, "k"),
+    ),
+    Method(
+        name="principal_components",
+        objective="projection of x on the k leading components of the observations",
+        solvers={"purification": Solver(principal_components, precise=True)},
+        design=noisy(0.5),
+        answers=exact_components,
+        columns=lambda c: tuple(f"x{p}" for p in range(c.features)),
+        options={"components": Option(1, 1, "k, how many components count", whole=True)},
+        penalised=False,
+        needs_rows=False,
+        scaled=False,
+        peer=Peer("sklearn.decomposition:PCA", lambda n, c: None, "k, inverse_transform(transform(x))"),
+    ),
+    Method(
+        name="k_means",
+        objective="the centre of x by Lloyd's iteration; y = 0, .., K-1 marks rows that begin a cluster, -1 the others",
+        solvers={"lloyd": Solver(k_means, precise=True, usual_steps=STEPS)},
+        design=lambda rng, s: np.where(np.arange(len(s)) < 6, np.arange(len(s)) % 3, -1.0),
+        answers=exact_k_means,
+        columns=lambda c: tuple(f"x{p}" for p in range(c.features)),
+        options={"clusters": Option(3, 1, "K, how many clusters", whole=True)},
+        penalised=False,
+        needs_rows=False,
+        scaled=False,
+        peer=Peer("sklearn.cluster:KMeans", lambda n, c: None, "K, init=the same start"),
+    ),
+    Method(
+        name="kernel_ridge",
+        objective="1/2 mean (y - f - b)^2 + penalty/2 |f|_k^2, k = e^(-|x - x'|^2/(2 h^2))",
+        solvers={"richardson": Solver(kernel_ridge, precise=True)},
+        design=noisy(0.5),
+        answers=exact_kernel_ridge,
+        options={"bandwidth": _BANDWIDTH},
+        defaults={"penalty": 1e-2},
+        penalised=True,
+        needs_rows=False,
+        scaled=False,
+        peer=Peer(
+            "sklearn.kernel_ridge:KernelRidge", lambda n, c: None, "kernel='rbf', alpha=n*penalty, gamma=1/(2h^2)"
+        ),
+    ),
+)
