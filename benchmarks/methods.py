@@ -25,15 +25,15 @@ from softwright.errors import InvalidInput
 from softwright.methods.reference import random_design
 
 try:
-    import statsmodels.api as sm
+    import statsmodels.api as sm  # pyright: ignore[reportMissingImports]
     from sklearn import cluster, datasets, decomposition, kernel_ridge, linear_model, neighbors
-    from statsmodels.sandbox.regression.gmm import IV2SLS
-    from statsmodels.tsa.ar_model import AutoReg
+    from statsmodels.sandbox.regression.gmm import IV2SLS  # pyright: ignore[reportMissingImports]
+    from statsmodels.tsa.ar_model import AutoReg  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise SystemExit(f"{error}: pip install statsmodels scikit-learn pandas") from error
 
 Rows = tuple[np.ndarray, np.ndarray]
-Answer = Callable[[np.ndarray, np.ndarray, np.ndarray, dict[str, float]], np.ndarray]
+Answer = Callable[[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]], np.ndarray]
 FAILED: list[str] = []
 
 
@@ -138,7 +138,7 @@ def generalised(count: int) -> None:
     family, links = sm.families, sm.families.links
     spector = stats("spector")
     punish, hie, married = punished(), visits(10), affairs(8)
-    cases: list[tuple[str, str, Rows, Any, dict[str, float]]] = [
+    cases: list[tuple[str, str, Rows, Any, dict[str, Any]]] = [
         ("spector", "logistic", spector, family.Binomial(), {}),
         ("fair, every 8th row", "logistic", married, family.Binomial(), {}),
         ("cpunish", "poisson", punish, family.Poisson(), {}),
@@ -163,14 +163,14 @@ def generalised(count: int) -> None:
 
 
 def _glm(family: Any) -> Answer:
-    def answer(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+    def answer(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
         fitted = sm.GLM(y, sm.add_constant(x, has_constant="add"), family=family(o)).fit(tol=1e-14, maxiter=500)
         return np.asarray(sm.add_constant(q, has_constant="add") @ fitted.params)
 
     return answer
 
 
-def _bayesian(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _bayesian(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     """statsmodels' OLS with rows that stand for the prior."""
     d, mean, n = x.shape[1], x.mean(axis=0), len(y)
     rows = np.concatenate([np.column_stack([np.ones(n), x - mean]), np.eye(d + 1)[1:] * np.sqrt(n * o["penalty"])])
@@ -180,46 +180,46 @@ def _bayesian(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) 
     return np.stack([asked @ np.asarray(fitted.params), o["noise"] ** 2 * (1 + spread)], axis=1)
 
 
-def _multinomial(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _multinomial(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     model = linear_model.LogisticRegression(
         C=1 / (len(y) * o["penalty"]), tol=1e-12, max_iter=10_000, solver="newton-cg"
     )
     return model.fit(x, y).predict_proba(q)
 
 
-def _weighted(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _weighted(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     weigh = lambda d: np.exp(-(d**2) / (2 * o["bandwidth"] ** 2))  # noqa: E731
     return neighbors.KNeighborsRegressor(len(y), weights=weigh, algorithm="brute").fit(x, y).predict(q)
 
 
-def _nearest(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _nearest(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     return neighbors.KNeighborsRegressor(int(o["neighbours"])).fit(x, y).predict(q)
 
 
-def _kernel_ridge(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _kernel_ridge(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     model = kernel_ridge.KernelRidge(alpha=len(y) * o["penalty"], kernel="rbf", gamma=0.5 / o["bandwidth"] ** 2)
     return model.fit(x, y - y.mean()).predict(q) + y.mean()
 
 
-def _components(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _components(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     model = decomposition.PCA(int(o["components"]), svd_solver="full").fit(x)
     return model.inverse_transform(model.transform(q))
 
 
-def _k_means(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _k_means(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     start = np.stack([x[y == k].mean(axis=0) for k in range(int(o["clusters"]))])
     model = cluster.KMeans(len(start), init=start, n_init=1, max_iter=1000, tol=0).fit(x)
     return model.cluster_centers_[model.predict(q)]
 
 
-def _autoregression(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _autoregression(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     p, others = int(o["lags"]), x[:, 1:] if x.shape[1] > 1 else None
     weights = np.asarray(AutoReg(y, p, exog=others).fit().params)
     lags = np.stack([y[(q[:, 0] - x[0, 0]).astype(int) - k] for k in range(1, p + 1)], axis=1)
     return np.column_stack([np.ones(len(q)), lags, q[:, 1:]]) @ weights
 
 
-def _values(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, float]) -> np.ndarray:
+def _values(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     """LSTD is two-stage least squares with the features for instruments."""
     change = x[:-1, 1:] - o["discount"] * x[1:, 1:]
     return q[:, 1:] @ np.asarray(IV2SLS(y[:-1], change, x[:-1, 1:]).fit().params)
@@ -253,7 +253,7 @@ def _known(name: str) -> Callable[[], Rows]:
     return lambda: _standard(learn(name))
 
 
-Case = tuple[dict[str, float], Answer, tuple[Callable[[], Rows], Callable[[], Rows]]]
+Case = tuple[dict[str, Any], Answer, tuple[Callable[[], Rows], Callable[[], Rows]]]
 GAMMA = _glm(lambda o: sm.families.Gamma(sm.families.links.Log()))
 NEGATIVE_BINOMIAL = _glm(lambda o: sm.families.NegativeBinomial(alpha=o["loss_scale"]))
 PROBIT = _glm(lambda o: sm.families.Binomial(sm.families.links.Probit()))

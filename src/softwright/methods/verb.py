@@ -48,7 +48,7 @@ def in_context(
     loss_scale: float = 1.0,
     rate_bound: float = 1e3,
     response: bool = False,
-    x_bound: float = 8.0,
+    x_bound: float | None = None,
     y_bound: float = 8.0,
     w_bound: float = 8.0,
     max_rows: int = 1000,
@@ -192,6 +192,7 @@ def _fill(values: dict[str, Any], row: Method, solver: Solver) -> None:
         "scaling": row.scaled and not descends,
         "condition": 1e3 if double else 50.0,
         "accuracy": 1e-12 if double else 1e-6,
+        "x_bound": 8.0,
         "angle": 0.07 if precise and double and values["order"] == 6 else None,  # for the sake of the bound
         **row.defaults,
     }

@@ -51,6 +51,7 @@ def argument_of(guard: Guard) -> str:
             "one": "rate_bound",
             "e": "x_bound",
             "own": "feature_bound",
+            "null": "x_bound",
         }
         return known.get(guard.key_slot, "score_bound")
     return "steps" if guard.kind == "settled" else "condition"

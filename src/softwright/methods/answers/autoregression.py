@@ -22,6 +22,7 @@ from softwright.errors import Faults
 from softwright.methods.answers.squares import square_heads
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint, Frame, LayerWeights, Pair, Segment, Slots, head, layer
+from softwright.methods.guards import Guard
 from softwright.methods.links import link_head, link_tokens
 from softwright.methods.solvers.matrices import fit_layer
 from softwright.methods.solvers.normal_equations import REFINEMENTS, begin, refinement, refusals, slots
@@ -60,6 +61,11 @@ def time_layers(frame: Frame, c: Constants, people: tuple[str, ...], gate: np.nd
     ]
 
 
+def long_series(c: Constants) -> Guard:
+    many = "the times span more than x_bound; raise x_bound"
+    return Guard("scores", 1, c.x_bound, many, "time", "null", ("data", "query"), ("null",))
+
+
 def autoregression(constants: Constants) -> FitBlueprint:
     given, lags = constants.features, int(constants.option("lags"))
     c = replace(constants, features=lags + given - 1, largest_eigenvalue=float(lags + given - 1))
@@ -88,7 +94,7 @@ def autoregression(constants: Constants) -> FitBlueprint:
     start, first = begin(frame, c)
     program = [*before, *start, *refinement(frame, c) * REFINEMENTS]
     guards = refusals(frame, c, len(start), len(program) - len(before))
-    guards = [replace(guard, position=guard.position + len(before)) for guard in guards]
+    guards = [long_series(c), *(replace(guard, position=guard.position + len(before)) for guard in guards)]
     return FitBlueprint(
         s.places, frame.segments, [*program, fit_layer(frame, c, ("query",), "w")], read=s.vector(f=1.0, offset=1.0),
         coefficient=("", s.vector()), guards=guards, head=len(before) + first, tail=1,

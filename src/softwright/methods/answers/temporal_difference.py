@@ -18,7 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from softwright.errors import Faults
-from softwright.methods.answers.autoregression import lag_score, time_layers
+from softwright.methods.answers.autoregression import lag_score, long_series, time_layers
 from softwright.methods.bilinear import bilinear_heads
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint, Frame, HeadWeights, LayerWeights, Segment, head, layer
@@ -84,7 +84,7 @@ def _finished(frame: Frame, c: Constants, program: list[LayerWeights], head_: in
     bound = Guard("scores", 1, c.feature_bound, far, "x", "own", ("data", "query"), ("unit",))
     return FitBlueprint(
         s.places, frame.segments, [*program, layer("read", ("query",), ("unit",), read)], read=s.vector(f=1.0),
-        coefficient=("", s.vector()), guards=[bound, *guards], head=head_, tail=1,
+        coefficient=("", s.vector()), guards=[long_series(c), bound, *guards], head=head_, tail=1,
     )  # fmt: skip
 
 
