@@ -31,7 +31,8 @@ from softwright.programs.fields import Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.programs.plain_python import Plain
 
-TOKENS = sw.Sequence(length=(1, 6), s=sw.Symbols("abc", also="z"), k=sw.Integers(-2, 3))
+TOKENS = sw.Sequence(length=(1, 6), s=sw.Symbols("abc", also="z"), k=sw.Integers(-2, 3), x=(-1, 1))
+PYTHON = Fraction(1, 10**12)  # what functions of floats may err by, relatively, in the plain reading
 TEXTS = (
     "count(s[j] == s[i])",
     "count(s[j] == 'a' and j <= i)",
@@ -52,6 +53,14 @@ TEXTS = (
     "mean((s[j] == 'a') for j <= i)",
     "mean(k[j] for s[j] == s[i])",
     "count(s[j] == s[i]) / n",
+    "max(k[j] for j >= i)",
+    "min(k[j] for j < i and s[j] == s[i])",
+    "mean(k[j] for abs(i - j) <= 1)",
+    "k[(i + 1) % n] + 2**(k + 2)",
+    "max(x[j] for j < i)",
+    "x*mean(x) - exp(x)/(x**2 + 1)",
+    "attend(k[j], 2*x[j]*x[i] for j <= i)",
+    "mean((x[j] - x[i])**2)",
 )
 SWAPS = (("<=", "<"), ("<", "<="), ("==", "!="), ("+", "-"), ("max", "min"), ("min", "max"), ("'a'", "'b'"), ("1", "2"))
 SWAPS += (("count", "sum"), ("j", "i"), ("k", "(k + 1)"), ("n-1-i", "n-2-i"), (" and ", " or "), ("/ n", "/ (n + 1)"))
@@ -63,7 +72,7 @@ def files(folder: Path) -> dict[tuple[str, str], ModelFile]:
     for text in TEXTS:
         for dtype in ("float64", "float32"):
             path = folder / "p.safetensors"
-            sw.compile(text, TOKENS, tol=1e-2, dtype=dtype, progress=False).save(path)
+            sw.compile(text, TOKENS, tol=5e-2, dtype=dtype, progress=False).save(path)
             found[text, dtype] = read_model(path)
     return found
 
@@ -82,16 +91,23 @@ def is_false(file: ModelFile, rng: np.random.Generator) -> bool:
     network = ProgramNetwork.rebuilt(file.sections["model"], file.tensors)
     for trial in range(40):
         n = tokens.longest if trial % 4 == 0 else int(rng.integers(tokens.shortest, tokens.longest + 1))
-        rows = {name: [int(c) for c in rng.choice(tokens.codes(name), n)] for name in tokens.names}
+        rows = {
+            name: rng.uniform(field.low, field.high, n).astype(np.float32).astype(float).tolist()
+            if field.kind == "real"
+            else [int(c) for c in rng.choice(tokens.codes(name), n)]
+            for name, field in tokens.fields.items()
+        }
         if trial % 3 == 0:
             rows = {name: [row[0]] * n for name, row in rows.items()}
-        wanted = Plain(target["text"], rows, tokens.symbols).outputs
+        exact = {name: [Fraction(v) for v in row] for name, row in rows.items()}
+        wanted = Plain(target["text"], exact, tokens.symbols).outputs
         x = torch.tensor([[row] for row in rows.values()], dtype=network.dtype).permute(1, 2, 0)
         with torch.no_grad():
             values = network(x)[0].double().numpy()
         for row, found in zip(wanted, values, strict=True):
             for value, number in zip(row, found, strict=True):
-                if not np.isfinite(number) or abs(Fraction(float(number)) - Fraction(value)) > bound:
+                slack = 0 if Fraction(value).denominator == 1 else PYTHON * max(1, abs(Fraction(value)))
+                if not np.isfinite(number) or abs(Fraction(float(number)) - Fraction(value)) > bound + slack:
                     return True
     return False
 
