@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import softwright as sw
 from softwright.cli import app
 from softwright.fileformat import read_model
+from softwright.programs.examples.library import LIBRARY
 from softwright.result.constructed import digest_of
 from softwright.zoo.making import MAKERS
 from softwright.zoo.recipes import VERBS, recipes
@@ -38,6 +39,10 @@ def test_every_recipe_has_a_file_with_a_certificate_and_the_archive_is_small() -
     with ZipFile(PLACE) as archive:
         stored = {Path(name).stem for name in archive.namelist()}
     assert stored == set(sw.zoo.names())
+
+
+def test_every_program_of_the_library_is_there() -> None:
+    assert {row.what for row in recipes().values() if row.verb == "compile"} == set(LIBRARY)
 
 
 @pytest.mark.parametrize("name", _SAMPLE)
