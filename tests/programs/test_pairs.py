@@ -145,3 +145,29 @@ def test_no_other_order_is_verified(text: str, tmp_path: Path) -> None:
     for target in (file.sections["target"], file.sections["certificate"]["claim"]["reference"]["target"]):
         target["text"] = text
     assert not reprove(file).verified
+
+
+def test_the_mean_of_the_three_nearest(tmp_path: Path) -> None:
+    tokens, rng = sw.Sequence(length=(3, 7), x=(-1, 1), y=(-1, 1), q=(-1, 1)), np.random.default_rng(5)
+    text = "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.001, count=3)"
+    built = sw.compile(text, tokens, tol=1e-6)
+    assert "number 3 of the largest" in built.certificate.statement
+    assert built.observed_error <= built.certificate.bound <= 1e-6
+    for n in (3, 5, 7):
+        x, y, q = np.linspace(-1, 0.9, n) ** 3, rng.uniform(-1, 1, n), rng.uniform(-1, 1, n)
+        away = np.sort((x - q[:, None]) ** 2, axis=1)[:, :4]
+        good = (np.diff(away, axis=1) >= 0.001).all(axis=1)
+        meant = np.array([y[np.argsort((x - one) ** 2)[:3]].mean() for one in q])
+        assert np.abs(built(x=x, y=y, q=q) - meant)[good].max(initial=0) <= built.certificate.bound + 1e-15
+    built.save(tmp_path / "p.safetensors")
+    assert sw.verify(tmp_path / "p.safetensors")
+    file = read_model(tmp_path / "p.safetensors")
+    for target in (file.sections["target"], file.sections["certificate"]["claim"]["reference"]["target"]):
+        target["text"] = text.replace("count=3", "count=2")
+    assert not reprove(file).verified
+
+
+def test_more_neighbours_than_tokens_are_refused() -> None:
+    tokens = sw.Sequence(length=(1, 7), x=(-1, 1))
+    with pytest.raises(sw.InvalidInput, match="count is a number from 1 to 1"):
+        sw.compile("value(x[j], where=largest(x[j]), margin=0.1, count=2)", tokens)

@@ -63,6 +63,10 @@ def claim_of(meaning: Meaning, bound: float) -> str:
     )
     margins = []
     for term in choices_of(meaning.outputs):
+        if term.op == "place_of":
+            name, lead = shown(term.args[0]), float(term.args[1].value)
+            margins.append(f"number {len(term.args) - 1} of the largest {name} leads by at least {lead:.17g}")
+            continue
         score = shown(term.args[1], "j" if term.op == "choose" else "")
         margins.append(f"the largest {score} leads by at least {float(term.args[2].value):.17g}")
     return f"{sentence}, where {' and '.join(margins)}" if margins else sentence

@@ -15,6 +15,7 @@ from softwright.programs.conditions import CAUSAL, Atom, polynomial
 from softwright.programs.finite import Undefined, leaves_of, value_at
 from softwright.programs.heads import NEAR, WHOLE_STEP, Heads, NotPossible, TooLarge
 from softwright.programs.meaning import Meaning
+from softwright.programs.pairs.nearest import Nearest
 from softwright.programs.pairs.products import is_pair
 from softwright.programs.pairs.sums import PairSums
 from softwright.programs.reals.attending import Attending
@@ -28,7 +29,7 @@ from softwright.programs.whole import WholeNumbers
 _ZERO = Fraction(0)
 
 
-class Compiler(WholeNumbers, Formulas, PairSums):
+class Compiler(WholeNumbers, Formulas, PairSums, Nearest):
     """The columns and heads of a program's terms."""
 
     def __init__(self, meaning: Meaning, board: Board, tol: Fraction, share: Fraction = SHARE) -> None:
@@ -139,8 +140,8 @@ class Compiler(WholeNumbers, Formulas, PairSums):
         found = self._near.get(term.number)
         if found is not None:
             return found
-        if term.op in ("sum", "mean", "max_of", "min_of", "rank", "choose", "length"):
-            found = self._aggregate(term)
+        if term.op in ("sum", "mean", "max_of", "min_of", "rank", "choose", "length", "place_of"):
+            found = self.place_of(term) if term.op == "place_of" else self._aggregate(term)
             self._near[term.number] = found
             return found
         if term.op == "place":

@@ -109,6 +109,12 @@ def _met(meaning: Meaning, reference: Reference) -> np.ndarray:
     """(B,): which sequences keep the margins that the program names."""
     good = np.ones(reference.shape[0], dtype=bool)
     for term in choices_of(meaning.outputs):
+        if term.op == "place_of":
+            scores, taken = np.sort(reference.scores(term.args[0]), axis=2)[..., ::-1], len(term.args) - 2
+            if scores.shape[2] > taken + 1:
+                leads = np.asarray(scores[..., taken] - scores[..., taken + 1], dtype=float).min(axis=1)
+                good &= leads >= float(term.args[1].value)
+            continue
         if term.op == "select":
             scores = np.sort(reference.scores(term.args[1]), axis=2)
             if scores.shape[2] > 1:
@@ -130,6 +136,6 @@ def choices_of(outputs: list[Term]) -> list[Term]:
         if term.number not in seen:
             seen.add(term.number)
             pending += term.args
-            if term.op in ("choose", "select"):
+            if term.op in ("choose", "select", "place_of"):
                 found[term.number] = term
     return [found[number] for number in sorted(found)]

@@ -67,6 +67,11 @@ class Reference:
             return out
         if op in ("attend", "select"):
             return self._attended(term)
+        if op == "place_of":
+            scores = self.scores(term.args[0]).copy()
+            for taken in term.args[2:]:
+                np.put_along_axis(scores, self.of(taken)[..., None], -np.inf, axis=2)
+            return scores.argmax(axis=2)
         if op == "choose":
             best = self.of(term.args[1]).argmax(axis=1)
             return np.take_along_axis(self.of(term.args[0]), best[:, None], axis=1)

@@ -41,7 +41,7 @@ def smaller(
         return [(1, pool.make("where", negative, pool.make("neg", args[0]), args[0]))]
     if op == "mul" and args[0] is not args[1] and all(type_of(arg).kind in ("integer", "truth") for arg in args):
         return [(sign, _quarter(pool, pool.make(name, *args))) for sign, name in ((1, "add"), (-1, "sub"))]
-    if op == "div" and args[0].op == "sum" and args[1].op == "length":
+    if op == "div" and args[0].op == "sum" and args[0].args[0].op in ("j", "number") and args[1].op == "length":
         value, condition = args[0].args
         value = value.args[0] if value.op == "j" else value
         return [(1, pool.make("sum", pool.make("j", pool.make("div", value, args[1])), condition))]

@@ -119,6 +119,9 @@ class Types:
         if op in ("attend", "select"):
             self._numeric(term, types[:2])
             return Type("real", types[0].low, types[0].high)
+        if op == "place_of":
+            self._numeric(term, types[:1])
+            return Type("integer", Fraction(0), Fraction(tokens.longest - 1))
         if op == "choose":
             self._numeric(term, types[1:2])
             return types[0]

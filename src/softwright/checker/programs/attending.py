@@ -31,7 +31,7 @@ def joined(state: State, factors: tuple[int, ...]) -> Combination:
     return state.combination(found)
 
 
-def _add(total: Pairs, mine: Combination, other: Combination, factor: Fraction) -> None:
+def add(total: Pairs, mine: Combination, other: Combination, factor: Fraction) -> None:
     for a, x in mine.items():
         for b, y in other.items():
             if b != "":  # else the same for all tokens j
@@ -65,7 +65,7 @@ class Scores:
             self.off += sizes[0] * errors[1] + sizes[1] * errors[0] + errors[0] * errors[1]
             self.size += (sizes[0] + errors[0]) * (sizes[1] + errors[1])
             junk += (sizes[0] + errors[0]) * sum((abs(c) * state.at_bank[k] for k, c in keys.items()), ZERO)
-            _add(self.meant, state.meant(query), state.meant(keys), Fraction(1))
+            add(self.meant, state.meant(query), state.meant(keys), Fraction(1))
         self.off += state.bounds.gamma(last + 5) * self.size
         require(shut >= 2 * junk + 4 * self.size + 8 * PENALTY + 4096, "tokens of the bank are not shut out")
 
@@ -102,7 +102,7 @@ def prove_attending(state: State, head: HeadLine) -> None:
     require(state.layer_of(form) < head.layer, "a head reads what is not there yet")
     scores, wanted = Scores(state, head), {}
     for (mine, other), factor in expand(graph, args[1]).items():
-        _add(wanted, joined(state, mine), joined(state, other), factor)
+        add(wanted, joined(state, mine), joined(state, other), factor)
     wanted = {pair: c for pair, c in wanted.items() if c}
     kind, off = state.ranges.of(args[0]), state.off(form, state.combination(args[0]))
     error = bounds.average(kind.largest, off) + state.stray(form)

@@ -12,6 +12,7 @@ from softwright.checker.programs.cases import over_cases
 from softwright.checker.programs.functions import DEFINED, MAPS
 from softwright.checker.programs.graph_core import PLAIN, Graph
 from softwright.checker.programs.language import Reader, Tree
+from softwright.checker.programs.pairs.reading import MOST, nearest
 from softwright.checker.programs.places import is_place
 from softwright.checker.programs.polynomials import CAUSAL, polynomial
 from softwright.checker.programs.ranges import Range, Ranges
@@ -135,7 +136,7 @@ class Meaning:
         if name in ("sum", "mean", "max", "min", "count", "any", "all"):
             return self._aggregate(tree)
         require(tree.condition is None or name == "attend", f"{name} takes no condition")
-        options = {"prev": {"default"}, "at": {"default"}, "sorted": {"by"}, "value": {"where", "margin"}}
+        options = {"prev": {"default"}, "at": {"default"}, "sorted": {"by"}, "value": {"where", "margin", "count"}}
         options["table"] = {"default"}
         require(tree.options.keys() <= options.get(name, set()), f"{name} has an unknown option")
         if name == "value":
@@ -262,6 +263,11 @@ class Meaning:
             margin = self.token(tree.options["margin"])
             require(self.graph.is_number(margin) and self.graph.constant[margin] > 0, "a margin is no positive number")
         score = score if chosen.word == "largest" else self.graph.make("neg", score)
+        if "count" in tree.options:
+            count = self.graph.quotient(self.token(tree.options["count"]))
+            good = count is not None and count.denominator == 1 and 1 <= count <= min(MOST, self.lengths[0])
+            require(good and "margin" in tree.options, "count is no number of tokens that there are, or has no margin")
+            return nearest(self.graph, value, self.sided(other, score), margin, int(count or 1))
         return self.graph.make("select" if other == "both" else "choose", value, score, margin)
 
     # at two tokens ------------------------------------------------------------------------------------------------

@@ -135,6 +135,13 @@ class Ranges:
             lead = graph.args[value][2]
             require(graph.is_number(lead) and graph.constant[lead] > 0, "a margin is missing")
             return Range("real", given[0].low, given[0].high)
+        if op == "place_of":
+            _numbers(given)
+            lead, taken = graph.args[value][1], graph.args[value][2:]
+            require(graph.is_number(lead) and graph.constant[lead] > 0, "a margin is missing")
+            earlier = [graph.make("place_of", *graph.args[value][: 2 + k]) for k in range(len(taken))]
+            require(list(taken) == earlier and len(taken) < shortest, "places that were not taken before")
+            return Range("integer", Fraction(0), Fraction(longest - 1))
         if op == "choose":
             _numbers(given[1:2])
             margin = graph.args[value][2]

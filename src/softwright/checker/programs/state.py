@@ -168,7 +168,8 @@ class State:
             return total
         if self.ranges.of(value).whole:
             return self._split(value, op, args)
-        if op == "div" and graph.op[args[0]] == "sum" and graph.op[args[1]] == "length":
+        alone = graph.op[args[0]] == "sum" and not is_over_pairs(graph, args[0]) if op == "div" else False
+        if op == "div" and alone and graph.op[args[1]] == "length":
             inner, condition = graph.args[args[0]]  # n is the same at all tokens
             inner = graph.args[inner][0] if graph.op[inner] == "j" else inner
             share = graph.make("j", graph.make("div", inner, args[1]))

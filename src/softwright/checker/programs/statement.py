@@ -19,6 +19,7 @@ from softwright.checker.programs.graph import Meaning
 from softwright.checker.programs.heads import Read, prove_choice, prove_largest, prove_mean, prove_smooth, prove_sum
 from softwright.checker.programs.lines import GATES, STRUCTURE, HeadLine, check_tokens, read_lines
 from softwright.checker.programs.pairs.kernels import prove_kernel
+from softwright.checker.programs.pairs.nearest import prove_place
 from softwright.checker.programs.pairs.order import prove_order
 from softwright.checker.programs.ranges import fields_of
 from softwright.checker.programs.state import BESIDE, State
@@ -103,7 +104,8 @@ def prove_columns(state: State) -> None:
                 done |= set(head.writes)
                 continue
             if head.kind in ("attend", "select", "order"):
-                (prove_order if head.kind == "order" else prove_attending)(state, head)
+                place = head.kind == "select" and state.said[head.writes[0]].kind == "near"
+                (prove_order if head.kind == "order" else prove_place if place else prove_attending)(state, head)
                 done |= set(head.writes)
                 continue
             if head.kind in (*GATES, "kernel"):
@@ -147,6 +149,10 @@ def check_words(said: dict, meaning: Meaning, bound: Fraction) -> None:
             seen.add(value)
             pending += graph.args[value]
     for value in sorted(seen):
+        if graph.op[value] == "place_of":
+            score, margin, *taken = graph.args[value]
+            name, lead = shown(graph, score), float(graph.constant[margin])
+            margins.append(f"number {len(taken) + 1} of the largest {name} leads by at least {lead:.17g}")
         if graph.op[value] in ("choose", "select"):
             _, score, margin = graph.args[value]
             lead = float(graph.constant[margin])

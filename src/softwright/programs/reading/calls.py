@@ -5,6 +5,7 @@ sorted(a, by=key)[e]    at(sort(a, key), e)               median(a)            s
 clip(a, b, c)           min(max(a, b), c)
 conv(a, [w0, .., w2c])  sum_k w_k a[i + c - k], 0 outside
 value(a[j], where=largest(s), margin=g)                   a at the token of the largest score; `smallest`: of -s
+value(.., count=k)      the mean of a at the tokens of the k largest scores
 attend(a[j], s)         the mean of a with weights exp(s); attend(a[j], s for j <= i): over the tokens up to i
 at(a, e, default=d)     where(0 <= e and e < n, at(a, e), d) for a default d that is no constant
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from softwright.programs.conditions import CAUSAL, polynomial
 from softwright.programs.linear import constant
+from softwright.programs.pairs.nearest import several
 from softwright.programs.reading.tables import table_of
 from softwright.programs.syntax import Syntax
 from softwright.programs.terms import Term
@@ -89,13 +91,15 @@ def _clip(meaning: Meaning, node: Syntax) -> Term:
 
 
 def _value(meaning: Meaning, node: Syntax) -> Term:
-    meaning.allow(node, "where", "margin")
+    meaning.allow(node, "where", "margin", "count")
     pool, how = meaning.pool, "write value(y[j], where=largest(score[j]), margin=0.001)"
     chosen = node.options.get("where")
     named = chosen is not None and chosen.op == "call" and chosen.value in ("largest", "smallest")
     if chosen is None or not named or len(chosen.args) != 1 or len(node.args) != 1:
         raise meaning.refused(f"value needs what to take and where; {how}")
     sides = [meaning.pair(part) for part in (node.args[0], chosen.args[0])]
+    if "count" in node.options:
+        return several(meaning, node, chosen.value == "largest", *sides)
     if sides[1][0] == "both" and sides[0][0] in ("j", "") and "margin" in node.options:
         margin, score = meaning.token(node.options["margin"]), sides[1][1]
         score = score if chosen.value == "largest" else pool.make("neg", score)

@@ -66,7 +66,7 @@ class Shapes:
         one = Fraction(1)
         if op in ("max", "min", "abs"):
             return self._kink(term)
-        if op == "div" and args[0].op == "sum" and args[1].op == "length":
+        if op == "div" and args[0].op == "sum" and not is_pair(args[0]) and args[1].op == "length":
             value, condition = args[0].args
             value = value.args[0] if value.op == "j" else value
             share = self.pool.make("j", self.pool.make("div", value, args[1]))
