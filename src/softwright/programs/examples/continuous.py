@@ -46,13 +46,6 @@ CONTINUOUS: tuple[Example, ...] = (
         "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.01)",
         _XY | {"q": (-1, 1)},
     ),
-    Example(
-        "three_nearest",
-        "mean of y over the three tokens whose x is nearest to q, by margins",
-        "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.001, count=3)",
-        _XY | {"q": (-1, 1)},
-        shortest=3,
-    ),
     Example("sort_reals", "real numbers in order, whatever ties there are", "sorted(x)[i]", _X, tol=1e-3),
     Example("median_reals", "the lower median of real numbers", "median(x)", _X, tol=1e-3),
     Example(
