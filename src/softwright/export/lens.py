@@ -57,7 +57,7 @@ class LensModel:
 def to_lens(built: Built[Any], **sizes: int) -> LensModel:
     """The network as a model of TransformerLens. Needs softwright[lens].
 
-    Networks over sequences are told how long these are: `length=` of a program, `rows=` and `queries=` in context.
+    Networks over sequences are told how long these are: `length=` of a program.
     """
     lens = needed("transformer_lens", "lens")
     needed("transformer_lens.model_bridge.sources.native", "lens")  # attaches boot_native

@@ -1,4 +1,4 @@
-"""Sequence programs, stacks in context and transpiled networks as a `TokenStack` over sequences of one length.
+"""Sequence programs and transpiled networks as a `TokenStack`, programs over sequences of one length.
 
 There every token asks, every head sees all tokens, and the stream is kept as it is; these networks update some tokens,
 look at some, may look back alone, and some of their layers map the stream linearly. All of that is written into the
@@ -59,33 +59,6 @@ def of_program(network: ProgramNetwork, length: int) -> TokenStack:
     return _stack(network, layers, content, network.get_buffer("read"), names, rows)
 
 
-def of_context(network: AttentionStack, rows: int, queries: int) -> TokenStack:
-    """x (q, rows, d), labels (q, rows) and queries (q, queries, d) in, predictions (q, queries, 1) out."""
-    counts = {"data": rows, "query": queries}
-    names: list[str] = []
-    places: dict[str, range] = {}
-    for name, source in network.sources.items():
-        count = counts.get(source, len(network.get_buffer(f"base_{name}")))
-        places[name] = range(len(names), len(names) + count)
-        names += [f"{name} {i}" for i in range(count)]
-
-    def content(x: Tensor, labels: Tensor, asked: Tensor) -> Tensor:
-        data = pad(torch.cat([x, labels[..., None]], dim=-1), (0, 1))
-        stream = network.sequence({"data": data, "query": pad(asked, (0, 2))})
-        return torch.cat([stream[name] for name in network.sources], dim=1)
-
-    layers = []
-    for place in network.program:
-        layer = network.distinct[place]
-        seen = torch.zeros(len(names), len(names), dtype=torch.bool)
-        columns = [j for name in layer.keys for j in places[name]]
-        for i in (i for name in layer.rows for i in places[name]):
-            seen[i, columns] = True
-        layers.append((layer, [seen] * layer.heads))
-    read = network.get_buffer("read")
-    return _stack(network, layers, content, read.reshape(len(read), -1), names, places["query"])
-
-
 def _stack(
     network: AttentionStack,
     layers: Sequence[tuple[StackLayer, Sequence[Tensor]]],
@@ -97,7 +70,7 @@ def _stack(
     D, S = network.width, len(names) + 1
     if S > MOST_TOKENS:
         fault = f"{S} tokens, each with a column for its place, are more than {MOST_TOKENS}"
-        raise InvalidInput("export", [f"{fault}; use fewer rows, another solver, or .onnx"])
+        raise InvalidInput("export", [f"{fault}; use a shorter length=, or .onnx"])
     base = _placed(D, S, network.dtype)
 
     def embed(*given: Tensor) -> Tensor:
@@ -216,7 +189,7 @@ def of_transpiled(network: Any) -> TokenStack:
 
 def sizes_of(kind: str, options: Mapping[str, Any]) -> dict[str, int]:
     """The sizes that a kind of sequences needs, checked."""
-    wanted = {"program": ("length",), "in_context": ("rows", "queries")}.get(kind, ())
+    wanted = {"program": ("length",)}.get(kind, ())
     missing = [name for name in wanted if not isinstance(options.get(name), int) or options[name] < 1]
     unknown = sorted(set(options) - set(wanted))
     faults = [f"{name}= must say how many, a whole number of at least 1" for name in missing]

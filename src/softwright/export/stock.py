@@ -65,5 +65,5 @@ def _block(layer: Layer) -> nn.MultiheadAttention:
 
 
 def stock_attention(built: Built[Any], **sizes: int) -> StockAttention:
-    """The network as stock attention; `length=` of a program, `rows=` and `queries=` of a stack in context."""
+    """The network as stock attention; `length=` of a program."""
     return StockAttention(token_stack(built, **sizes))

@@ -61,7 +61,7 @@ class TokenStack:
 
 def token_stack(built: Built[Any], **sizes: int) -> TokenStack:
     """What was built, as tokens and layers; networks over sequences are told how long these are."""
-    from softwright.export.masked_stack import of_context, of_program, of_transpiled, sizes_of
+    from softwright.export.masked_stack import of_program, of_transpiled, sizes_of
 
     network, told = built.network, sizes_of(built.kind, sizes)
     match built.kind:
@@ -71,12 +71,10 @@ def token_stack(built: Built[Any], **sizes: int) -> TokenStack:
             return _of_stack(network)
         case "program":
             return of_program(network, **told)
-        case "in_context":
-            return of_context(network, **told)
         case "transpiled":
             return of_transpiled(network)
     fault = f"a network of kind {built.kind!r} is not written as a stack of tokens"
-    raise InvalidInput("export", [f"{fault}; approximations, compositions, programs, prompts and transpiled ones are"])
+    raise InvalidInput("export", [f"{fault}; approximations, compositions, programs and transpiled ones are"])
 
 
 def _of_heads(network: AttentionNetwork) -> TokenStack:
