@@ -45,3 +45,24 @@ def test_noise_is_auto_or_a_standard_deviation(rows: Any, noise: Any) -> None:
 def test_formulas_have_no_noise() -> None:
     with pytest.raises(sw.InvalidInput, match="noise= is for tables"):
         sw.approximate("x", {"x": (0, 1)}, noise="auto")
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("tol", 2 + 1j),
+        ("gap", [1.0]),
+        ("norm", None),
+        ("norm", np.ones(2)),
+        ("noise", np.ones(2)),
+        ("relative", np.ones(2)),
+        ("certify", None),
+        ("strategy", []),
+        ("max_work", "much"),
+        ("max_seconds", None),
+    ],
+)
+def test_options_of_a_foreign_kind_are_named(option: str, given: Any) -> None:
+    options: dict[str, Any] = {option: given}
+    with pytest.raises(sw.InvalidInput, match=option):
+        sw.approximate("x", {"x": (0, 1)}, **options)

@@ -29,6 +29,7 @@ def checked(
     norm: Any,
     limits: dict[str, Any],
     tightness: Any,
+    switches: dict[str, Any],
     max_queries: Any = None,
     noise: Any = None,
     style: Any = "plain",
@@ -41,21 +42,27 @@ def checked(
         domain = faults.take(as_box, box, _names(target, box))
     else:
         domain = None
-    number = isinstance(tol, int | float) and np.isfinite(tol) and tol > 0
-    faults.check(number, f"tol must be a positive number, got {tol!r}; try tol=1e-6")
-    faults.check(strategy in STRATEGIES, f"unknown strategy {strategy!r}; choose from {', '.join(STRATEGIES)}")
+    faults.check(_is_positive(tol), f"tol must be a positive number, got {tol!r}; try tol=1e-6")
+    known = isinstance(strategy, str) and strategy in STRATEGIES
+    faults.check(known, f"unknown strategy {strategy!r}; choose from {', '.join(STRATEGIES)}")
+    strategy = strategy if known else "auto"  # for what else is looked at
     precision = faults.take(precision_of, dtype)
     if gap is not None:
-        real = isinstance(gap, int | float) and np.isfinite(gap) and gap > 0
-        faults.check(real, f"gap must be a positive number, got {gap!r}; try gap=1e-6")
+        faults.check(_is_positive(gap), f"gap must be a positive number, got {gap!r}; try gap=1e-6")
         composing = strategy in ("auto", "compose")
         faults.check(composing, f"gap= is for stacks; use strategy='compose' or leave it out, not {strategy!r}")
     aim = tightness is None or (isinstance(tightness, int | float) and 1e-3 <= tightness <= 10)
     faults.check(aim, f"tightness must lie between 0.001 and 10, or be None, got {tightness!r}; 0.1 is usual")
+    for name, switch in switches.items():
+        faults.check(isinstance(switch, bool | np.bool_), f"{name} must be True or False, got {switch!r}")
+    if not isinstance(norm, str | int | float):
+        faults.add(f"norm must be 'sup', 'L1', 'L2', ... or a number, got {norm!r}; leave it out for sup")
+        norm = "sup"
     most = limits["max_tokens"]
     faults.check(isinstance(most, int) and most >= 1, f"max_tokens must be at least 1, got {most!r}")
     for name in ("max_work", "max_seconds"):
-        faults.check(limits[name] > 0, f"{name} must be positive, got {limits[name]!r}")
+        real = isinstance(limits[name], int | float) and limits[name] > 0  # no limit at all is inf
+        faults.check(real, f"{name} must be a positive number, got {limits[name]!r}; leave it out for the default")
     if max_queries is not None:
         whole = isinstance(max_queries, int) and not isinstance(max_queries, bool) and max_queries >= FEWEST_QUERIES
         faults.check(whole, f"max_queries must be a whole number from {FEWEST_QUERIES} on, got {max_queries!r}")
@@ -111,11 +118,14 @@ def _noise_faults(noise: Any, is_table: bool, strategy: Any, norm: Any) -> list[
     if noise is None:
         return []
     found = []
-    number = isinstance(noise, int | float) and not isinstance(noise, bool) and np.isfinite(noise) and noise > 0
-    if noise != "auto" and not number:
+    if not (isinstance(noise, str) and noise == "auto") and not (_is_positive(noise) and not isinstance(noise, bool)):
         found.append(f'noise must be "auto", a standard deviation above 0 or None, got {noise!r}; try noise="auto"')
     if not is_table:
         found.append("noise= is for tables of measurements; formulas and callables have none: leave it out")
     if strategy != "auto" or norm != "sup":
         found.append("noise= chooses its tokens by cross-validation; leave out strategy= and norm=")
     return found
+
+
+def _is_positive(given: Any) -> bool:
+    return isinstance(given, int | float) and 0 < given < np.inf

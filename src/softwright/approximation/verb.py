@@ -103,9 +103,10 @@ def approximate(
     started = time.monotonic()
     with reporting(progress, "checking the input") as say:
         limits = {"max_tokens": max_tokens, "max_work": max_work, "max_seconds": max_seconds}
+        switches = {"relative": relative, "certify": certify}
         before = target.asked if isinstance(target, Function) else 0
         wanted, domain, precision = checked(
-            target, box, tol, strategy, dtype, gap, norm, limits, tightness, max_queries, noise, style
+            target, box, tol, strategy, dtype, gap, norm, limits, tightness, switches, max_queries, noise, style
         )
         if isinstance(wanted, Function):
             wanted.allow(max_queries, before)
