@@ -4,7 +4,8 @@
     python benchmarks/engineering.py --rows griewank heron --tol 1e-3 1e-9
     python benchmarks/engineering.py --dtype float32 --tol 1e-3
 
-None of them was looked at while the compiler's rules were written. Tolerances are relative to half the range on the
+Two of them, hill and planck, showed what rules lacked and led to new ones; the others were not looked at while rules
+were written. Tolerances are relative to half the range on the
 box. `observed` is the largest error at 100,000 fresh points. A row that is not proved is shown with its reason.
 """
 
