@@ -4,6 +4,8 @@
     python benchmarks/compile.py --rows piston --tol 1e-6
     python benchmarks/compile.py --dtype float32 --tol 1e-3
     python benchmarks/compile.py --one-layer 10           one layer beside it, given so much work (0: leave it out)
+    python benchmarks/compile.py --peers 120              a Chebyshev tensor, a tensor train and a transformer of the
+                                                          same shape, which Adam trains for so many seconds a row
 
 Tolerances are relative to half the range on the box. `observed` is the largest error at 100,000 fresh points and at the
 scale of every gate, `proved` the certificate's bound, both relative too; the file is proved again by `verify`. A row is
@@ -17,9 +19,11 @@ import argparse
 import math
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from compile_peers import chebyshev_peer, train_peer, transformer_peer
 
 import softwright as sw
 
@@ -148,6 +152,26 @@ def attempt(name: str, tol: float, strategy: str, dtype: str, work: float) -> tu
     return good, f"{size}, proved {proved:.1e}, {status}, {spent:.1f} s"
 
 
+def peers(text: str, box: sw.Box, tolerances: list[float], seconds: float) -> Iterator[str]:
+    """One line for each peer and tolerance; the transformer, which no tolerance changes, once."""
+    expression, half, scale = sw.Expression(text, box), _half_range(text, box), 0.5 * (box.upper - box.lower)
+
+    def f(points: np.ndarray) -> np.ndarray:
+        return expression(np.clip(box.lower + (points + 1.0) * scale, box.lower, box.upper))[:, 0] / half
+
+    check = np.random.default_rng(20261117).uniform(-1, 1, (20_000, box.dim))
+    for tol in tolerances:
+        yield f"Chebyshev {tol:g}: {chebyshev_peer(f, box.dim, tol, check)}"
+        yield f"tensor train {tol:g}: {train_peer(f, box.dim, tol, check)}"
+    if seconds > 0:
+        try:
+            like = sw.approximate(text, box, tol=max(tolerances), relative=True, strategy="compose", progress=False)
+        except (sw.InvalidInput, sw.ToleranceNotReached) as error:
+            yield f"transformer: no shape to copy: {str(error).splitlines()[0][:90]}"
+            return
+        yield f"transformer: {transformer_peer(f, like.network, seconds, check)}"
+
+
 def _half_range(text: str, box: sw.Box) -> float:
     values = sw.Expression(text, box)(np.concatenate([box.sample(20_000, seed=1), box.corners(1024)]))
     return 0.5 * float(values.max() - values.min())
@@ -158,6 +182,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, nargs="+", help="instead of the tolerances of each row")
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--peers", type=float, help="peers beside it; seconds for Adam, 0: without it")
     parser.add_argument("--one-layer", type=float, default=10.0, help="work for one layer; 0: leave it out")
     options = parser.parse_args()
     met, asked = 0, 0
@@ -171,6 +196,10 @@ def main() -> None:
                     f"{'':14s} one layer: {attempt(name, tol, 'layer', options.dtype, options.one_layer)[1]}",
                     flush=True,
                 )
+        if options.peers is not None:
+            text, sides = ROWS[name]
+            for line in peers(text, sw.Box(sides), list(options.tol or LIMITS[name][0]), options.peers):
+                print(f"{'':14s} {line}", flush=True)
     print(f"{met} of {asked} met ({options.dtype})")
 
 

@@ -112,6 +112,8 @@ def _extreme(self: Translator, node: Operation) -> Additive:
 
 def _choice(self: Translator, node: Operation) -> Additive:
     condition, first, second = node.arguments
+    if self.same(first, second):
+        return self.build(first)
     if isinstance(condition, Variable):  # a comparison that is a step: q + [c > 0] (p - q)
         rest = self.materialise(self.build(sub(first, second)))
         return self.build(second).plus(Additive(self.step(condition.name, rest)))

@@ -102,6 +102,8 @@ class Jumps:
     def _chosen(self, condition: Node, first: Node, second: Node, written: Node) -> Node:
         if not isinstance(condition, Operation) or not isinstance(written, Operation):
             raise CannotCompile(condition, "is no condition")
+        if self._number(first) == self._number(second):
+            return first
         if condition.name in ("and", "or"):
             left, right = condition.arguments
             left_written, right_written = written.arguments
@@ -111,6 +113,8 @@ class Jumps:
             inner = self._chosen(right, first, second, right_written)
             return self._chosen(left, first, inner, left_written)
         a, b = condition.arguments
+        if self._number(a) == self._number(b):
+            return first if condition.name == "less_equal" else second
         difference, said = sub(b, a), sub(written.arguments[1], written.arguments[0])
         found = self.ranges.of(difference)
         exact = isinstance(difference, Variable)

@@ -18,6 +18,7 @@ from softwright.precision import Precision
 from softwright.proof import certify
 
 _LEAF = 255  # of a stored tree
+_NEXT_TO_NOTHING = 2.0**-40
 _WORK, _BOXES, _TIGHTNESS = 5.0, 4000, 0.3
 
 
@@ -68,7 +69,9 @@ def _proof(network: AttentionNetwork, function: Node, bound: float) -> TableProo
     certificate = answer.certificate or answer.weaker
     if certificate is None or not isinstance(certificate.tree, bytes):
         return TableProof(math.inf, 0.0)
-    return TableProof(certificate.exact_part, certificate.rounding_part, certificate.order, certificate.tree)
+    # What rounding does to values next to nothing is far below what others can show of it.
+    rounding = max(certificate.rounding_part, _NEXT_TO_NOTHING * certificate.exact_part)
+    return TableProof(certificate.exact_part, rounding, certificate.order, certificate.tree)
 
 
 def _mirrored(tree: bytes) -> bytes:

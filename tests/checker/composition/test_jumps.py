@@ -20,6 +20,8 @@ FORMULAS = [
     "where(sign(x)*y > 0.1, x, floor(3*x)) - mod(y, 0.4)*x",
     "ceil(x + y)*round(2*x) + step(x - y)",
     "where(x < y, 1, where(y < x, 2, 3))*abs(x - 0.3)",
+    "where(x < y or x**2 > -1, exp(x), 2)*sign(x - 0.2)",  # a condition that the other makes idle
+    "where(y < y, 5, where(x < y, sin(x), 0.5*y))",
 ]
 
 

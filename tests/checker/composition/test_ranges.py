@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from softwright.checker.composition.ranges import Ranges
+from softwright.checker.composition.relatives import limited
+from softwright.checker.composition.same import prove_same
 from softwright.checker.parser import Parser
 from softwright.checker.refusal import NotProvedError, UndefinedError
 from softwright.domain import Box
@@ -53,6 +55,41 @@ def test_signs() -> None:
         assert found.sign(found.dag.tree(tree(text), found.inputs)) == sign, text
     for text, sign in {"x**2": 1, "x-2": -1, "x": 0, "-abs(x)": -1}.items():
         assert found.sign(found.dag.tree(tree(text), found.inputs), strict=False) == sign, text
+
+
+def test_terms_without_common_variables_are_enclosed_one_by_one() -> None:
+    """In six variables at once the boxes would be far too many."""
+    names = list("abcdfg")
+    found = Ranges(names, np.full(6, -1.0), np.full(6, 1.0))
+    text = "sin(3*a)*exp(b) + sinh(2*sin(c - d)) - f**3*cos(2*g)"
+    node = found.dag.tree(Parser(text, names).outputs()[0], found.inputs)
+    top = np.exp(1.0) + np.sinh(2.0) + 1.0
+    assert found.within(node, -top - 0.01, top + 0.01)
+    assert not found.within(node, -top, top - 0.01)
+    low, high = found.known[node]
+    assert low <= -top and top <= high
+
+
+@pytest.mark.parametrize(
+    ("formula", "program", "ends"),
+    [
+        ("(x + y - 1)**2", "(x + y)**2 - 2*x - 2*y", (-1.0, 15.0)),
+        ("exp(-(1 + (x*y - z)**2))", "x**2*y**2 - 2*x*y*z + z**2", (0.0, 64.0)),
+        ("1.1 + (x - 0.5)**4", "-3*(x**4 - 2*x**3 + 1.5*x**2 - 0.5*x)", (-15.0, 0.1875)),
+    ],
+)
+def test_ranges_of_a_program_follow_from_the_formula_s_own_words(
+    formula: str, program: str, ends: tuple[float, float]
+) -> None:
+    """The program is a times a part of the formula plus b, and its own words show less."""
+    found = ranges()
+    prove_same([tree(formula)], [], [tree(f"0 + {formula}")], found)
+    node = found.dag.tree(tree(program), found.inputs)
+    assert limited(found, node, ends[0] - 1e-9, ends[1] + 1e-6)
+    low, high = found.known[node]
+    sample = Expression(program, list(BOX))(Box(BOX).sample(20_000, seed=1))[:, 0]
+    assert low <= sample.min() and sample.max() <= high
+    assert not limited(found, node, ends[0] + 1e-3, ends[1])
 
 
 def test_a_repeated_part_stands_for_itself() -> None:

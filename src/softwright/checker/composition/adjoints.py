@@ -61,7 +61,9 @@ class Network:
         with np.errstate(all="ignore"):
             flow = Forward(self, lower, upper)
             flow.run()
-            return _backward(self, flow)
+            sums = _backward(self, flow)
+            _pull_of_blamed(self, flow, sums.pull)
+            return sums
 
 
 def _plain(form: Form) -> bool:
@@ -157,6 +159,29 @@ def _combined(parts: Sequence[tuple[float, Form]]) -> Linear:
             for i, c in form.balls.items():
                 found[i] = found.get(i, arb(0)) + factor * c
     return constant, {i: c for i, c in found.items() if not c.is_zero()}
+
+
+def _pull_of_blamed(network: Network, flow: Forward, pull: Array) -> None:
+    """Where a feature had trouble: how much each input seems to matter to what it reads, put into `pull`.
+
+    Which side of a box is halved is a matter of luck and not of proof, so plain floats will do.
+    """
+    program, inputs = network.program, network.program.inputs
+    sides = flow.upper - flow.lower
+    for place in sorted({int(p) for p in flow.blame if p >= 0}):
+        rows = np.flatnonzero(flow.blame == place)
+        matters = np.zeros((inputs + len(program.features), len(rows)))
+        for form in program.features[place - inputs].forms:
+            for i, c in form.balls.items():
+                matters[i] += abs(float(c.mid()))
+        for feature, visit in zip(reversed(program.features), reversed(flow.visits), strict=True):
+            if feature.place >= place or not matters[feature.place].any():
+                continue
+            for read, slope in visit.partials:
+                sent = matters[feature.place] * np.broadcast_to(slope.size, (flow.count,))[rows]
+                for i, c in read.balls.items():
+                    matters[i] += sent * abs(float(c.mid()))
+        pull[rows] = np.nan_to_num(matters[:inputs].T * sides[rows], nan=0.0, posinf=0.0)
 
 
 def _backward(network: Network, flow: Forward) -> Sums:

@@ -3,7 +3,7 @@
 A grid covers the box, sides that span a large ratio divided first and evenly in their logarithm. Neighbours share
 their edges, and the outermost edges are those of the box, so the boxes cover it whatever the inner edges are. Boxes on
 which the sum exceeds what is stated, or on which the argument of a table may leave its frame, are bisected: for a sum
-the input with the largest adjoint times side, for a table the relatively widest input that its argument depends on.
+the input with the largest adjoint times side, for a table that by which its argument seems to change most.
 Before that, a table's argument is asked for as a formula of the inputs (`ranges.py`), which knows more than its
 features do.
 """
@@ -119,7 +119,7 @@ def _axes(
     wide = (high - low) / np.maximum(whole[1] - whole[0], 1e-300)
     score = np.where(sums.pull[failed].max(axis=1, keepdims=True) > 0, sums.pull[failed], wide)
     for row, place in enumerate(sums.blame[failed]):
-        if place >= 0:
+        if place >= 0 and not sums.pull[failed][row].any():
             score[row] = -1.0
             score[row, needs[int(place)]] = wide[row, needs[int(place)]]
     return np.where(high > low, score, -2.0).argmax(axis=1)

@@ -4,7 +4,7 @@ A claim may list differences c_k and a gap g > 0: it speaks of those points of t
 k. There a comparison a <= b of a formula is worth [b - a > 0] if b - a is, up to its sign, one of them, and so are
 
     sign(u) = 2 [u > 0] - 1     step(u) = [u > 0]     floor(u) = n + sum_k [u - k > 0]     ceil(u) = -floor(-u)
-    round(u) = floor(u + 1/2)   mod(a, b) = a - b floor(a/b)    and   where(c, a, b) = b + [c] (a - b).
+    round(u) = floor(u + 1/2)   mod(a, b) = a - b floor(a/b)    and   where, by [c], its `and`, `or`, `not`.
 
 Comparisons that are decided on the box need not be listed. That a difference is one that is listed is shown by the
 normal form of both; so is it that the score of every step of the program is one, whose size the proof of the step rests
@@ -58,15 +58,14 @@ class Bands:
             return (kind, [(sign, self.rewritten(child)) for sign, child in tree[1]])
         if kind == "where":
             first, second = self.rewritten(tree[2]), self.rewritten(tree[3])
-            chosen = self._truth(tree[1])
-            if chosen in (ZERO, ONE):
-                return first if chosen == ONE else second
-            return ("sum", [(1, second), (1, ("product", [(1, chosen), (1, _difference(first, second))]))])
+            if first == second:
+                return first
+            return _chosen(self._truth(tree[1]), first, second)
         arguments = [self.rewritten(child) for child in tree[1:]]
         if kind == "sign":
-            return ("sum", [(1, self._above(arguments[0], False)), (1, self._above(arguments[0], False)), (-1, ONE)])
+            return _chosen(self._above(arguments[0], False), ONE, ("number", fmpq(-1)))
         if kind == "step":
-            return self._above(arguments[0], True)
+            return _chosen(self._above(arguments[0], True), ONE, ZERO)
         if kind == "floor":
             return self._floor(arguments[0])
         if kind == "ceil":
@@ -79,7 +78,7 @@ class Bands:
         return (kind, *arguments)
 
     def _truth(self, condition: Tree) -> Tree:
-        """A condition as a number, 0 or 1."""
+        """A condition in the differences that are listed; ONE or ZERO where it is decided."""
         kind = condition[0]
         if kind == "compare":
             links = []
@@ -87,12 +86,26 @@ class Bands:
                 less, more = (a, b) if symbol[0] == "<" else (b, a)
                 links.append(self._above(_difference(self.rewritten(more), self.rewritten(less)), symbol[-1] == "="))
             return _all(links)
-        if kind == "and":
-            return _all([self._truth(one) for one in condition[1]])
-        if kind == "or":
-            return _opposite(_all([_opposite(self._truth(one)) for one in condition[1]]))
+        if kind in ("and", "or"):
+            return self._joined(condition[1], kind == "and")
         require(kind == "not", "a condition of an unknown kind")
         return _opposite(self._truth(condition[1]))
+
+    def _joined(self, conditions: list[Tree], all_: bool) -> Tree:
+        """`and` or `or`: one that is decided the decisive way is enough, whatever the others are."""
+        links, refusal = [], None
+        for one in conditions:
+            try:
+                found = self._truth(one)
+            except NotProvedError as error:
+                refusal = refusal or error
+                continue
+            if found == (ZERO if all_ else ONE):
+                return found
+            links.append(found)
+        if refusal is not None:
+            raise refusal
+        return _all(links) if all_ else _opposite(_all([_opposite(one) for one in links]))
 
     def _above(self, c: Tree, reached: bool) -> Tree:
         """[c > 0], or [c >= 0]."""
@@ -100,15 +113,16 @@ class Bands:
         node = ranges.dag.tree(c, ranges.inputs)
         for listed, tree in zip(self.nodes, self.trees, strict=False):
             if agree(ranges, node, listed):
-                return _indicator(self.rewritten(tree))
+                return _exceeds(self.rewritten(tree))
         opposite = ranges.dag.sum([(-1, node)])
         for listed, tree in zip(self.nodes, self.trees, strict=False):
             if agree(ranges, opposite, listed):
-                return _opposite(_indicator(self.rewritten(tree)))
-        strict, weak = ranges.sign(node), ranges.sign(node, strict=False)
-        if strict > 0 or (reached and weak > 0):
+                return _opposite(_exceeds(self.rewritten(tree)))
+        ranges.sign(node)
+        low, high = ranges.known.get(node, (-math.inf, math.inf))
+        if low > 0 or (reached and low >= 0):
             return ONE
-        if strict < 0 or (weak < 0 and not reached):
+        if high < 0 or (high <= 0 and not reached):
             return ZERO
         raise NotProvedError("the formula jumps where the claim excludes nothing")
 
@@ -119,15 +133,17 @@ class Bands:
         lowest, highest = math.floor(low) - 1, math.floor(high) + 1  # ends may be listed that are just not passed
         require(highest - lowest < MOST_VALUES, "floor takes too many values")
         terms = [(1, ("number", fmpq(lowest)))]
-        terms += [(1, self._above(_difference(u, ("number", fmpq(k))), True)) for k in range(lowest + 1, highest + 1)]
+        for k in range(lowest + 1, highest + 1):
+            terms.append((1, _chosen(self._above(_difference(u, ("number", fmpq(k))), True), ONE, ZERO)))
         return ("sum", terms)
 
     def prove_steps(self, program: Program, stream: Sequence[int]) -> None:
         """The score of every step is a difference that is listed: its size is at least the gap wherever it matters."""
+        features = stream[program.inputs :]
         for feature in program.features:
             if feature.kind == "step":
                 node = self.ranges.dag.tree(feature.score.tree, stream)
-                found = any(agree(self.ranges, node, listed) for listed in self.nodes)
+                found = any(agree(self.ranges, node, listed, features) for listed in self.nodes)
                 require(found, f"the condition of {feature.name} is no difference that the claim lists")
 
 
@@ -151,12 +167,18 @@ def _negated(a: Tree) -> Tree:
     return ("sum", [(-1, a)])
 
 
-def _indicator(c: Tree) -> Tree:
-    return ("where", ("compare", [c, ZERO], [">"]), ONE, ZERO)
+def _exceeds(c: Tree) -> Tree:
+    return ("compare", [c, ZERO], [">"])
+
+
+def _chosen(truth: Tree, first: Tree, second: Tree) -> Tree:
+    if truth in (ZERO, ONE):
+        return first if truth == ONE else second
+    return ("where", truth, first, second)
 
 
 def _opposite(truth: Tree) -> Tree:
-    return ZERO if truth == ONE else ONE if truth == ZERO else _difference(ONE, truth)
+    return ZERO if truth == ONE else ONE if truth == ZERO else truth[1] if truth[0] == "not" else ("not", truth)
 
 
 def _all(truths: list[Tree]) -> Tree:
@@ -165,4 +187,4 @@ def _all(truths: list[Tree]) -> Tree:
     kept = [truth for truth in truths if truth != ONE]
     if not kept:
         return ONE
-    return kept[0] if len(kept) == 1 else ("product", [(1, truth) for truth in kept])
+    return kept[0] if len(kept) == 1 else ("and", kept)

@@ -24,7 +24,9 @@ from softwright.checker.composition.intervals import Interval
 from softwright.checker.composition.polynomials import (
     UNIT,
     Exponent,
+    Key,
     Poly,
+    affine,
     constant,
     fraction,
     key,
@@ -41,6 +43,7 @@ HALF = fmpq(1, 2)
 ODD = ("sin", "asin", "atan", "asinh", "atanh", "erf", "tanh", "j1", "cbrt")
 EVEN = ("cos", "sinc", "j0")
 POINTS = 6
+MOST_RELATIVES = 3  # nodes that are kept as ways to spell a sum
 MOST_COMPARED = 40  # atoms of one function whose arguments are compared with a new one's
 
 
@@ -50,6 +53,7 @@ class Normaliser(Comparing):
     def __init__(self, ranges: Ranges) -> None:
         super().__init__(ranges)
         self.known: dict[int, Poly] = {}
+        self.relatives: dict[Key, dict[int, tuple[fmpq, fmpq]]] = {}  # nodes that are factor * shape + rest
         share = np.random.default_rng(1).random((POINTS, len(ranges.names)))
         x = ranges.lower + share * (ranges.upper - ranges.lower)
         self._points = {n: Interval(x[:, i], x[:, i]) for i, n in enumerate(ranges.inputs)}
@@ -70,6 +74,18 @@ class Normaliser(Comparing):
         if not self.assumed:  # in a case the node is worth this on a part of the box only
             self.spelt.add(number)
             self.origins.setdefault(key(p), number)
+            shape, factor, rest = affine(p)
+            spelt = self.relatives.setdefault(shape, {}) if shape else {}
+            if len(spelt) < MOST_RELATIVES:
+                spelt.setdefault(number, (factor, rest))
+
+    def relatives_of(self, number: int) -> list[tuple[int, fmpq, fmpq]]:
+        """(other, a, b): nodes that were spelt before with node = a other + b wherever both have a value."""
+        if self.assumed:
+            return []
+        shape, factor, rest = affine(self.of(number))
+        found = self.relatives.get(shape, {}) if shape else {}
+        return [(n, factor / c, rest - factor / c * d) for n, (c, d) in found.items() if n != number]
 
     def forget(self) -> None:
         """All that may rest on what is assumed, because that has changed."""
@@ -176,6 +192,11 @@ class Normaliser(Comparing):
             return {}
         c, m = self.factors(p)
         sign = 1 if c > 0 else -1
+        weak = sign
+        for a, e in m:  # a product that is nowhere positive
+            weak *= self.sign(a) if whole(e) and int(e) % 2 else 1
+        if weak < 0:
+            return {}
         inside: Poly = constant(1)
         for a, e in m:
             side = self.sign(a, strict=True)

@@ -61,6 +61,19 @@ def scaled(p: Poly, factor: fmpq | int) -> Poly:
     return {m: c * factor for m, c in p.items()} if factor != 0 else {}
 
 
+def affine(p: Poly) -> tuple[Key, fmpq, fmpq]:
+    """(shape, a, b): p = a S + b, S without a constant and with first coefficient 1; the shape of a constant is empty.
+
+    First is the largest by a fixed order, so that p and all a p + b have the same shape.
+    """
+    rest = p.get(UNIT, fmpq(0))
+    lead = max((m for m in p if m != UNIT), default=None)
+    if lead is None:
+        return frozenset(), fmpq(1), rest
+    factor = p[lead]
+    return frozenset((m, c / factor) for m, c in p.items() if m != UNIT), factor, rest
+
+
 def power_size(terms: int, n: int) -> int:
     """How many terms the n-th power of a sum has at most."""
     return math.comb(terms + n - 1, n) if n <= 64 else MANY if terms > 1 else 1

@@ -116,7 +116,20 @@ def _exponential(feature: Feature) -> Tree:
 
 
 def _maximum(feature: Feature) -> Tree:
+    """base + max(score, 0); |score|/2 where base is -score/2: a range of |u| knows that it is not negative."""
+    if _is_half(feature.base, feature.score):
+        return ("product", [(1, ("number", fmpq(1, 2))), (1, ("abs", feature.score.tree))])
     return ("sum", [(1, feature.base.tree), (1, ("max", feature.score.tree, ZERO))])
+
+
+def _is_half(base: Form, score: Form) -> bool:
+    """Whether base is -score/2, by the rational values of all coefficients."""
+    pairs = [(base.constant, score.constant)]
+    if [i for i, _ in base.terms] != [i for i, _ in score.terms]:
+        return False
+    pairs += [(b, s) for (_, b), (_, s) in zip(base.terms, score.terms, strict=True)]
+    values = [(rational_value(b), rational_value(s)) for b, s in pairs]
+    return all(b is not None and s is not None and 2 * b == -s for b, s in values)
 
 
 def _step(feature: Feature) -> Tree:

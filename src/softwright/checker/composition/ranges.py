@@ -30,7 +30,7 @@ from softwright.checker.trees import Tree
 Range = tuple[float, float]
 WHOLE: Range = (-np.inf, np.inf)
 BOXES, MOST_BOXES = 300, 3_000  # for a range, and for a sign that matters
-MOST_WORK = 4_000_000  # arguments of nodes times boxes for all ranges together
+MOST_WORK = 4_000_000  # arguments of nodes times boxes for all ranges together, unless more is granted
 NESTED = 3  # sub-expressions that stand as coordinates at once
 MOST_ROUNDS = 60  # bisections of one box
 SAMPLES = 64
@@ -56,6 +56,7 @@ class Ranges:
         self._signed: dict[int, int] = {}  # a node -> boxes that a search for its sign had
         self.shared: dict[str, object] = {}  # what those who compare formulas over this box want to keep
         self._depth = 0
+        self._most_work = MOST_WORK
         self._rng = np.random.default_rng(0)
 
     def of(self, tree: Tree) -> Range:
@@ -103,14 +104,65 @@ class Ranges:
         sizes = [self.dag.rational(n) for n in mixed if self.dag[n].kind == "number"]
         return sorted(factors) == sorted(squares) and len(waves) == 1 and sizes == [2]
 
+    def grant(self, work: int) -> None:
+        """Allow so much more work from here on."""
+        self._most_work = self.enclosing.work + work
+
+    def look(self, number: int) -> None:
+        """Learn the range that one look at the whole box shows, with all that is known of the parts."""
+        self.learn(number, self._search(number, self._coordinates(number), 1, None))
+
+    def is_within(self, number: int, low: float, high: float) -> bool:
+        """Whether what is known shows that the node lies in [low, high] everywhere."""
+        return _inside(self.known.get(number, WHOLE), (low, high))
+
     def within(self, number: int, low: float, high: float) -> bool:
         """Whether the node is proved to lie in [low, high] everywhere."""
         goal = low, high
+        if not self.is_within(number, low, high):
+            self._by_parts(number, goal)
         for coordinates in self._choices(number):
-            if _inside(self.known.get(number, WHOLE), goal):
+            if self.is_within(number, low, high):
                 break
             self.learn(number, self._search(number, coordinates, MOST_BOXES, goal))
-        return _inside(self.known.get(number, WHOLE), goal)
+        return self.is_within(number, low, high)
+
+    def _by_parts(self, number: int, goal: Range) -> None:
+        """The range of a sum whose terms fall into groups without common variables: the sum of the groups' ranges."""
+        groups = self._groups(number)
+        if len(groups) < 2:
+            return
+        parts = [self.dag.sum(group) for group in groups]
+        seen = [self._sampled(n, self._coordinates(n), self._sides(n)) for n in parts]
+        room = [sum(ends[0] for ends in seen) - goal[0], goal[1] - sum(ends[1] for ends in seen)]
+        if not np.isfinite(seen).all() or not min(room) > 0:
+            return
+        share = [0.9 * one / len(parts) for one in room]
+        for n, ends in zip(parts, seen, strict=True):
+            self.within(n, float(ends[0] - share[0]), float(ends[1] + share[1]))
+        known = [self.known.get(n, WHOLE) for n in parts]
+        found = total((Interval(np.array([low]), np.array([high])) for low, high in known), 1)
+        self.learn(number, (float(found.lower[0]), float(found.upper[0])))
+
+    def _groups(self, number: int) -> list[list[tuple[int, int]]]:
+        """The terms of a sum, (sign, node), those with common variables together, constants with the first."""
+        node = self.dag[number]
+        if node.kind != "sum":
+            return []
+        groups: list[tuple[set[int], list[tuple[int, int]]]] = []
+        for term in zip(node.payload, node.arguments, strict=True):
+            variables, terms = set(self.dag.variables([term[1]])), [term]
+            apart = []
+            for other, held in groups:
+                if variables & other or not variables or not other:
+                    variables, terms = variables | other, held + terms
+                else:
+                    apart.append((other, held))
+            groups = [*apart, (variables, terms)]
+        return [terms for _, terms in groups]
+
+    def _sides(self, number: int) -> Array:
+        return np.array([self.known[c] for c in self._coordinates(number)])
 
     def stream(self, features: Sequence[Tree]) -> list[int]:
         """The nodes of the inputs and of features, each a tree in the inputs and in the features before it."""
@@ -131,7 +183,9 @@ class Ranges:
         numbers = [self.dag.tree(tree, self.inputs) for tree in targets]
         self.require_defined(numbers)
 
-    def require_defined(self, numbers: Sequence[int]) -> None:
+    def require_defined(self, numbers: Sequence[int], features: Sequence[int] = ()) -> None:
+        """So it is with nodes; `features` are nodes that are known to have a value everywhere."""
+        numbers = [n for n in numbers if n not in features and not (features and self._is_defined(n, features))]
         for number in self.dag.needed(numbers):
             self._prepare(number)
         pending = [n for n in numbers if not self._is_defined(n)]
@@ -158,18 +212,22 @@ class Ranges:
         elif node.kind in ("asin", "acos", "atanh", "acosh", "log1p", "xlogy"):
             self.range(node.arguments[-1])
 
-    def _is_defined(self, number: int) -> bool:
+    def _is_defined(self, number: int, features: Sequence[int] = ()) -> bool:
         """By bisection of the whole formula; one look at the whole box is enough where all signs are known."""
         lower, upper = self.lower[None].copy(), self.upper[None].copy()
+        taken = {n: self.known.get(n, WHOLE) for n in features}
         spent = 0
         while True:
-            given = {n: Interval(lower[:, i], upper[:, i]) for i, n in enumerate(self.inputs)}
+            given = {n: Interval(np.full(len(lower), a), np.full(len(lower), b)) for n, (a, b) in taken.items()}
+            given |= {n: Interval(lower[:, i], upper[:, i]) for i, n in enumerate(self.inputs)}
             _, masks = self.enclosing.values([number], given, len(lower))
             open_ = ~masks[number]
             if not open_.any():
                 return True
+            if features:
+                return False
             spent += len(lower)
-            if spent > MOST_BOXES or self.enclosing.work > MOST_WORK:
+            if spent > MOST_BOXES or self.enclosing.work > self._most_work:
                 return False
             lower, upper = _halves(lower[open_], upper[open_], (upper - lower)[open_])
 
@@ -215,7 +273,7 @@ class Ranges:
         ]
         found: list[list[int]] = []
         chosen: list[int] = []
-        if self._depth >= DEEPEST or self.enclosing.work > MOST_WORK:
+        if self._depth >= DEEPEST or self.enclosing.work > self._most_work:
             return found
         for n in repeated[:NESTED]:
             self._depth += 1
@@ -240,7 +298,7 @@ class Ranges:
             return ends if masks[number][0] else WHOLE
         sides = np.array([self.known[c] for c in coordinates])
         lower, upper = sides[None, :, 0].copy(), sides[None, :, 1].copy()
-        if self.enclosing.work > MOST_WORK:
+        if self.enclosing.work > self._most_work:
             return WHOLE
         seen = self._sampled(number, coordinates, sides)
         if for_sign:
@@ -257,7 +315,7 @@ class Ranges:
             if not for_sign:
                 wide |= ~found.finite
             spent, rounds = spent + len(lower), rounds + 1
-            full = spent + 2 * int(wide.sum()) > most or rounds > MOST_ROUNDS or self.enclosing.work > MOST_WORK
+            full = spent + 2 * int(wide.sum()) > most or rounds > MOST_ROUNDS or self.enclosing.work > self._most_work
             done = np.ones_like(wide) if full else ~wide
             if done.any():
                 low, high = min(low, found.lower[done].min()), max(high, found.upper[done].max())

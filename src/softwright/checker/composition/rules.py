@@ -6,6 +6,7 @@ where that is not proved it leaves the function as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -35,9 +36,17 @@ def _power(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
     return self.exponential(self.times(exponent, self.logarithm(base)))
 
 
+def _absolute(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
+    """What is proved of the argument as it is spelt may be lost in its factors."""
+    side = self.node_sign(node.arguments[0])
+    return scaled(x[0], side) if side != 0 else self.absolute(x[0])
+
+
 def _extreme(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
     side = HALF if node.kind == "max" else -HALF
     result = x[0]
+    if len(x) == 2:  # whose sign is asked for, as the formula has it
+        self.spell(self.dag.difference(*node.arguments), plus(x[0], x[1], -1))
     for other in x[1:]:
         size = self.absolute(plus(result, other, -1))
         result = plus(scaled(plus(result, other), HALF), size, side)
@@ -107,7 +116,7 @@ def _x_log_y(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
 
 
 def _cube_root(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    side = self.node_sign(node.arguments[0])
+    side = self.node_sign(self.node(x[0]))  # the same node for all ways to spell it
     if side == 0:
         return self.function("cbrt", x)
     return scaled(self.raised(scaled(x[0], side), fraction(fmpq(1, 3))), side)
@@ -165,8 +174,43 @@ def _gelu(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
     return self.times(x[0], _normal_share(self, node, x))
 
 
+def _whole_part(self: Normaliser, argument: int) -> Poly | None:
+    """The floor of a node, if it is one number on the whole box."""
+    low, high = self.ranges.range(argument)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    least = math.floor(0.5 * (low + high))
+    decided = self.ranges.within(argument, least, math.nextafter(least + 1, -math.inf))
+    return constant(least) if decided else None
+
+
+def _floor(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
+    found = _whole_part(self, node.arguments[0])
+    return self.function("floor", x) if found is None else found
+
+
 def _ceiling(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
-    return scaled(self.function("floor", [scaled(x[0], -1)]), -1)
+    found = _whole_part(self, self.dag.sum([(-1, node.arguments[0])]))
+    return scaled(self.function("floor", [scaled(x[0], -1)]) if found is None else found, -1)
+
+
+def _round(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
+    """floor(u + 1/2) where u is not half of an odd number anywhere."""
+    moved = self.dag.sum([(1, node.arguments[0]), (1, self.dag.number(HALF))])
+    found = _whole_part(self, moved)
+    least = None if found is None else found.get(UNIT, fmpq(0))
+    if least is None or not float(least) < self.ranges.range(moved)[0]:
+        return self.function("round", x)
+    return constant(least)
+
+
+def _modulus(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
+    """a - b floor(a/b) where that floor is one number."""
+    quotient = self.dag.product([(1, node.arguments[0]), (-1, node.arguments[1])])
+    if self.ranges.sign(node.arguments[1]) == 0:
+        return self.function("mod", x)
+    found = _whole_part(self, quotient)
+    return self.function("mod", x) if found is None else plus(x[0], self.times(x[1], found), -1)
 
 
 RULES: dict[str, Rule] = {
@@ -180,7 +224,7 @@ RULES: dict[str, Rule] = {
     "log1p": lambda self, node, x: self.logarithm(plus(x[0], constant(1))),
     "log2": _in_base(2),
     "log10": _in_base(10),
-    "abs": lambda self, node, x: self.absolute(x[0]),
+    "abs": _absolute,
     "max": _extreme,
     "min": _extreme,
     "compare": _compare,
@@ -190,7 +234,10 @@ RULES: dict[str, Rule] = {
     "where": _where,
     "sign": _sign,
     "step": _step,
+    "floor": _floor,
     "ceil": _ceiling,
+    "round": _round,
+    "mod": _modulus,
     "hypot": _hypotenuse,
     "atan2": _angle,
     "xlogy": _x_log_y,

@@ -38,6 +38,8 @@ def prove_same(formula: Sequence[Tree], features: Sequence[Tree], outputs: Seque
     stream = ranges.stream(features)
     wanted = [ranges.dag.tree(tree, ranges.inputs) for tree in formula]
     found = [ranges.dag.tree(tree, stream) for tree in outputs]
+    _check_branches(wanted, ranges)
+    _check_branches(found, ranges, stream[len(ranges.inputs) :])
     _prove(wanted, found, ranges, "output {} of the program", "the formula")
 
 
@@ -47,13 +49,15 @@ def prove_texts(texts: Sequence[Tree], features: Sequence[Tree], ranges: Ranges)
     stream = ranges.stream(features)
     wanted = stream[len(ranges.inputs) :]
     found = [ranges.dag.tree(tree, stream[: len(ranges.inputs) + k]) for k, tree in enumerate(texts)]
+    _check_branches([*wanted, *found], ranges, wanted)
     _prove(wanted, found, ranges, "the text of feature {}", "what it computes")
 
 
-def _check_branches(targets: list[int], ranges: Ranges) -> None:
+def _check_branches(targets: list[int], ranges: Ranges, features: Sequence[int] = ()) -> None:
     """Both branches of a choice that is open have values everywhere.
 
     The algebra clears denominators, which is right where they are not 0; in a branch that is not taken they may be.
+    `features` of the program have values everywhere, or their heads are not proved.
     """
     given = {n: Interval(ranges.lower[i : i + 1], ranges.upper[i : i + 1]) for i, n in enumerate(ranges.inputs)}
     for number in ranges.dag.needed(targets):
@@ -61,13 +65,14 @@ def _check_branches(targets: list[int], ranges: Ranges) -> None:
         if node.kind == "where":
             truth = ranges.enclosing.values([node.arguments[0]], given, 1)[0][node.arguments[0]]
             if truth.lower[0] != truth.upper[0]:
-                ranges.require_defined(node.arguments[1:])
+                ranges.require_defined(node.arguments[1:], features)
 
 
-def agree(ranges: Ranges, one: int, other: int) -> bool:
-    """Whether two nodes are shown to be the same wherever both have a value."""
+def agree(ranges: Ranges, one: int, other: int, features: Sequence[int] = ()) -> bool:
+    """Whether two nodes, the first made of features, are shown to be the same wherever both have a value."""
     try:
-        _check_branches([one, other], ranges)
+        _check_branches([one], ranges, features)
+        _check_branches([other], ranges)
         return one == other or _agree(_normaliser(ranges), one, other, 0)
     except (RecursionError, UndefinedError):
         return False
@@ -82,7 +87,6 @@ def _normaliser(ranges: Ranges) -> Normaliser:
 
 def _prove(wanted: list[int], found: list[int], ranges: Ranges, what: str, aim: str) -> None:
     _refute(wanted, found, ranges, what, aim)
-    _check_branches([*wanted, *found], ranges)
     normal = _normaliser(ranges)
     for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
         try:

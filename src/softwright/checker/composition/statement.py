@@ -36,7 +36,8 @@ from softwright.checker.composition.measure import (
 )
 from softwright.checker.composition.model import check_model
 from softwright.checker.composition.program import Feature, Program, read_program
-from softwright.checker.composition.ranges import Ranges
+from softwright.checker.composition.ranges import MOST_WORK, Ranges
+from softwright.checker.composition.relatives import limited
 from softwright.checker.composition.rows import Columns, Row
 from softwright.checker.composition.same import prove_defined, prove_same, prove_texts
 from softwright.checker.composition.weights import Weights, read_weights
@@ -70,6 +71,7 @@ PROOF: dict[str, Test] = {
     "tree": is_text,
 }
 LARGEST_TREE, LONGEST_FRACTION = 50_000, 200
+WORK_OF_LIMIT = 2_000_000  # to show that the argument of one table stays in its frame
 
 
 def prove_composition(file: ModelFile, progress: Callable[[int], None]) -> int:
@@ -101,7 +103,9 @@ def prove_composition(file: ModelFile, progress: Callable[[int], None]) -> int:
         gap, meant = bands.gap, [bands.rewritten(tree) for tree in formula]
         prove_defined(meant, ranges)  # both sides of every jump
         bands.prove_steps(program, ranges.stream(meanings))
+    ranges.grant(MOST_WORK)
     prove_same(meant, meanings, [form.tree for form in program.outputs], ranges)
+    ranges.grant(MOST_WORK)
     prove_texts(texts, meanings, ranges)
     boxes = 0
     for table in weights.tables:
@@ -239,7 +243,8 @@ def _limited(network: Network, feature: Feature, ranges: Ranges, node: int) -> b
     if not isinstance(kind, TableFeature) or feature.score.key in network.limits:
         return False
     low, high = kind.low + 1.25 * kind.room, kind.high - 1.25 * kind.room
-    if not low < high or not ranges.within(node, low, high):
+    ranges.grant(WORK_OF_LIMIT)
+    if not low < high or not limited(ranges, node, low, high):
         return False
     network.limits[feature.score.key] = low, high
     return True

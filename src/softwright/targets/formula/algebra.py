@@ -10,6 +10,7 @@ from softwright.targets.formula.tape import Tape
 
 ZERO, ONE, TWO = Number(0.0, "0"), Number(1.0, "1"), Number(2.0, "2")
 _LONGEST_EXACT = 30  # digits to which exact constants are folded; longer ones stay as operations
+_LARGEST_POWER = 100  # to which an exact constant is raised
 _LARGEST_BITS, _HALF_RANGE = 1000, 2**512  # of a whole number that is a float, and a power of two to divide by
 
 
@@ -92,7 +93,7 @@ def of(name: str, *arguments: Node) -> Node:
 
 
 def exact_value(node: Node) -> Fraction | None:
-    """The rational number that numbers, signs and the four operations spell, unless it grows long."""
+    """The rational number that numbers, signs, the four operations and whole powers spell, unless it grows long."""
     known: list[Fraction | None] = []
     for step, positions in Tape((node,)).steps:
         arguments = [known[p] for p in positions]
@@ -115,7 +116,16 @@ def _exact_step(node: Node, arguments: list[Fraction | None]) -> Fraction | None
         return _if_short(first - second)
     if node.name == "mul":
         return _if_short(first * second)
+    if node.name == "pow":
+        return _exact_power(first, second)
     return _if_short(first / second) if node.name == "div" and second else None
+
+
+def _exact_power(base: Fraction, exponent: Fraction) -> Fraction | None:
+    """A whole power that stays short."""
+    if exponent.denominator != 1 or abs(exponent) > _LARGEST_POWER or (base == 0 and exponent < 0):
+        return None
+    return _if_short(base ** int(exponent))
 
 
 def _if_short(value: Fraction) -> Fraction | None:
