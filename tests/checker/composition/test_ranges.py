@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from softwright.checker.composition.ranges import Ranges
-from softwright.checker.composition.relatives import limited
-from softwright.checker.composition.same import prove_same
+from softwright.checker.composition.same import limited, prove_same
 from softwright.checker.parser import Parser
 from softwright.checker.refusal import NotProvedError, UndefinedError
 from softwright.domain import Box

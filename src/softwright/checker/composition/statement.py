@@ -37,9 +37,8 @@ from softwright.checker.composition.measure import (
 from softwright.checker.composition.model import check_model
 from softwright.checker.composition.program import Feature, Program, read_program
 from softwright.checker.composition.ranges import MOST_WORK, Ranges
-from softwright.checker.composition.relatives import limited
 from softwright.checker.composition.rows import Columns, Row
-from softwright.checker.composition.same import prove_defined, prove_same, prove_texts
+from softwright.checker.composition.same import limited, prove_defined, prove_same, prove_texts
 from softwright.checker.composition.weights import Weights, read_weights
 from softwright.checker.entries import (
     Test,
