@@ -6,8 +6,8 @@ of the proof of the features. Where |D| of a D with both signs is left in the di
 D <= 0 are looked at one by one. Balls at a few points only refute.
 
 `limited`: ranges from the formula's own words. A compiler multiplies out and puts together anew: (x + y - 0.86)^2
-becomes a sum of x, y and the square of x + y, whose interval is far wider than that of the square. But the formula is there too, and where the normal forms of two nodes are
-the same up to a factor a and a constant b, their values are,
+becomes a sum of x, y and the square of x + y, whose interval is far wider than that of the square. But the formula is
+there too, and where the normal forms of two nodes are the same up to a factor a and a constant b, their values are,
 
     node  =  a relative + b     wherever both have a value,
 
