@@ -188,7 +188,7 @@ def _multinomial(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any])
 
 
 def _weighted(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
-    weigh = lambda d: np.exp(-(d**2) / (2 * o["bandwidth"] ** 2))  # noqa: E731
+    weigh: Any = lambda d: np.exp(-(d**2) / (2 * o["bandwidth"] ** 2))  # noqa: E731
     return neighbors.KNeighborsRegressor(len(y), weights=weigh, algorithm="brute").fit(x, y).predict(q)
 
 
@@ -208,7 +208,8 @@ def _components(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) 
 
 def _k_means(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     start = np.stack([x[y == k].mean(axis=0) for k in range(int(o["clusters"]))])
-    model = cluster.KMeans(len(start), init=start, n_init=1, max_iter=1000, tol=0).fit(x)
+    given: Any = {"init": start, "n_init": 1}  # scikit-learn's hints know their texts alone
+    model = cluster.KMeans(len(start), max_iter=1000, tol=0, **given).fit(x)
     return model.cluster_centers_[model.predict(q)]
 
 
