@@ -1,11 +1,12 @@
 """Kinds x exporters: the largest deviation from torch beside the claim's rounding part, in both dtypes.
 
-    python benchmarks/exports.py [--points 100000] [--write docs/exports.md]
+    python benchmarks/exports.py [--points 100000] [--rows theorem --rows program] [--write docs/exports.md]
 
 Every exported file answers batches of 1, 7 and 5,000, and all points together. A cell is the largest deviation over the
 points; two runs that a claim covers differ by at most twice its rounding part, which stands in the first column. Cells
 of runtimes that are not installed stay empty; "none" is what a format does not hold. C is compiled at -O0, -O2 and -O3
 by every compiler found; its CPU time at one point after another is compared with torch's in a batch of 20,000.
+With --rows, only networks whose names hold one of the words are measured, and the page keeps its other rows.
 """
 
 from __future__ import annotations
@@ -252,13 +253,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--write", type=Path, help="put the table into this page, between its two marks")
+    parser.add_argument("--rows", action="append", default=[], help="a word of the names of the networks to measure")
     options = parser.parse_args()
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
     head = ["network", "dtype", "rounding part", *EXPORTERS, f"C ({', '.join(compilers)})", "torch CPU / C CPU"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     beyond: list[str] = []
     print("\n".join(lines), flush=True)
-    for name in NETWORKS:
+    for name in (name for name in NETWORKS if not options.rows or any(word in name for word in options.rows)):
         for dtype in ("float64", "float32"):
             try:
                 cells, over = row(name, dtype, options.points)
@@ -269,11 +271,19 @@ def main() -> None:
             print(lines[-1], flush=True)
     print("\n".join(beyond) or "no cell beyond its claim")
     if options.write:
-        before, mark, rest = options.write.read_text("utf-8").partition("<!-- exports -->\n")
-        _, end, after = rest.partition("<!-- end -->\n")
-        if not mark or not end:
-            raise SystemExit(f"{options.write} has no marks <!-- exports --> and <!-- end -->")
-        options.write.write_text(f"{before}{mark}{chr(10).join(lines)}\n{end}{after}", "utf-8")
+        put(lines, options.write)
+
+
+def put(lines: list[str], page: Path) -> None:
+    """Write the table between the page's two marks; rows of the page that were not measured anew stay."""
+    before, mark, rest = page.read_text("utf-8").partition("<!-- exports -->\n")
+    table, end, after = rest.partition("<!-- end -->\n")
+    if not mark or not end:
+        raise SystemExit(f"{page} has no marks <!-- exports --> and <!-- end -->")
+    rows = {tuple(line.split(" | ")[:2]): line for line in (*table.splitlines()[2:], *lines[2:])}
+    order = {name: index for index, name in enumerate(NETWORKS)}
+    kept = sorted(rows, key=lambda row: order.get(row[0].removeprefix("| "), len(order)))
+    page.write_text(f"{before}{mark}{chr(10).join([*lines[:2], *(rows[row] for row in kept)])}\n{end}{after}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import softwright as sw
+from softwright.export import hugging_face
 from softwright.export.extras import needed
 from softwright.export.selftest import allowance, answered, given_to
 from softwright.export.stock import stock_attention
@@ -130,6 +131,19 @@ def test_transformer_lens_sees_sequences_and_neurons(name: str) -> None:
         own = built.network.attention_of(0, s=symbols, x=given[0][0, :, 1])
         bank = len(model.tokens) - 1 - 4
         assert np.abs(pattern[: len(own), bank:-1, :-1].numpy() - own).max() <= 1e-14
+
+
+def test_the_model_card_shows_a_figure_where_one_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = MADE["approximation"]()
+    built.export(tmp_path / "a.hf")
+    card = (tmp_path / "a.hf" / "README.md").read_text()
+    assert f"]({hugging_face.FIGURE})" in card
+    drawn = (tmp_path / "a.hf" / hugging_face.FIGURE).read_bytes()
+    assert drawn.startswith(b"\x89PNG\r\n\x1a\n") and len(drawn) > 5000
+    monkeypatch.setattr(hugging_face, "find_spec", lambda _: None)
+    built.export(tmp_path / "b.hf")
+    assert not (tmp_path / "b.hf" / hugging_face.FIGURE).exists()
+    assert "![" not in (tmp_path / "b.hf" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("kind", ["approximation", "composition", "transpiled", "memory", "theorem"])

@@ -9,12 +9,14 @@
 Writing needs nothing; reading needs transformers and softwright, which brings the class: nothing in the folder is code.
 The configuration holds the sections of the model file, certificate included; a model whose weights are not those that
 were certified has none, with a warning. `softwright.safetensors` is the model file itself, for `softwright verify`.
+The card shows `figure.png`, the figure that `built.plot` draws, where matplotlib is installed.
 """
 
 from __future__ import annotations
 
 import json
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "network."
 _REFERENCE = "reference."
+FIGURE = "figure.png"
 
 
 class HuggingFaceFolder:
@@ -45,7 +48,7 @@ class HuggingFaceFolder:
     suffix = ".hf"
     kinds = frozenset(name for name, kind in KINDS.items() if kind.stored)
     needs = ""
-    summary = "a folder for Hugging Face: config, safetensors and a model card with the claim; no remote code"
+    summary = "a folder for Hugging Face: config, safetensors and a model card with claim and figure; no remote code"
 
     def write(self, built: Built[Any], path: Path) -> None:
         sections = built.sections()
@@ -61,14 +64,18 @@ class HuggingFaceFolder:
         def fill(folder: Path) -> None:
             (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
             (folder / "model.safetensors").write_bytes(save(tensors, {"format": "pt"}))
-            (folder / "README.md").write_text(model_card(built, sections), encoding="utf-8")
+            figure = FIGURE if find_spec("matplotlib") is not None else None
+            if figure:
+                built.plot(folder / figure)
+            (folder / "README.md").write_text(model_card(built, sections, figure), encoding="utf-8")
             built.save(folder / "softwright.safetensors")
 
         write_folder(path, fill)
 
 
-def model_card(built: Built[Any], sections: dict[str, Any]) -> str:
-    """What the folder's page says: the claim, what was built, how to run and how to verify it."""
+def model_card(built: Built[Any], sections: dict[str, Any], figure: str | None = None) -> str:
+    """What the folder's page says: the claim, the figure of that name beside it, what was built, how to run and how to
+    verify it."""
     facts = "\n".join(f"| {name} | {str(value).replace('|', '/')} |" for name, value in built.rows())
     lines = [
         "---",
@@ -80,6 +87,7 @@ def model_card(built: Built[Any], sections: dict[str, Any]) -> str:
         "",
         *(f"- {line}" for line in claim_lines(sections)),
         "",
+        *([f"![what was built, and its error]({figure})", ""] if figure else []),
         "| | |",
         "|---|---|",
         facts,
