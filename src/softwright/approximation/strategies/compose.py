@@ -43,6 +43,7 @@ def fit_composed(problem: Problem, formula: Formula | None) -> Fit | None:
     if all(map(is_affine, expression.nodes)):
         points = probe_points(problem.dim, 4000, seed=1)
         return affine_fit(problem, points, problem.function(points))
+    problem.budget.say("cutting the formula into a stack of layers")
     precision = precision_of(problem.dtype)
     compiled = compile_formula(expression, box, problem.tolerance, precision, problem.budget.check, problem.gap)
     check_rewriting(compiled.program, expression, box)
