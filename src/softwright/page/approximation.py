@@ -19,24 +19,24 @@ MOST_NAMES = 600  # tokens that are called by name; networks of more number them
 
 def content(built: Built[Any]) -> Content:
     network: AttentionNetwork = built.network
+    return Content(
+        title=str(built.target.get("text") or built.target.get("name") or "a table"),
+        headline=f"{len(network.heads())} softmax head(s), {network.tokens} tokens, {network.box.dim} variable(s)",
+        fragments=("explore.html", "attention.html"),
+        scripts=("formula.js", "layer.js", "heads.js", "explore.js"),
+        data={**explored(built, network.box, network.outputs), **weights(network)},
+    )
+
+
+def weights(network: AttentionNetwork) -> dict[str, Any]:
+    """The entries that assets/layer.js evaluates, with names of the tokens."""
     box, named = network.box, network.tokens <= MOST_NAMES
     center, scale = (tensor.double().cpu().numpy() for tensor in (network.center, network.scale))
     heads = [
         _head(module, head, token_names(head, box, center, scale) if named else None)
         for module, head in zip(network.layer, network.heads(), strict=True)
     ]
-    return Content(
-        title=str(built.target.get("text") or built.target.get("name") or "a table"),
-        headline=f"{len(heads)} softmax head(s), {network.tokens} tokens, {box.dim} variable(s)",
-        fragments=("explore.html", "attention.html"),
-        scripts=("formula.js", "heads.js", "explore.js"),
-        data={
-            **explored(built, box, network.outputs),
-            "center": numbers(network.center),
-            "scale": numbers(network.scale),
-            "heads": heads,
-        },
-    )
+    return {"center": numbers(network.center), "scale": numbers(network.scale), "heads": heads}
 
 
 def _head(module: SoftmaxHead, head: Head, names: list[str] | None) -> dict[str, Any]:

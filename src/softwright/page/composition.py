@@ -22,22 +22,28 @@ if TYPE_CHECKING:
 
 def content(built: Built[Any]) -> Content:
     network: ComposedNetwork = built.network
-    bank, places = network.get_buffer(f"base_{BANK}"), zip(range(network.depth), network.tables, strict=True)
-    layers = [_layer(network.layer_at(position), count, bank) for position, count in places]
     return Content(
         title=str(built.target.get("text", "a formula")),
         headline=f"{network.depth} layers of softmax attention, {network.heads} heads, {network.tokens} tokens",
         fragments=("stack.html", "explore.html"),
-        scripts=("formula.js", "composition.js", "explore.js"),
+        scripts=("formula.js", "stack.js", "composition.js", "explore.js"),
         data={
             **explored(built, network.box, network.outputs),
             "features": _features(network),
-            "embed": sparse(network.get_buffer(f"embed_{DATA}")),
-            "base": numbers(network.get_buffer(f"base_{DATA}")[0]),
-            "layers": layers,
-            "read": sparse(network.read),
+            **weights(network),
         },
     )
+
+
+def weights(network: ComposedNetwork) -> dict[str, Any]:
+    """The entries that assets/stack.js evaluates: a stack on its data token."""
+    bank, places = network.get_buffer(f"base_{BANK}"), zip(range(network.depth), network.tables, strict=True)
+    return {
+        "embed": sparse(network.get_buffer(f"embed_{DATA}")),
+        "base": numbers(network.get_buffer(f"base_{DATA}")[0]),
+        "layers": [_layer(network.layer_at(position), count, bank) for position, count in places],
+        "read": sparse(network.read),
+    }
 
 
 def _features(network: ComposedNetwork) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterable
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -53,9 +54,14 @@ def content_of(built: Built[Any]) -> Content:
 
 def html_of(built: Built[Any], *, file: str | None = None, compact: bool = False) -> str:
     """The whole page; `file` is the name under which the network was saved, for the command that verifies it."""
-    content = content_of(built)
+    content, (words, proved) = content_of(built), badge(built)
+    return document(content, words, proved, [claim(built, file), facts(built)], compact=compact)
+
+
+def document(content: Content, words: str, proved: bool, sections: Iterable[str], *, compact: bool = False) -> str:
+    """A page of that content: a badge of a few words, the content's fragments, then sections of markup."""
     script = "\n".join(asset(name) for name in ("kit.js", *content.scripts))
-    style, (words, proved) = asset("page.css"), badge(built)
+    style = asset("page.css")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -72,8 +78,7 @@ def html_of(built: Built[Any], *, file: str | None = None, compact: bool = False
             "<noscript><p>The pictures of this page need JavaScript; what was proved stands below.</p></noscript>",
             '</header><p id="said" class="hidden" role="status"></p><div class="grid">',
             *(asset(name) for name in content.fragments),
-            claim(built, file),
-            facts(built),
+            *sections,
             f'</div></main><script type="application/json" id="data">{data}</script>',
             f"<script>{script}</script></body></html>",
         ]

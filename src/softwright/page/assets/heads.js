@@ -1,40 +1,12 @@
-/* One layer of softmax heads on a box: t = (x - center) scale, then sum over heads of sum_j w_j(t) (v_j + G_j t). */
-const d = D.names.length, m = D.outputs;
-const heads = D.heads.map(h => ({...h, count: h.biases.length, scores: new Float64Array(h.biases.length)}));
-const unit = x => x.map((v, i) => rnd(rnd(rnd(v) - D.center[i]) * D.scale[i]));
-function attend(head, t) {
-  const {keys, biases, scores, count} = head;
-  for (let j = 0, p = 0; j < count; j++) {
-    let s = 0;
-    for (let i = 0; i < d; i++, p++) s = rnd(s + rnd(keys[p] * t[i]));
-    scores[j] = rnd(s + biases[j]);
-  }
-  return softmax(scores);
-}
+/* The page of one layer of heads: the weights at a point, the strongest tokens, and all tokens by name. */
+const d = D.names.length, m = D.outputs, {heads, unit, attend, net} = layerOfHeads(D);
 function valueOf(head, j, o, t) {
   let v = head.values[j * m + o];
   if (head.slopes) for (let i = 0; i < d; i++) v += head.slopes[(j * m + o) * d + i] * t[i];
   return v;
 }
-function run(head, t, total) {
-  const w = attend(head, t), {values, slopes, count} = head;
-  for (let o = 0; o < m; o++) {
-    let y = 0;
-    for (let j = 0; j < count; j++) y = rnd(y + rnd(w[j] * values[j * m + o]));
-    if (slopes) for (let i = 0; i < d; i++) {
-      let g = 0;
-      for (let j = 0; j < count; j++) g = rnd(g + rnd(w[j] * slopes[(j * m + o) * d + i]));
-      y = rnd(y + rnd(g * t[i]));
-    }
-    total[o] = rnd(total[o] + y);
-  }
-}
 const model = {
-  net(x) {
-    const t = unit(x), total = new Array(m).fill(0);
-    for (const head of heads) run(head, t, total);
-    return total;
-  },
+  net,
   show(x, o) {
     const t = unit(x), all = [];
     heads.forEach((head, h) => {
