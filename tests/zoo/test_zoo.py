@@ -61,7 +61,7 @@ def test_a_stored_model_is_verified_and_within_its_tolerance(name: str, tmp_path
         assert np.abs(built(x) - wanted).max() <= built.certificate.bound * (1 + 1e-6) + 1e-12
 
 
-@pytest.mark.parametrize("name", ["sigmoid", "relu-float32", "xor", "mlp-relu"])
+@pytest.mark.parametrize("name", ["sigmoid", "relu-float32", "xor", "mlp-relu", "hypotenuse"])
 def test_a_recipe_gives_the_stored_tensors(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(sw.zoo.content(name))
