@@ -58,23 +58,25 @@ class SoftmaxHead(nn.Module):
         return self.keys.shape[0]
 
     def forward(self, t: Tensor) -> Tensor:
-        """(q, d) -> (q, m), in chunks that bound the memory."""
+        """(q, d) -> (q, m), in chunks that bound the memory; computed in the type of t."""
         N, d = self.keys.shape
         m = self.values.shape[1]
         key = torch.cat([self.keys, self.biases[:, None]], dim=1)  # (N, d+1)
         value = self.values if self.slopes is None else torch.cat([self.values, self.slopes.flatten(1)], dim=1)
         width = max(d + 1, value.shape[1])
-        keys, values = pad(key, (0, width - d - 1)), pad(value, (0, width - value.shape[1]))  # (N, width)
+        keys, values = pad(key, (0, width - d - 1)).to(t.dtype), pad(value, (0, width - value.shape[1])).to(t.dtype)
+        rest = pad(t.new_ones(1, 1), (0, width - d - 1))  # what a query has beside t: (1, 0, ..., 0)
 
         def attend(t: Tensor) -> Tensor:
-            query = pad(pad(t, (0, 1), value=1.0), (0, width - d - 1))  # (q, width)
+            query = torch.cat([t, rest.expand(t.shape[0], -1)], dim=1)  # (q, width)
             out = scaled_dot_product_attention(query[None, None], keys[None, None], values[None, None], scale=1.0)[0, 0]
-            if self.slopes is None:
-                return out[:, :m]
-            slopes = out[:, m : m + m * d].reshape(-1, m, d)
-            return out[:, :m] + (slopes * t[:, None]).sum(dim=-1)  # (q, m)
+            y = out[:, :m]
+            if self.slopes is not None:
+                for i in range(d):  # as many passes over (q, m) as coordinates, and no product (q, m, d) in between
+                    y = torch.addcmul(y, out[:, m + i : m + m * d : d], t[:, i : i + 1])
+            return y  # (q, m)
 
-        # A fused kernel holds no scores; others hold them twice, and the query is padded twice.
+        # A fused kernel holds no scores; others hold them twice, and a query is copied once.
         return in_chunks(attend, t, rows_within((2 * N + 4 * width) * t.element_size()))
 
     def to_head(self) -> Head:

@@ -15,7 +15,7 @@ What runs (attention/network.py), u the unit roundoff of the dtype, N tokens, A 
 5. affine values v_j + G_j t: gamma_{d+1} of |v_j| + |G_j| |t|, and (2u + u^2) |G_j| |t| from step 1. Both engines sum
    v_j and the columns of G_j apart and add up with t last. Every term |v_j|, |G_ji| |t_i| then meets the same roundings
    in another order, and what they are charged on is |v_j| + |G_j| |t|, never |v_j + G_j t|: V below, and the values of
-   dropped tokens too.
+   dropped tokens too. Few points run in the same order with fewer roundings (attention/few_points.py).
 6. the sum over the heads.
 
 With w the exact softmax weights, tau = sum w theta and V = sum w (|v| + |G| |t|):

@@ -1,0 +1,69 @@
+"""Few points of a small float64 network: the same sums in as few calls as there are.
+
+For one point of 30 tokens the arithmetic takes a microsecond; what takes time are the calls around it. So a handful of
+points runs without the module's machinery, in the order
+
+    t = (x - center) * scale,   s = b + K t,   w = softmax(s),   g = w V + (w G) t,
+
+with the parameters as they are at that moment: nothing is kept from one call to the next that a change of a weight
+could make stale. Products and sums are NumPy's, which cost a third of torch's for so few numbers; the softmax, the only
+step whose accuracy is an assumption about torch's kernels, is torch's.
+
+*Rounding.* Every step is one that the bound of `proof/arithmetic/rounding.py` counts, or fewer of them. The score is a
+dot product of d + 1 terms in some order. The softmax subtracts the maximum, takes one exp for each token (no blocks,
+so no rescaling), sums N of them in some order and divides each, where the fused kernel divides the sum: one rounding
+for each weight instead of two for each output. The weighted sums and the contraction with t are those of the layer. So
+a certificate for the engine "sdpa" covers this path.
+
+Float64 only: autocast and the precision of float32 products touch no float64 number, so nothing has to be switched off.
+Whoever watches modules by hooks sees every call of theirs: with hooks the modules run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as _modules
+
+if TYPE_CHECKING:
+    from softwright.attention.network import AttentionNetwork
+
+_NAMES = ("keys", "biases", "values", "slopes")
+MOST_SCORES = 4096  # beyond so many, calls no longer dominate and the fused kernel wins
+
+
+def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | None:
+    """The values (..., m) at points (..., d), or None where the module itself should run."""
+    center, scale = network._buffers["center"], network._buffers["scale"]
+    if center is None or scale is None or center.dtype != torch.float64 or not center.is_cpu:
+        return None
+    if points.shape[-1] != len(center) or _modules._global_forward_hooks or _modules._global_forward_pre_hooks:
+        return None
+    layer = cast(nn.Module, network._modules["layer"])
+    heads = cast(nn.Module, layer._modules["heads"])._modules.values()
+    tokens = 0
+    for head in (network, layer, *heads):
+        if head is None or head._forward_hooks or head._forward_pre_hooks:
+            return None
+        tokens += len(cast(Tensor, head._parameters.get("biases", ())))
+    if points.size // len(center) * tokens > MOST_SCORES:
+        return None
+    t = (points - center.numpy()) * scale.numpy()  # (..., d)
+    parts = [_head(cast(nn.Module, head)._parameters, t) for head in heads]
+    return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+
+
+def _head(parameters: Mapping[str, Tensor | None], t: np.ndarray) -> np.ndarray:
+    keys, biases, values, slopes = (cast(Tensor, parameters.get(name)) for name in _NAMES)
+    scores = t.dot(keys.detach().numpy().T) + biases.detach().numpy()
+    w = torch.from_numpy(scores).softmax(-1).numpy()  # (..., N)
+    y = w.dot(values.detach().numpy())  # (..., m)
+    if slopes is None:
+        return y
+    G = slopes.detach().numpy()
+    moments = w.dot(G.reshape(len(G), -1)).reshape(*y.shape, G.shape[2])  # (..., m, d)
+    return y + (moments * t[..., None, :]).sum(-1)
