@@ -71,7 +71,9 @@ def weights_of(head: Head, board: Board, width: int) -> HeadWeights:
     last = dims[-1][1]
     for column in closed:
         last[column] = last.get(column, Fraction(0)) - shut
-    if head.kind in ("smooth", "choose", "attend", "select", "order") or (head.kind in GATES and head.query is None):
+    if head.kind in ("smooth", "choose", "attend", "select", "order", "line") or (
+        head.kind in GATES and head.query is None
+    ):
         last[NULL] = last.get(NULL, Fraction(0)) - shut
     own = board.columns[head.writes[0][0]]
     if head.kind == "mean" and own.default is not None:

@@ -61,15 +61,23 @@ def claim_of(meaning: Meaning, bound: float) -> str:
         f"at every token of every sequence of {tokens.shortest} to {tokens.longest} tokens of the stated fields, every "
         f"output is {what} that the program means"
     )
-    margins = []
-    for term in choices_of(meaning.outputs):
-        if term.op == "place_of":
-            name, lead = shown(term.args[0]), float(term.args[1].value)
-            margins.append(f"number {len(term.args) - 1} of the largest {name} leads by at least {lead:.17g}")
-            continue
-        score = shown(term.args[1], "j" if term.op == "choose" else "")
-        margins.append(f"the largest {score} leads by at least {float(term.args[2].value):.17g}")
+    margins = [_hypothesis(term) for term in choices_of(meaning.outputs)]
     return f"{sentence}, where {' and '.join(margins)}" if margins else sentence
+
+
+def _hypothesis(term: Term) -> str:
+    """What a term takes for granted, in words."""
+    if term.op == "place_of":
+        name, lead = shown(term.args[0]), float(term.args[1].value)
+        return f"number {len(term.args) - 1} of the largest {name} leads by at least {lead:.17g}"
+    if term.op == "interp":
+        name, apart = shown(term.args[1]), float(term.args[3].value)
+        return f"each {name} is at least {apart:.17g} more than the one before"
+    if term.op == "assume":
+        low, high = (float(arg.value) for arg in term.args[1:])
+        return f"{shown(term.args[0])} lies between {low:.17g} and {high:.17g}"
+    score = shown(term.args[1], "j" if term.op == "choose" else "")
+    return f"the largest {score} leads by at least {float(term.args[2].value):.17g}"
 
 
 def _up(number: Fraction) -> float:

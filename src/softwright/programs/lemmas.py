@@ -178,5 +178,14 @@ class Arithmetic:
         return (top + 4 * delta) / sharpness
 
 
+def order_error(count: int, sharpness: Fraction, delta: Fraction) -> Fraction:
+    """W0((n - 1) e^(2 delta - 1))/B: the mean distance under weights of at most e^(2 delta - B distance)."""
+    if count == 1:
+        return Fraction(0)
+    if delta > 300:
+        return Fraction(10) ** 300
+    return above((ball(count - 1) * (2 * ball(delta) - 1).exp()).lambertw() / ball(sharpness))
+
+
 def _below(x: Fraction) -> Fraction:
     return Fraction(math.floor(x * 64), 64)

@@ -15,6 +15,7 @@ from softwright.programs.conditions import CAUSAL, Atom, polynomial
 from softwright.programs.finite import Undefined, leaves_of, value_at
 from softwright.programs.heads import NEAR, WHOLE_STEP, Heads, NotPossible, TooLarge
 from softwright.programs.meaning import Meaning
+from softwright.programs.pairs.interpolation import Interpolation
 from softwright.programs.pairs.nearest import Nearest
 from softwright.programs.pairs.products import is_pair
 from softwright.programs.pairs.sums import PairSums
@@ -29,7 +30,7 @@ from softwright.programs.whole import WholeNumbers
 _ZERO = Fraction(0)
 
 
-class Compiler(WholeNumbers, Formulas, PairSums, Nearest):
+class Compiler(WholeNumbers, Formulas, PairSums, Nearest, Interpolation):
     """The columns and heads of a program's terms."""
 
     def __init__(self, meaning: Meaning, board: Board, tol: Fraction, share: Fraction = SHARE) -> None:
@@ -99,6 +100,8 @@ class Compiler(WholeNumbers, Formulas, PairSums, Nearest):
             return self._picked(term, term.args[0], where, None)
         if op in ("attend", "select"):
             return self._attended(term)
+        if op in ("interp", "assume"):
+            return self.interpolated(term) if op == "interp" else self.value(term.args[0])
         if op == "smooth":
             value, alpha = self.value(term.args[0]), term.args[1].value
             place = self.value(self.pool.make("position"))

@@ -21,6 +21,7 @@ _KINDS = {
     "smooth": "averages, by weights that fall off, over",
     "kernel": "adds up, times an exponential of both tokens, over",
     "order": "singles out, by rank, among",
+    "line": "singles out, by whether the query lies between its times, among",
     "choose": "picks at the largest score among",
 }
 _BIT = re.compile(r"bit (\d+) of (.*)", re.DOTALL)

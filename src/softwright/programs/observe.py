@@ -33,15 +33,17 @@ def observe(network: ProgramNetwork, meaning: Meaning, tol: float, seed: int = 0
         affordable = max(1, _MOST_WEIGHTS // weights)  # sequences
         batch = max(1, min(8, 4_000 // n, _MOST_PAIRS // (n * n), affordable // KINDS))
         kinds = [(place + k) % KINDS for k in range(min(KINDS, affordable))]
-        for fields in draws(tokens, n, batch, tol, generator, kinds):
+        for kind, fields in zip(kinds, draws(tokens, n, batch, tol, generator, kinds), strict=True):
+            keep(meaning, fields, kind, tol, generator)
             x = torch.tensor(np.stack([fields[name] for name in tokens.names], axis=-1)).to(network.dtype)
             stored = {name: x[..., k].double().numpy() for k, name in enumerate(tokens.names)}
             reference = Reference(tokens, stored)
-            good = _met(meaning, reference)
+            with np.errstate(all="ignore"):  # where a hypothesis does not hold, there may be no value
+                good = _met(meaning, reference)
+                wanted = [reference.of(output) for output in meaning.outputs]
             with torch.no_grad():
                 values = network(x).double().numpy()
-            for k, output in enumerate(meaning.outputs):
-                meant = reference.of(output)
+            for k, meant in enumerate(wanted):
                 off = (np.abs(values[..., k] - meant) - _REFERENCE_ERROR * np.abs(meant)).clip(min=0).astype(float)
                 off = np.where(np.isfinite(off), off, np.inf)
                 worst = max(worst, float(np.where(good[:, None], off, 0.0).max()))
@@ -105,10 +107,43 @@ def _field(
     return np.clip(values, low, high)
 
 
+def keep(
+    meaning: Meaning, fields: dict[str, np.ndarray], kind: int, tol: float, generator: np.random.Generator
+) -> None:
+    """Set times that must be apart so that they are, and ask near them."""
+    for term in choices_of(meaning.outputs):
+        if term.op != "interp" or term.args[1].op != "field":
+            continue
+        (batch, n), name = fields[term.args[1].value].shape, term.args[1].value
+        field, apart = meaning.tokens.fields[name], float(term.args[3].value) * (1 + 1e-9)
+        slack = field.high - field.low - (n - 1) * apart
+        if slack < 0:
+            continue
+        share = np.sort(generator.uniform(0, 1, (batch, n)), axis=1)
+        if kind in (3, 5):  # all of them as near as they may be, or but for one gap
+            share = np.tile(share[:, :1], (1, n)) if kind == 3 else np.round(share)
+        fields[name] = np.clip(field.low + slack * share + apart * np.arange(n), field.low, field.high)
+        asked = term.args[0]
+        if asked.op == "field" and asked.value != name and kind in (1, 2, 4):
+            near = np.take_along_axis(fields[name], generator.integers(0, n, (batch, n)), axis=1)
+            by = tol * apart * 10.0 ** generator.integers(-4, 3, (batch, n)) * generator.choice([-1, 0, 1], (batch, n))
+            ends = meaning.tokens.fields[asked.value]
+            fields[asked.value] = np.clip(near + by, ends.low, ends.high)
+
+
 def _met(meaning: Meaning, reference: Reference) -> np.ndarray:
     """(B,): which sequences keep the margins that the program names."""
     good = np.ones(reference.shape[0], dtype=bool)
     for term in choices_of(meaning.outputs):
+        if term.op == "interp":
+            times = np.asarray(reference.of(term.args[1]))
+            if times.shape[1] > 1:
+                good &= np.asarray(np.diff(times, axis=1).min(axis=1), dtype=float) >= float(term.args[3].value)
+            continue
+        if term.op == "assume":
+            values, (low, high) = np.asarray(reference.of(term.args[0])), (float(arg.value) for arg in term.args[1:])
+            good &= np.asarray(((values >= low) & (values <= high)).all(axis=1))
+            continue
         if term.op == "place_of":
             scores, taken = np.sort(reference.scores(term.args[0]), axis=2)[..., ::-1], len(term.args) - 2
             if scores.shape[2] > taken + 1:
@@ -128,7 +163,7 @@ def _met(meaning: Meaning, reference: Reference) -> np.ndarray:
 
 
 def choices_of(outputs: list[Term]) -> list[Term]:
-    """The terms that take the value at a largest score, in order."""
+    """The terms that rest on a hypothesis, such as the lead of a largest score, in order."""
     found: dict[int, Term] = {}
     pending, seen = list(outputs), set()
     while pending:
@@ -136,6 +171,6 @@ def choices_of(outputs: list[Term]) -> list[Term]:
         if term.number not in seen:
             seen.add(term.number)
             pending += term.args
-            if term.op in ("choose", "select", "place_of"):
+            if term.op in ("choose", "select", "place_of", "interp", "assume"):
                 found[term.number] = term
     return [found[number] for number in sorted(found)]

@@ -72,6 +72,10 @@ class Reference:
             for taken in term.args[2:]:
                 np.put_along_axis(scores, self.of(taken)[..., None], -np.inf, axis=2)
             return scores.argmax(axis=2)
+        if op == "assume":
+            return self.of(term.args[0])
+        if op == "interp":
+            return self._interpolated(term)
         if op == "choose":
             best = self.of(term.args[1]).argmax(axis=1)
             return np.take_along_axis(self.of(term.args[0]), best[:, None], axis=1)
@@ -89,6 +93,17 @@ class Reference:
             scores = np.where(np.tri(scores.shape[2], dtype=bool), scores, -np.inf)
         weights = np.exp(scores - scores.max(axis=2, keepdims=True))
         return (weights * values[:, None, :]).sum(axis=2) / weights.sum(axis=2)
+
+    def _interpolated(self, term: Term) -> np.ndarray:
+        """y at q, linearly between the times t; constant outside."""
+        asked, times, values = (np.asarray(self.of(arg), dtype=REAL) for arg in term.args[:3])
+        last = self.shape[1] - 1
+        asked = np.minimum(np.maximum(asked, times[:, :1]), times[:, -1:])
+        right = np.clip((times[:, None, :] < asked[:, :, None]).sum(axis=2), min(1, last), last)
+        left = np.maximum(right - 1, 0)
+        a, b, low, high = (np.take_along_axis(of, at, axis=1) for of in (times, values) for at in (left, right))
+        share = np.divide(asked - a, b - a, out=np.zeros(self.shape, dtype=REAL), where=b != a)
+        return low + share * (high - low)
 
     def _aggregate(self, term: Term) -> np.ndarray:
         inner, condition = term.args

@@ -10,6 +10,9 @@
     sort(a, key)                                         the value of a at the token that is i-th when sorted by key
     smooth(a, alpha)                                     sum_j<=i (1-alpha)^(i-j) a_j / sum_j<=i (1-alpha)^(i-j)
     choose(a, score, margin)                             a at the token of the largest score
+    interp(q, t, y, h)                                   y between the times t, linearly, at q; times are h apart
+    slope(p, s), start(p)                                of a line through interp p at q: start + slope q; |slope| <= s
+    assume(a, low, high)                                 a, which lies between two numbers: a hypothesis
 
 Inside a value or condition of an aggregate, j(t) and i(t) are the term t at token j and at token i.
 """

@@ -119,6 +119,9 @@ class Types:
         if op in ("attend", "select"):
             self._numeric(term, types[:2])
             return Type("real", types[0].low, types[0].high)
+        if op in ("interp", "slope", "start", "assume"):
+            self._numeric(term, types)
+            return self._supposed(term, types)
         if op == "place_of":
             self._numeric(term, types[:1])
             return Type("integer", Fraction(0), Fraction(tokens.longest - 1))
@@ -126,6 +129,19 @@ class Types:
             self._numeric(term, types[1:2])
             return types[0]
         return self._arithmetic(term, types)
+
+    def _supposed(self, term: Term, types: list[Type]) -> Type:
+        """What rests on a hypothesis: lines between points that are apart, and numbers of a stated range."""
+        if term.op == "assume":
+            low, high = max(types[0].low, types[1].low), min(types[0].high, types[2].high)
+            if low > high:
+                ends = f"{float(types[0].low):.6g} to {float(types[0].high):.6g}"
+                raise Refused(term, f"{shown(term.args[0])} is from {ends}, never what is assumed; choose other ends")
+            return Type(types[0].kind if types[0].whole else "real", low, high)
+        if term.op == "interp":
+            return Type("real", types[2].low, types[2].high)
+        most = types[1].high
+        return Type("real", -most, most)
 
     def _numeric(self, term: Term, types: list[Type]) -> None:
         for arg, kind in zip(term.args, types, strict=False):

@@ -36,6 +36,7 @@ _TEXTS = {
     "select": "picks the value of the token with the largest score of both tokens",
     "kernel": "adds up values times an exponential of both tokens, beside a null token: part of a kernel",
     "order": "averages with weights that single out the number of this rank",
+    "line": "averages the lines between two points, with weights that single out those around the query",
     "curve": "looks a function of one number up in the bank",
 }
 

@@ -32,6 +32,7 @@ SCOPES = (
 )  # where i and j get a meaning of their own
 PI = Fraction(314159265358979323846264338327950288419716939937510582097494459230781640628620899862803, 10**86)
 MOST_VALUES = 256  # of a table
+SUPPOSED = ("choose", "select", "place_of", "interp", "assume")  # what rests on a hypothesis
 Sided = tuple[str, int]
 
 
@@ -48,6 +49,16 @@ class Meaning:
             require(not taken, f"the name {name!r} has two meanings")
             self.names[name] = self.token(tree)
         self.outputs = [self.token(tree) for tree in reader.outputs]
+
+    def supposed(self) -> list[int]:
+        """The values of the program that rest on hypotheses, in order."""
+        seen, pending = set[int](), list(self.outputs)
+        while pending:
+            value = pending.pop()
+            if value not in seen:
+                seen.add(value)
+                pending += self.graph.args[value]
+        return [value for value in sorted(seen) if self.graph.op[value] in SUPPOSED]
 
     # at one token ------------------------------------------------------------------------------------------------
 
@@ -137,7 +148,7 @@ class Meaning:
             return self._aggregate(tree)
         require(tree.condition is None or name == "attend", f"{name} takes no condition")
         options = {"prev": {"default"}, "at": {"default"}, "sorted": {"by"}, "value": {"where", "margin", "count"}}
-        options["table"] = {"default"}
+        options |= {"table": {"default"}, "interp": {"spacing"}}
         require(tree.options.keys() <= options.get(name, set()), f"{name} has an unknown option")
         if name == "value":
             return self._value(tree)
@@ -157,7 +168,14 @@ class Meaning:
             return self._table(tree, self.token(tree.parts[0]))
         parts = [self.token(part) for part in tree.parts]
         sizes = {"prev": (1, 2), "at": (2,), "first": (1,), "last": (1,), "sorted": (1,), "median": (1,)}
-        sizes |= {"smooth": (2,), "abs": (1,), "where": (3,), "clip": (3,)} | dict.fromkeys([*DEFINED, *MAPS], (1,))
+        sizes |= {
+            "smooth": (2,),
+            "abs": (1,),
+            "where": (3,),
+            "clip": (3,),
+            "interp": (3,),
+            "assume": (3,),
+        } | dict.fromkeys([*DEFINED, *MAPS], (1,))
         require(name in sizes, f"{name!r} is no function")
         require(len(parts) in sizes[name], f"{name} has a wrong number of values")
         last = graph.make("sub", graph.make("length"), graph.number(1))
@@ -177,12 +195,28 @@ class Meaning:
             return graph.make("at", graph.make("sort", parts[0], parts[0]), middle)
         if name in DEFINED:
             return DEFINED[name](graph, parts[0])
+        if name in ("interp", "assume"):
+            return self._supposed(name, parts, tree)
         if name == "clip":
             return graph.make("min", graph.make("max", *parts[:2]), parts[2])
         if name == "smooth":
             require(graph.is_number(parts[1]) and 0 < graph.constant[parts[1]] < 1, "smooth needs a rate in (0, 1)")
             return graph.make("smooth", *parts)
         return self.operation(name, parts)
+
+    def _supposed(self, name: str, parts: list[int], tree: Tree) -> int:
+        """interp(q, t, y, spacing=h) and assume(a, low, high): their numbers are hypotheses."""
+        graph = self.graph
+        if name == "interp":
+            require("spacing" in tree.options, "an interpolation without a spacing")
+            spacing = graph.quotient(self.token(tree.options["spacing"]))
+            require(spacing is not None and spacing > 0, "a spacing is no positive number")
+            return graph.make("interp", *parts, graph.number(spacing or 1))
+        low, high = (graph.quotient(part) for part in parts[1:])
+        require(low is not None and high is not None and low <= high, "what is assumed cannot be read")
+        found = graph.make("assume", parts[0], graph.number(low or 0), graph.number(high or 0))
+        self.ranges.granted.add(found)
+        return found
 
     def _or_default(self, value: int, place: int, tree: Tree) -> int:
         """A value at a place; outside a constant, or what the token has."""

@@ -44,6 +44,7 @@ KINDS = (
     "select",
     "kernel",
     "order",
+    "line",
     *GATES,
 )
 LONGEST = WIDEST = 4096

@@ -67,6 +67,12 @@ class Ranges:
     def __init__(self, graph: Graph, fields: dict[str, Range], symbols: list[str], lengths: tuple[int, int]) -> None:
         self.graph, self.fields, self.symbols, self.lengths = graph, fields, symbols, lengths
         self._known: dict[int, Range] = {}
+        self.granted: set[int] = set()  # hypotheses that the sentence of the claim names
+
+    def grant(self, values: list[int]) -> None:
+        """From now on these hypotheses alone; what others gave is forgotten."""
+        self.granted = set(values)
+        self._known = {}
 
     def of(self, value: int) -> Range:
         pending = [value]
@@ -142,6 +148,8 @@ class Ranges:
             earlier = [graph.make("place_of", *graph.args[value][: 2 + k]) for k in range(len(taken))]
             require(list(taken) == earlier and len(taken) < shortest, "places that were not taken before")
             return Range("integer", Fraction(0), Fraction(longest - 1))
+        if op in ("interp", "slope", "start", "assume"):
+            return self._supposed(value, op, given)
         if op == "choose":
             _numbers(given[1:2])
             margin = graph.args[value][2]
@@ -155,6 +163,22 @@ class Ranges:
             return self._known_or_listed(value, map_range(op, given[0].low, given[0].high))
         require(op in PLAIN, f"unknown operation {op!r}")
         return self._arithmetic(value, op, given, graph.args[value])
+
+    def _supposed(self, value: int, op: str, given: list[Range]) -> Range:
+        """What rests on a hypothesis of the claim; slope and start of a line have the bounds made for them."""
+        args = self.graph.args[value]
+        _numbers(given)
+        if op == "interp":
+            good = len(args) == 4 and self.graph.is_number(args[3]) and self.graph.constant[args[3]] > 0
+            require(good, "an interpolation without a spacing")
+            return Range("real", given[2].low, given[2].high)
+        if op == "assume":
+            require(value in self.granted, "a hypothesis that the claim does not name")
+            low, high = max(given[0].low, given[1].low), min(given[0].high, given[2].high)
+            require(low <= high, "a hypothesis that never holds")
+            return Range(given[0].kind, low, high)
+        require(value in self.granted, "a line of no interpolation")
+        return Range("real", -given[1].high, given[1].high)
 
     def _known_or_listed(self, value: int, ends: tuple[Fraction, Fraction] | None) -> Range:
         """A range of reals; if none is known, that of all values at the few whole numbers that decide them."""

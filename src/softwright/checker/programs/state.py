@@ -13,6 +13,8 @@ from softwright.checker.programs.bounds import Bounds
 from softwright.checker.programs.graph import Meaning
 from softwright.checker.programs.lines import ONE, STRUCTURE, Lines
 from softwright.checker.programs.pairs.products import is_over_pairs, pieces_of_sum
+from softwright.checker.programs.pairs.reading import Lines as Interpolated
+from softwright.checker.programs.pairs.reading import lines as lines_between
 from softwright.checker.programs.places import by_length_and_place
 from softwright.checker.programs.ranges import Ranges
 from softwright.checker.refusal import require
@@ -150,8 +152,11 @@ class State:
             return _plus(self.combination(args[0]), self.combination(args[1]), Fraction(1 if op == "add" else -1))
         if op == "neg":
             return _plus({}, self.combination(args[0]), Fraction(-1))
-        if op == "place":
+        if op in ("place", "assume"):
             return self.combination(args[0])
+        if op == "interp":
+            parts, slope, start = self.interpolated(value)
+            return _plus({start: Fraction(1)}, self.combination(graph.make("mul", slope, parts.query)), Fraction(1))
         if op == "mul":
             for one, other in (args, args[::-1]):
                 factor = graph.folded(one)
@@ -175,6 +180,21 @@ class State:
             share = graph.make("j", graph.make("div", inner, args[1]))
             return {graph.make("sum", share, condition): Fraction(1)}
         return self._formula(value, op, args)
+
+    def interpolated(self, value: int) -> tuple[Interpolated, int, int]:
+        """The lines of an interpolation, and the slope and start of the line that a run comes to at the query.
+
+        slope is whatever the run has, start is what then is missing: interp = start + slope q by definition."""
+        graph, ranges = self.graph, self.ranges
+        require(value in ranges.granted, "an interpolation that the claim does not name")
+        found = lines_between(graph, value, *(ranges.of(arg) for arg in graph.args[value][1:3]))
+        ranges.granted.add(found.step)
+        most = 2 * ranges.of(found.steep).largest
+        slope = graph.make("slope", value, graph.number(most))
+        far = ranges.of(value).largest + most * ranges.of(found.query).largest
+        start = graph.make("start", value, graph.number(far))
+        ranges.granted |= {slope, start}
+        return found, slope, start
 
     def _formula(self, value: int, op: str, args: tuple[int, ...]) -> Combination:
         """Quotients are products with reciprocals; max(a, b) = b + max(a - b, 0), min(a, b) = a - max(a - b, 0), and

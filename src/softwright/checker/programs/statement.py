@@ -15,9 +15,11 @@ from softwright.checker.programs.bank import check_bank, prove_embedding, prove_
 from softwright.checker.programs.bounds import Bounds
 from softwright.checker.programs.curves import prove_curve
 from softwright.checker.programs.gates import prove_gates
-from softwright.checker.programs.graph import Meaning
+from softwright.checker.programs.graph import SUPPOSED, Meaning
+from softwright.checker.programs.graph_core import Graph
 from softwright.checker.programs.heads import Read, prove_choice, prove_largest, prove_mean, prove_smooth, prove_sum
 from softwright.checker.programs.lines import GATES, STRUCTURE, HeadLine, check_tokens, read_lines
+from softwright.checker.programs.pairs.interpolation import prove_line
 from softwright.checker.programs.pairs.kernels import prove_kernel
 from softwright.checker.programs.pairs.nearest import prove_place
 from softwright.checker.programs.pairs.order import prove_order
@@ -42,6 +44,7 @@ def prove_program(file: ModelFile) -> str:
     ranges = meaning.ranges
     for output in meaning.outputs:
         ranges.of(output)
+    ranges.grant(meaning.supposed())
     lines = read_lines(file, meaning.graph)
     require(lines.outputs == meaning.outputs, "the program's meaning is not that of the evidence")
     kinds = [ranges.of(output).kind for output in meaning.outputs]
@@ -49,6 +52,9 @@ def prove_program(file: ModelFile) -> str:
     precision = precision_of(said["dtype"])
     state = State(lines, meaning, ranges, Bounds(precision, lengths[1], len(lines.bank)))
     state.fields_said = tokens["fields"]
+    for value in meaning.supposed():
+        if meaning.graph.op[value] == "interp":
+            state.interpolated(value)
     prove_columns(state)
     check_used(state)
     bound = Fraction(0)
@@ -74,6 +80,8 @@ def check_used(state: State) -> None:
                 used.add(arg)
                 pending.append(arg)
     require(set(state.lines.values) <= used, "a term stands there for nothing")
+    bare = [value for value in state.lines.values if graph.op[value] in SUPPOSED and value not in state.ranges.granted]
+    require(not bare, "a hypothesis that the claim does not name")
 
 
 def prove_columns(state: State) -> None:
@@ -103,9 +111,10 @@ def prove_columns(state: State) -> None:
                 prove_curve(state, head)
                 done |= set(head.writes)
                 continue
-            if head.kind in ("attend", "select", "order"):
+            if head.kind in ("attend", "select", "order", "line"):
                 place = head.kind == "select" and state.said[head.writes[0]].kind == "near"
-                (prove_order if head.kind == "order" else prove_place if place else prove_attending)(state, head)
+                other = prove_place if place else prove_attending
+                {"order": prove_order, "line": prove_line}.get(head.kind, other)(state, head)
                 done |= set(head.writes)
                 continue
             if head.kind in (*GATES, "kernel"):
@@ -130,6 +139,22 @@ def prove_columns(state: State) -> None:
             done.add(column)
 
 
+def hypothesis(graph: Graph, value: int) -> str:
+    """What a value takes for granted, in words."""
+    op, args = graph.op[value], graph.args[value]
+    if op == "place_of":
+        name, lead = shown(graph, args[0]), float(graph.constant[args[1]])
+        return f"number {len(args) - 1} of the largest {name} leads by at least {lead:.17g}"
+    if op == "interp":
+        apart = float(graph.constant[args[3]])
+        return f"each {shown(graph, args[1])} is at least {apart:.17g} more than the one before"
+    if op == "assume":
+        low, high = (float(graph.constant[arg]) for arg in args[1:])
+        return f"{shown(graph, args[0])} lies between {low:.17g} and {high:.17g}"
+    name = shown(graph, args[1], "j" if op == "choose" else "")
+    return f"the largest {name} leads by at least {float(graph.constant[args[2]]):.17g}"
+
+
 def check_words(said: dict, meaning: Meaning, bound: Fraction) -> None:
     """The sentence, the method and the premises are those of such a proof."""
     require(
@@ -142,22 +167,7 @@ def check_words(said: dict, meaning: Meaning, bound: Fraction) -> None:
         f"at every token of every sequence of {low} to {high} tokens of the stated fields, every output is {what} that "
         "the program means"
     )
-    graph, margins, seen, pending = meaning.graph, [], set(), list(meaning.outputs)
-    while pending:
-        value = pending.pop()
-        if value not in seen:
-            seen.add(value)
-            pending += graph.args[value]
-    for value in sorted(seen):
-        if graph.op[value] == "place_of":
-            score, margin, *taken = graph.args[value]
-            name, lead = shown(graph, score), float(graph.constant[margin])
-            margins.append(f"number {len(taken) + 1} of the largest {name} leads by at least {lead:.17g}")
-        if graph.op[value] in ("choose", "select"):
-            _, score, margin = graph.args[value]
-            lead = float(graph.constant[margin])
-            name = shown(graph, score, "j" if graph.op[value] == "choose" else "")
-            margins.append(f"the largest {name} leads by at least {lead:.17g}")
+    margins = [hypothesis(meaning.graph, value) for value in meaning.supposed()]
     sentence += f", where {' and '.join(margins)}" if margins else ""
     require(said["statement"] == sentence, f"the sentence of such a claim is: {sentence}")
     shortcuts = ", no TF32 or bfloat16 matrix products" if said["dtype"] == "float32" else ""

@@ -25,21 +25,12 @@ from typing import Any
 
 from softwright.programs.columns import Board, Column, Form, Head
 from softwright.programs.heads import NotPossible
-from softwright.programs.lemmas import above, ball
+from softwright.programs.lemmas import order_error
 from softwright.programs.pairs.products import distances
 from softwright.programs.reals.attending import Attending
 from softwright.programs.terms import Pool, Term
 
 _MOST = 2**40  # of B
-
-
-def order_error(count: int, sharpness: Fraction, delta: Fraction) -> Fraction:
-    """The lemma."""
-    if count == 1:
-        return Fraction(0)
-    if delta > 300:
-        return Fraction(10) ** 300
-    return above((ball(count - 1) * (2 * ball(delta) - 1).exp()).lambertw() / ball(sharpness))
 
 
 class Order:

@@ -7,6 +7,8 @@ conv(a, [w0, .., w2c])  sum_k w_k a[i + c - k], 0 outside
 value(a[j], where=largest(s), margin=g)                   a at the token of the largest score; `smallest`: of -s
 value(.., count=k)      the mean of a at the tokens of the k largest scores
 attend(a[j], s)         the mean of a with weights exp(s); attend(a[j], s for j <= i): over the tokens up to i
+interp(q, t, y, spacing=h)                                y between the times t, linearly, at q; times are h apart
+assume(a, low, high)    a, of which it is known that it lies between two numbers
 at(a, e, default=d)     where(0 <= e and e < n, at(a, e), d) for a default d that is no constant
 """
 
@@ -131,6 +133,26 @@ def _attend(meaning: Meaning, node: Syntax) -> Term:
     return meaning.pool.make("attend", value, meaning.sided(other, score), meaning.pool.number(1))
 
 
+def _interp(meaning: Meaning, node: Syntax) -> Term:
+    how = "write interp(q, t, y, spacing=0.01): y at q, linearly between the times t, which are at least that far apart"
+    meaning.allow(node, "spacing")
+    if len(node.args) != 3 or "spacing" not in node.options:
+        raise meaning.refused(how)
+    parts, spacing = [meaning.token(arg) for arg in node.args], constant(meaning.token(node.options["spacing"]))
+    if spacing is None or spacing <= 0:
+        raise meaning.refused(f"a spacing is a positive number; {how}")
+    return meaning.pool.make("interp", *parts, meaning.pool.number(spacing))
+
+
+def _assume(meaning: Meaning, node: Syntax) -> Term:
+    value, *ends = meaning.some(node, 3)
+    numbers = [constant(end) for end in ends]
+    low, high = numbers
+    if low is None or high is None or low > high:
+        raise meaning.refused("assume takes a value and the two numbers that it lies between: assume(x, 0.1, 1)")
+    return meaning.pool.make("assume", value, meaning.pool.number(low), meaning.pool.number(high))
+
+
 RULES: dict[str, Callable[[Meaning, Syntax], Term]] = {
     "prev": _prev,
     "at": _at,
@@ -142,6 +164,8 @@ RULES: dict[str, Callable[[Meaning, Syntax], Term]] = {
     "smooth": _smooth,
     "value": _value,
     "attend": _attend,
+    "interp": _interp,
+    "assume": _assume,
     "abs": lambda meaning, node: meaning.pool.make("abs", meaning.one(node)),
     "clip": _clip,
     "where": lambda meaning, node: meaning.operation("where", meaning.some(node, 3), node.position),

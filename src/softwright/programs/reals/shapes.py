@@ -20,6 +20,7 @@ from fractions import Fraction
 
 from softwright.compiler.nodes import Node
 from softwright.programs.finite import leaves_of
+from softwright.programs.pairs.interpolation import lines_of
 from softwright.programs.pairs.products import distances, is_kernel, is_pair, kernel_of, parts_of_sum
 from softwright.programs.reals.functions import U, above, below, is_map, node_of, steepest
 from softwright.programs.terms import Pool, Term
@@ -142,7 +143,9 @@ class Shapes:
         if op in ("sum", "mean", "max_of", "min_of"):
             inner = args[0].args[0] if args[0].op == "j" else args[0]
             return [(inner, Fraction(self.longest) if op == "sum" else one)]
-        if op in ("at", "sort", "smooth", "choose", "attend", "select"):
+        if op == "interp":
+            return self._line_edges(term)
+        if op in ("at", "sort", "smooth", "choose", "attend", "select", "assume"):
             return [(args[0], one)]
         if op == "where":
             return [(args[1], one), (args[2], one)]
@@ -175,6 +178,12 @@ class Shapes:
             return [(part, abs(factor)) for factor, part in parts]
         value, kernel = kernel_of(term)
         return [] if value is None else [(value, self.longest * self.type(kernel).largest)]
+
+    def _line_edges(self, term: Term) -> list[tuple[Term, Fraction]]:
+        """Of an interpolation: its query, and levels and slopes of its lines."""
+        parts = lines_of(self.pool, term, self.type(term.args[1]), self.type(term.args[2]))
+        most = self.type(parts.steep).largest
+        return [(parts.query, 4 * most), (parts.level, Fraction(1)), (parts.steep, self.type(parts.query).largest)]
 
     def slope(self, term: Term, leaf: Term) -> Fraction:
         """A bound of |dF/du| over the leaf's range; a large number where none is found."""
@@ -210,6 +219,8 @@ class Shapes:
 
     def is_approximate(self, term: Term) -> bool:
         """Whether what computes a term has a share of the tolerance: curves and maxima."""
+        if term.op == "interp":
+            return True
         if term.op in ("max_of", "min_of", "sort"):
             return not self.type(term.args[1] if term.op == "sort" else term).whole
         if is_pair(term):
