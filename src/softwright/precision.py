@@ -91,13 +91,19 @@ def precision_of(dtype: Dtype) -> Precision:
     return row
 
 
-def assumptions(dtype: Dtype) -> tuple[str, ...]:
+def computing_in(dtype: Dtype, engine: str = "") -> Precision:
+    """The type that a network of this dtype computes in: float64 if its engine is "double", else its own."""
+    return FLOAT64 if engine == "double" else precision_of(dtype)
+
+
+def assumptions(dtype: Dtype, engine: str = "") -> tuple[str, ...]:
     """What a proof about a network that runs in this type takes for granted, as its certificate says it."""
-    row = precision_of(dtype)
-    shortcuts = f", no {row.shortcuts}" if row.shortcuts else ""
+    row, inside = precision_of(dtype), computing_in(dtype, engine)
+    shortcuts = f", no {inside.shortcuts}" if inside.shortcuts else ""
+    on, once = ("", "") if inside is row else (f" on {row.name} numbers", f", and once to {row.name} at the end")
     return (
-        f"IEEE 754 {row.name} arithmetic, rounded to nearest{shortcuts}; "
-        f"exp in torch's CPU kernels accurate to {row.exp_ulps} ulp",
+        f"IEEE 754 {inside.name} arithmetic{on}, rounded to nearest{shortcuts}{once}; "
+        f"exp in torch's CPU kernels accurate to {inside.exp_ulps} ulp",
         f"inputs are {row.name} numbers of the domain",
     )
 

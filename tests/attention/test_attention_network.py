@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwright.attention import AttentionNetwork, Axis, Head, SelfAttentionNetwork, SumOfLinear, evaluate
+from softwright.attention import AttentionNetwork, Axis, Head, SelfAttentionNetwork, SumOfLinear, evaluate, tensors_of
 from softwright.domain import Box
 from softwright.errors import InvalidInput
 from tests.attention.random_heads import grid_of, heads, rounding_slack, scattered_head, unit_points
@@ -133,6 +133,23 @@ def test_to_float32_and_back(plane: AttentionNetwork) -> None:
     assert np.abs(single.evaluate(x) - plane.evaluate(x)).max() <= 1e-4
     converted = AttentionNetwork(plane.heads(), plane.box).to(torch.float32)
     assert np.array_equal(converted.evaluate(x), single.evaluate(x))
+
+
+def test_float64_inside_rounds_once(plane: AttentionNetwork) -> None:
+    x = torch.tensor(plane.box.sample(300), dtype=torch.float32)
+    single = AttentionNetwork(plane.heads(), plane.box, torch.float32, engine="double")
+    exact = AttentionNetwork(single.heads(), plane.box)
+    exact.center.copy_(single.center.double())
+    exact.scale.copy_(single.scale.double())
+    assert torch.equal(single(x), exact(x.double()).float()) and single(x).dtype == torch.float32
+    assert not torch.equal(single(x), single(x, engine="sdpa"))
+    single.engine = "sdpa"
+    assert torch.equal(single(x), single(x, engine="sdpa"))
+    with pytest.raises(InvalidInput, match="choose from sdpa"):
+        single.engine = "fast"
+    single.engine = "double"
+    assert AttentionNetwork.rebuilt(single.describe(), tensors_of(single)).engine == "double"
+    assert "engine" not in plane.describe()  # files of networks that run as ever are as ever
 
 
 def test_wrong_input_names_the_remedy(plane: AttentionNetwork) -> None:

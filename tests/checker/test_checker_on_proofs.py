@@ -51,10 +51,13 @@ def case(name: str) -> tuple[list[Head], Box, str]:
 
 def save(path: Path, network: AttentionNetwork, certificate: Certificate) -> Path:
     tensors = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
-    heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in network.layer]
-    model = {"kind": "approximation", "box": network.box.as_dict(), "dtype": certificate.dtype, "heads": heads}
     plan = {**PLAN, "dtype": certificate.dtype}
-    said = {"model": model, "target": certificate.target, "plan": plan, "certificate": certificate.flat()}
+    said = {
+        "model": {"kind": "approximation", **network.describe()},
+        "target": certificate.target,
+        "plan": plan,
+        "certificate": certificate.flat(),
+    }
     write_model(path, tensors, said)
     return path
 
@@ -86,6 +89,40 @@ def test_hard_gates_are_verified(name: str, tightness: float, tmp_path: Path) ->
 def test_both_engines_are_verified(engine: str, dtype: torch.dtype, tmp_path: Path) -> None:
     verdict = prove_and_check("plane", tmp_path, dtype, tightness=0.1, engine=engine)
     assert verdict.verified, str(verdict)
+
+
+@pytest.mark.parametrize("name", ["sine", "vector", "plane", "sum", "gates1e2", "gates1e5"])
+def test_float64_inside_is_verified(name: str, tmp_path: Path) -> None:
+    """Half an ulp of the largest output, nearly nothing else; a claim of less than that is not verified."""
+    heads, box, text = case(name)
+    network = AttentionNetwork(heads, box, torch.float32, engine="double")
+    certificate = certify(network, text, tightness=0.1).certificate
+    assert certificate is not None and certificate.engine == "double"
+    path = save(tmp_path / "proof.safetensors", network, certificate)
+    verdict = verify(path)
+    assert verdict.verified and "exp-ulp<=4" in verdict.hypotheses, str(verdict)
+    points = network.box.sample(400, 1).astype(np.float32).astype(float)
+    run = network.evaluate(points)
+    wide = AttentionNetwork(heads, box, torch.float32).to(torch.float64).evaluate(points)
+    seen, most = float(np.abs(run - wide).max()), float(np.abs(wide).max())
+    assert seen <= certificate.rounding_part <= 2.0**-24 * 1.5 * most * len(heads) + 1e-9
+    less = replace(certificate, rounding_part=0.9 * seen, exact_part=certificate.exact_part)
+    assert not verify(save(path, network, less))
+
+
+def test_a_claim_about_float64_inside_needs_a_network_that_computes_so(tmp_path: Path) -> None:
+    heads, box, text = case("sine")
+    network = AttentionNetwork(heads, box, torch.float32, engine="double")
+    certificate = certify(network, text, tightness=0.1).certificate
+    assert certificate is not None
+    network.engine = "sdpa"
+    verdict = verify(save(tmp_path / "proof.safetensors", network, certificate))
+    assert not verdict and "the network runs by engine 'sdpa'" in verdict.reason
+    network.engine = "double"
+    dense = certify(network, text, tightness=0.1, engine="sdpa").certificate
+    assert dense is not None
+    verdict = verify(save(tmp_path / "proof.safetensors", network, dense))
+    assert not verdict and "the network runs by engine 'double'" in verdict.reason
 
 
 @pytest.mark.parametrize("tightness", [0.01, 1.0])

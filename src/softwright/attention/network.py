@@ -4,6 +4,11 @@
 
 The change to the unit frame is a linear map of (x, 1), so it belongs to the query projection; it is kept apart because
 subtracting the centre first is what keeps float32 accurate far from the origin.
+
+Engines: the same formula in another order or another type. "sdpa" is stock attention in the network's dtype;
+"factorised" takes grid heads axis by axis; "double" is stock attention in float64 on the network's own float32 weights
+and inputs, rounded once at the end, so that a float32 network is wrong by its weights and half an ulp of its output.
+`network.engine` is what runs unless a call names another.
 """
 
 from __future__ import annotations
@@ -29,7 +34,14 @@ from softwright.precision import name_of, precision_of
 from softwright.result.constructed import Room, load_tensors
 from softwright.settings import runs_as_proved
 
-ENGINES = ("sdpa", "factorised")
+ENGINES = ("sdpa", "factorised", "double")
+
+
+def check_engine(engine: str, place: str = "AttentionNetwork") -> str:
+    """The name of an engine; an `InvalidInput` that lists them for anything else."""
+    if engine not in ENGINES:
+        raise InvalidInput(place, [f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}"])
+    return engine
 
 
 class AttentionNetwork(nn.Module):
@@ -45,8 +57,10 @@ class AttentionNetwork(nn.Module):
         box: Box,
         dtype: torch.dtype = torch.float64,
         origin: Sequence[float] | None = None,
+        engine: str = "sdpa",
     ) -> None:
-        """`origin`, in the unit frame, is the point that coordinates are measured from (the centre unless given)."""
+        """`origin`, in the unit frame, is the point that coordinates are measured from (the centre unless given).
+        `engine` is what runs unless a call names another."""
         super().__init__()
         faults = Faults("AttentionNetwork")
         if faults.check(len(heads) > 0, "no heads given; a network needs at least one"):
@@ -54,8 +68,10 @@ class AttentionNetwork(nn.Module):
             faults.check(dims == {box.dim}, f"heads take {sorted(dims)} inputs, the box has {box.dim}; they must agree")
             faults.check(len(outputs) == 1, f"heads give {sorted(outputs)} outputs; they must agree")
         faults.take(precision_of, dtype)
+        faults.take(check_engine, engine)
         faults.raise_if_any()
         self.box = box
+        self._engine = engine
         center = box.center if origin is None else box.from_unit(np.asarray(origin, dtype=float))
         self.register_buffer("center", torch.tensor(center, dtype=dtype))
         self.register_buffer("scale", torch.tensor(1.0 / box.halfwidth, dtype=dtype))
@@ -78,6 +94,15 @@ class AttentionNetwork(nn.Module):
         return self.center.dtype
 
     @property
+    def engine(self) -> str:
+        """What runs unless a call names another: one of `ENGINES`."""
+        return self._engine
+
+    @engine.setter
+    def engine(self, engine: str) -> None:
+        self._engine = check_engine(engine)
+
+    @property
     def parameter_count(self) -> int:
         """Numbers that describe the network (a grid head's keys and biases are counted axis by axis)."""
         return sum(head.parameters for head in self.heads())
@@ -87,8 +112,9 @@ class AttentionNetwork(nn.Module):
         return [head.to_head() for head in self.layer]
 
     @runs_as_proved
-    def forward(self, x: Tensor, engine: str = "sdpa") -> Tensor:
-        """(..., d) -> (..., m). `engine="factorised"` evaluates grid heads axis by axis: the same sum, faster."""
+    def forward(self, x: Tensor, engine: str | None = None) -> Tensor:
+        """(..., d) -> (..., m), by the network's own engine unless one is named."""
+        engine = check_engine(self.engine if engine is None else engine)
         if x.shape[-1:] != self.center.shape:
             wanted = f"{len(self.names)} number(s), {', '.join(self.names)}"
             raise InvalidInput(
@@ -100,13 +126,15 @@ class AttentionNetwork(nn.Module):
                 "AttentionNetwork",
                 [f"input is {x.dtype}, the network {self.dtype}; use x.to({self.dtype}) or network.to({x.dtype})"],
             )
-        if engine not in ENGINES:
-            raise InvalidInput("AttentionNetwork", [f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}"])
         points = x.reshape(-1, x.shape[-1])  # (q, d)
-        y = in_chunks(lambda part: self._run(part, engine), points, self._rows(x.element_size()))
+        size = 8 if engine == "double" else x.element_size()
+        y = in_chunks(lambda part: self._run(part, engine), points, self._rows(size))
         return y.reshape(*x.shape[:-1], y.shape[-1])
 
     def _run(self, x: Tensor, engine: str) -> Tensor:
+        if engine == "double":  # every float32 number is a float64 number: nothing is rounded but the end
+            t = (x.double() - self.center.double()) * self.scale.double()
+            return self.layer(t).to(x.dtype)
         t = (x - self.center) * self.scale  # (q, d)
         if engine == "sdpa":
             return self.layer(t)
@@ -118,15 +146,16 @@ class AttentionNetwork(nn.Module):
         """How many points are taken at a time: the point, its frame, and the sums of the heads so far."""
         return rows_within(3 * (len(self.names) + self.outputs) * size)
 
-    def evaluate(self, points: Any = None, /, engine: Any = "sdpa", **named: Any) -> np.ndarray:
+    def evaluate(self, points: Any = None, /, engine: Any = None, **named: Any) -> np.ndarray:
         """NumPy in, NumPy out: points (..., d) in any float type, or one array per variable by name; values (..., m)
         in float64."""
         if points is None:
             if "engine" in self.names:  # a variable of that name is meant
-                named["engine"], engine = engine, "sdpa"
+                named["engine"], engine = engine, None
             points = self._points(named)
 
         points = np.asarray(points)
+        engine = self.engine if engine is None else engine
         if engine == "sdpa" and 0 < points.size <= MOST_SCORES and points.ndim:
             found = few_points(self, points.astype(np.float64))
             if found is not None:
@@ -176,12 +205,14 @@ class AttentionNetwork(nn.Module):
 
     def describe(self) -> dict[str, Any]:
         heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in self.layer]
-        return {"box": self.box.as_dict(), "dtype": name_of(self.dtype), "heads": heads}
+        engine = {} if self.engine == "sdpa" else {"engine": self.engine}
+        return {"box": self.box.as_dict(), "dtype": name_of(self.dtype), "heads": heads, **engine}
 
     @classmethod
     def rebuilt(cls, model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Self:
         heads = [_head(tensors, i, info) for i, info in enumerate(model["heads"])]
-        network = cls(heads, Box(model["box"]), precision_of(model["dtype"]).torch_dtype)
+        engine = model.get("engine", "sdpa")  # files written before there was a choice name none
+        network = cls(heads, Box(model["box"]), precision_of(model["dtype"]).torch_dtype, engine=engine)
         load_tensors(network, tensors)
         return network
 

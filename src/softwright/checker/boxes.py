@@ -198,7 +198,7 @@ class Proof:
         part, space, m = self.part, self.space, len(self.part.outputs)
         frames = [self.frame(item.box) for item in batch]
         heads = [list(view.on_boxes(space, frames, self.allowed)) for view in batch[0].views]
-        residuals, nothing = [], Model(space, space.linear(ZERO))
+        residuals, networks, nothing = [], [], Model(space, space.linear(ZERO))
         for b, item in enumerate(batch):
             check_time()
             variables = []
@@ -212,6 +212,9 @@ class Proof:
                 except UndefinedError as error:
                     target, self.undefined = Model(space, nothing.parts, arb.pos_inf()), f": {error}"
                 residuals.append(network - target)
+                networks.append(network)
+        once = self.statement.precision.rounded
+        sums = self.moduli(networks) if once else np.zeros(0)
         coefficients = [space.coefficients(residual.parts) for residual in residuals]
         bernstein = (arb_mat([row[: space.low_count] for row in coefficients]) * space.bernstein).tolist()
         for b in range(len(batch)):
@@ -220,6 +223,11 @@ class Proof:
             bounds = [[abs(x) + e for x in bernstein[n]] for n, e in zip(own, errors, strict=True)]
             run = sum((np.array(head[b][1]) for head in heads), np.zeros(m))
             size = sum((np.array(head[b][2]) for head in heads), np.zeros(m))
+            run = run + self.joining * (run + size)
+            if once and heads:
+                run = (
+                    run + once * (np.minimum(sums[b * m : (b + 1) * m], size) + run) + self.statement.precision.smallest
+                )
             moduli = np.sum([np.abs(np.array(list(map(float, coefficients[n])))) for n in own], axis=0)
             pull = moduli @ np.array(space.monomials)  # how much each variable moves the residual: steers only
             yield Finding(
@@ -229,10 +237,21 @@ class Proof:
                     arb.max,
                     (abs(total(bernstein[n]) / len(bernstein[n])) - e for n, e in zip(own, errors, strict=True)),
                 ),
-                rounding=float(np.max((run + self.joining * (run + size)) * (1 + 2.0**-30))),
+                rounding=float(np.max(run * (1 + 2.0**-30))),
                 axis=int(np.argmax(pull)) if pull.max() > 0 else int(np.argmax(list(map(float, frames[b][1])))),
                 noisy=any(not 8 * total(x.rad() for x in coefficients[n]) <= part.exact for n in own),
             )
+
+    def moduli(self, models: list[Model]) -> np.ndarray:
+        """Upper bounds of |g| for each of these models, by their Bernstein coefficients."""
+        rows = [self.space.coefficients(model.parts) for model in models]
+        count = self.space.low_count
+        bernstein = (arb_mat([row[:count] for row in rows]) * self.space.bernstein).tolist()
+        found = []
+        for model, row, low in zip(models, rows, bernstein, strict=True):
+            largest = functools.reduce(arb.max, map(abs, low)) + model.error + total(map(abs, row[count:]))
+            found.append(ceiling(largest) if largest.is_finite() else np.inf)
+        return np.array(found)
 
 
 def batches(items: Iterable[Item]) -> Iterator[list[Item]]:

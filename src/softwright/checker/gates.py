@@ -229,6 +229,8 @@ def proved_by_gates(part: Part, statement: Statement) -> bool:
                     left, high = all_sums(left, pieces), high + gap
             delta = arb(max(excess(left, right, part), excess(right, left, part))) + abs(part.constant[output])
             rounding += statement.heads * statement.precision.unit * sizes
+            if statement.precision.rounded:
+                rounding += statement.precision.rounded * (sizes + rounding) + arb(statement.precision.smallest)
             if not (delta + high <= part.exact and delta + low <= part.exact and rounding <= part.rounding):
                 return False
     except NotThisKindError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from softwright.checker.refusal import NotProvedError
 
@@ -18,6 +18,8 @@ class Precision:
     least: float  # smallest positive number
     largest: float  # largest number: what is above overflows
     exp_floor: float  # results of exp below this may be zero; torch's float32 attention kernel loses 1.66e-38
+    rounded: float = 0.0  # unit roundoff of the one rounding at the end, where numbers inside are float64; else none
+    inside: str = ""  # the type that is computed in, where it is not this one
 
     @property
     def exp_error(self) -> float:
@@ -31,11 +33,23 @@ class Precision:
             "float64": "not runtimes that compute float64 in float32, as OpenVINO does",
             "float32": "not runtimes that multiply float32 numbers in TF32 or bfloat16",
         }
+        computed = f"{self.inside} on {self.name} numbers, rounded once" if self.inside else self.name
         return (
-            f"torch's CPU kernels in {self.name}, eager, any number of threads",
+            f"torch's CPU kernels in {computed}, eager, any number of threads",
             "whatever autocast, default dtype and float32 matmul precision are outside the network",
             "not compiled graphs or other devices",
-            elsewhere[self.name],
+            elsewhere[self.inside or self.name],
+        )
+
+    @property
+    def words(self) -> str:
+        """The premise that a statement about a run in this type makes."""
+        shortcuts = {"float64": "", "float32": ", no TF32 or bfloat16 matrix products"}[self.inside or self.name]
+        on = f" on {self.name} numbers" if self.inside else ""
+        once = f", and once to {self.name} at the end" if self.inside else ""
+        return (
+            f"IEEE 754 {self.inside or self.name} arithmetic{on}, rounded to nearest{shortcuts}{once}; "
+            f"exp in torch's CPU kernels accurate to {self.exp_ulps} ulp"
         )
 
     @property
@@ -51,6 +65,22 @@ PRECISIONS = {
         Precision("float32", 2.0**-24, 32, 2.0**-126, 2.0**-149, (2 - 2.0**-23) * 2.0**127, 2.0**-125),
     )
 }
+
+
+def as_run(dtype: object, engine: object) -> Precision:
+    """What is assumed of a run: engine "double" computes float32 networks in float64 and rounds their outputs once.
+
+    Numbers are float32 numbers when they are read, and at the end: `smallest` and `largest` are those of float32.
+    """
+    row = precision_of(dtype)
+    if engine != "double":
+        return row
+    if row.name != "float32":
+        raise NotProvedError("engine 'double' is one of float32 networks")
+    wide = PRECISIONS["float64"]
+    return replace(
+        row, unit=wide.unit, exp_ulps=wide.exp_ulps, exp_floor=wide.exp_floor, rounded=row.unit, inside=wide.name
+    )
 
 
 def precision_of(name: object) -> Precision:

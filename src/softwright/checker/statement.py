@@ -26,7 +26,7 @@ from softwright.checker.entries import (
 )
 from softwright.checker.head import Head
 from softwright.checker.parser import CONSTANTS, NAME, Parser, additive_terms, renamed, require
-from softwright.checker.precision import Precision, precision_of
+from softwright.checker.precision import Precision, as_run
 from softwright.checker.refusal import printable
 from softwright.checker.subject import PROVED
 from softwright.fileformat import ModelFile
@@ -43,7 +43,14 @@ BETWEEN: dict[str, Test] = {
     "boxes": is_count,
     "hex": is_object,
 }
-MODEL: dict[str, Test] = {"kind": is_text, "box": is_object, "dtype": is_text, "heads": list_of(is_object)}
+ENGINES = ("sdpa", "factorised", "double")
+MODEL: dict[str, Test] = {
+    "kind": is_text,
+    "box": is_object,
+    "dtype": is_text,
+    "heads": list_of(is_object),
+    "engine": lambda value: value in ENGINES,
+}
 HEAD: dict[str, Test] = {
     "structure": lambda value: value in ("scattered", "grid", "gates"),
     "axis_sizes": list_of(is_size),
@@ -145,15 +152,19 @@ def check_frame(tensors: dict[str, np.ndarray], domain: list[tuple[fmpq, fmpq]],
 def read_statement(file: ModelFile) -> Statement:
     """The statement of the certificate in a file; everything that needs no proof is checked here."""
     said, model, tensors = file.sections["certificate"], file.sections["model"], file.tensors
-    check_entries(model, MODEL, "the model")
-    arrays, precision = list(tensors.values()), precision_of(model["dtype"])
+    check_entries(model, MODEL, "the model", ("engine",))
+    arrays, precision = list(tensors.values()), as_run(model["dtype"], said["engine"])
     require(all(str(array.dtype) == said["dtype"] for array in arrays), "tensors are not of the dtype stated")
     require(all(np.isfinite(array).all() for array in arrays), "weights hold NaN or infinite entries")
     require(
         all(np.all(np.abs(array.astype(float)) < 1e100) for array in arrays),
         "weights of 1e100 and more cannot be checked",
     )
-    require(said["engine"] in ("sdpa", "factorised", "any"), f"unknown engine {said['engine']!r}")
+    require(said["engine"] in (*ENGINES, "any"), f"unknown engine {said['engine']!r}")
+    # What the network runs by unless a call says otherwise; the first two compute in its dtype, and "any" means both.
+    own = model.get("engine", "sdpa")
+    alike = own == said["engine"] if "engine" in model and said["engine"] != "any" else True
+    require(alike and (own == "double") == (said["engine"] == "double"), f"the network runs by engine {own!r}")
     exponent, names, target = said.get("p"), said["variables"], said["target"]
     norms = {"sup": exponent is None, "Lp": is_number(exponent) and exponent >= 1}
     require(norms.get(said["norm"]), f"unknown norm {said['norm']!r} with p = {exponent!r}")
@@ -207,14 +218,13 @@ def read_statement(file: ModelFile) -> Statement:
     require(counted, f"{said['boxes']} boxes are stated, the tree has {leaves} leaves")
 
     grids = [head.get("structure") == "grid" for head in model["heads"]]
-    engines = (
-        [engine for engine in ("sdpa", "factorised") if said["engine"] in (engine, "any")] if any(grids) else ["sdpa"]
-    )
+    by_axes = [split for split in (False, True) if said["engine"] in ("any", ("sdpa", "factorised")[split])]
+    by_axes = (by_axes if any(grids) else []) or [False]  # "double" is the dense engine
     parts = []
-    for engine, (spec, constant, tree) in product(engines, zip(specs, constants, trees, strict=True)):
+    for axes, (spec, constant, tree) in product(by_axes, zip(specs, constants, trees, strict=True)):
         columns = [names.index(name) for name in spec["variables"]]
         require(columns and columns == sorted(set(columns)), "a part's variables are out of order")
-        by_axis = [engine == "factorised" and grids[i] for i in spec["heads"]]
+        by_axis = [axes and grids[i] for i in spec["heads"]]
         sizes = [model["heads"][i]["axis_sizes"] for i in spec["heads"]]
         parts.append(
             Part(

@@ -11,7 +11,7 @@ from typing import Any
 
 from softwright.checker.claims import BY_BOXES, Claim
 from softwright.checker.entries import Test, check_entries, is_text, same
-from softwright.checker.precision import Precision, precision_of
+from softwright.checker.precision import Precision, as_run
 from softwright.checker.refusal import require
 from softwright.checker.verdict import Verdict
 
@@ -29,7 +29,8 @@ def check_trust(claim: Claim, verdict: Verdict) -> None:
     """What the statement says that it rests on is what the re-proof needed: no more, and no less."""
     if claim.said is None:
         return
-    said, precision = claim.said["claim"], precision_of(claim.said["claim"]["dtype"])
+    said = claim.said["claim"]
+    precision = as_run(said["dtype"], said["engine"])
     arithmetic = "real" if verdict.arithmetic == "real" else f"{precision.name} as run"
     require(said["arithmetic"] == arithmetic, f"what was proved is about {arithmetic} arithmetic")
     covered = "; ".join(verdict.runtimes)
@@ -67,12 +68,7 @@ def text_of(hypothesis: str) -> str:
 
 def premises(target: dict[str, Any], step: dict[str, Any], claim: dict[str, Any], precision: Precision) -> list[str]:
     """The words of what is taken for granted, as certificates by boxes and of solvers say it."""
-    shortcuts = ", no TF32 or bfloat16 matrix products" if precision.name == "float32" else ""
-    words = [
-        f"IEEE 754 {precision.name} arithmetic, rounded to nearest{shortcuts}; "
-        f"exp in torch's CPU kernels accurate to {precision.exp_ulps} ulp",
-        f"inputs are {precision.name} numbers of the domain",
-    ]
+    words = [precision.words, f"inputs are {precision.name} numbers of the domain"]
     if target["kind"] == "table":
         beyond = "" if "between" in claim else " and nothing between them"
         return [f"the bound covers the table's {step['count']} points{beyond}", *words]

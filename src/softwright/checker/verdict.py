@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from softwright.checker.claims import set_of
-from softwright.checker.precision import precision_of
+from softwright.checker.precision import as_run
 from softwright.checker.refusal import printable
 from softwright.fileformat import ModelFile
 
@@ -85,7 +85,7 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
     if verdict.status == NOT_VERIFIED:
         return verdict
     said, model = file.sections["certificate"], file.sections["model"]
-    precision, box, target = precision_of(said["dtype"]), said.get("domain"), said["target"]
+    precision, box, target = as_run(said["dtype"], said["engine"]), said.get("domain"), said["target"]
     whole = {name: [float(x) for x in sides] for name, sides in model.get("box", {}).items()} if box else None
     partial = box is not None and box != whole
     where = box_in_words(box) if box else set_in_words(set_of(target))
@@ -99,7 +99,7 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
         target=verdict.target or str(target.get("text") or target.get("name") or target["kind"]),
         domain=where,
         dtype=precision.name,
-        arithmetic=verdict.arithmetic or precision.name,
+        arithmetic=verdict.arithmetic or precision.name + (f" ({precision.inside} inside)" if precision.inside else ""),
         runtimes=() if verdict.arithmetic == "real" else precision.runtimes,
         hypotheses=(
             *(() if verdict.arithmetic == "real" else precision.hypotheses),

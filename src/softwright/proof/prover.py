@@ -82,7 +82,7 @@ def certify(
     tightness: float | None = None,
     norm: str | float = "sup",
     domain: Any = None,
-    engine: str = "sdpa",
+    engine: str | None = None,
     max_work: float = 60.0,
     max_seconds: float = 600.0,
     max_boxes: int = 200_000,
@@ -99,7 +99,8 @@ def certify(
                  then a smaller one with at most one more unit of work (sup norm, no tables)
     norm         "sup", or "L1", "L2", any p >= 1: (integral of |network - target|^p)^(1/p)
     domain       a box with the network's variables, in any form that a box may have; the network's own unless given
-    engine       how the network will be run: "sdpa" or "factorised"
+    engine       how the network will be run: "sdpa", "factorised" or, in float32, "double"; the network's own unless
+                 given
     max_work, max_boxes    the budget: work is counted, about a second of one core a unit, and the same everywhere
     max_seconds  a last resort by the clock; the reason says so if it ended the search
     progress     a function that is told, in a string, how far each round came; None reports by itself, False not at all
@@ -120,7 +121,7 @@ def certify(
     p = faults.take(exponent_of, norm)
     faults.raise_if_any()
     with reporting(progress, "proving") as say:
-        question = pose(network, target, domain, engine, order)
+        question = pose(network, target, domain, engine or getattr(network, "engine", "sdpa"), order)
         run = Run(Limits(max_work, max_boxes, max_seconds), executor, say)
         found = _answer(question, p, bound, tightness if bound is None else None, run, between)
         if bound is not None and tightness is not None and p is None:
@@ -176,7 +177,7 @@ def _answer(
 
 
 def _closed_form(question: Question) -> MaxAffineProof | None:
-    if question.formula is None or question.engine != "sdpa":
+    if question.formula is None or question.engine == "factorised":
         return None
     heads = question.residual.heads
     return prove_max_affine(heads, question.formula, question.domain, len(heads))
@@ -299,7 +300,7 @@ def _integral(question: Question, p: float, bound: float | None, tightness: floa
 
 def _walls(question: Question, bound: float | None, tightness: float | None, run: Run) -> Certification | None:
     """Slanted walls in closed form and the smooth rest by boxes, with half of the budget; None if there are none."""
-    if question.formula is None or question.engine != "sdpa":
+    if question.formula is None or question.engine == "factorised":
         return None
     found = take_walls(question.residual, question.formula, question.domain)
     if found is None:

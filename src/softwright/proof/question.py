@@ -184,7 +184,7 @@ def pose(network: AttentionNetwork, target: Any, domain: Any, engine: str, order
         order=order or order_for(heads, box.dim),
         constant=np.zeros(network.outputs),
     )
-    return Question(network, wanted, box, engine, residual, (*assumed, *assumptions(network.dtype)), started)
+    return Question(network, wanted, box, engine, residual, (*assumed, *assumptions(network.dtype, engine)), started)
 
 
 def _target(target: Any, box: Box) -> Target:

@@ -61,6 +61,12 @@ class Built(Generic[NetworkT]):
         return self.network.kind
 
     @property
+    def engine(self) -> str:
+        """How the network runs unless a call says otherwise: of an approximation one of `attention.ENGINES`, which
+        `built.network.engine = ...` sets; of other kinds the one way that they have."""
+        return getattr(self.network, "engine", "sdpa")
+
+    @property
     def certificate_void(self) -> str:
         """Why the certificate that was issued no longer speaks of the network; empty if it does, or there was none."""
         found = issued(self)
@@ -97,6 +103,8 @@ class Built(Generic[NetworkT]):
             ("parameters", str(self.plan.parameters)),
             ("dtype", name_of(self.network.dtype)),
         ]
+        if self.engine == "double":
+            rows.append(("engine", "double: float64 inside, rounded once"))
         if self.plan.tolerance > 0:
             rows.append(("tolerance", f"{self.plan.tolerance:.3g}"))
         if self.plan.noise is not None:

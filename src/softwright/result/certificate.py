@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 SCHEMA = "softwright-certificate/1"
-ENGINES = ("sdpa", "factorised", "any")
+ENGINES = ("sdpa", "factorised", "double", "any")
 NORMS = ("sup", "Lp")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _NUMBERS = ("bound", "exact_part", "rounding_part")
@@ -109,10 +109,10 @@ class Certificate:
             faults.add(fault)
         faults.raise_if_any()
         if not self.hypotheses:
-            found = hypotheses_of(self.dtype, self.assumptions, self.target, True, self.tree is not None)
+            found = hypotheses_of(self.dtype, self.assumptions, self.target, True, self.tree is not None, self.engine)
             object.__setattr__(self, "hypotheses", found)
         if not self.runtimes:
-            object.__setattr__(self, "runtimes", runtimes_of(self.dtype, self.assumptions))
+            object.__setattr__(self, "runtimes", runtimes_of(self.dtype, self.assumptions, self.engine))
 
     @property
     def box(self) -> Box:
@@ -126,7 +126,7 @@ class Certificate:
         inside = set(wanted.names) == set(self.domain) and all(
             self.domain[name][0] <= low and high <= self.domain[name][1] for name, low, high in wanted
         )
-        same_engine = engine is None or self.engine in ("any", engine)
+        same_engine = engine is None or speaks_of(self.engine, engine)
         # A part of a domain has a smaller sup norm and a smaller integral: both kinds of statement pass down.
         return inside and name_of(dtype) == self.dtype and same_engine
 
@@ -201,6 +201,11 @@ class Certificate:
             f"{self.method}, order {self.order}, {self.boxes} boxes in {self.seconds:.2g} s; "
             f"weights {self.weights_sha256[:12]}"
         )
+
+
+def speaks_of(proved: str, engine: str) -> bool:
+    """Whether a proof for the first engine covers runs by the second; "any" are those that compute in the dtype."""
+    return proved == engine or (proved == "any" and engine != "double")
 
 
 def _faults_of(c: Certificate) -> list[str]:

@@ -89,9 +89,11 @@ class ClosedForm:
             )
         faults.raise_if_any()
         if not self.hypotheses:
-            object.__setattr__(self, "hypotheses", hypotheses_of(self.dtype, self.assumptions, self.target, False))
+            object.__setattr__(
+                self, "hypotheses", hypotheses_of(self.dtype, self.assumptions, self.target, False, engine=self.engine)
+            )
         if not self.runtimes:
-            object.__setattr__(self, "runtimes", runtimes_of(self.dtype, self.assumptions))
+            object.__setattr__(self, "runtimes", runtimes_of(self.dtype, self.assumptions, self.engine))
 
     @classmethod
     def of(

@@ -8,7 +8,7 @@ keep the bound; nothing is proved of it. The checker writes these lines again by
 
 from __future__ import annotations
 
-from softwright.precision import PRECISIONS
+from softwright.precision import PRECISIONS, computing_in
 from softwright.result.statement import EXACT_ARITHMETIC
 
 _ELSEWHERE = {  # what other programs do to numbers of the type, and thereby to the bound
@@ -17,13 +17,15 @@ _ELSEWHERE = {  # what other programs do to numbers of the type, and thereby to 
 }
 
 
-def runtimes_of(dtype: str, assumptions: tuple[str, ...]) -> tuple[str, ...]:
+def runtimes_of(dtype: str, assumptions: tuple[str, ...], engine: str = "") -> tuple[str, ...]:
     """The lines for a certificate about runs in this type; none where it is about real arithmetic."""
     if dtype not in PRECISIONS or EXACT_ARITHMETIC in assumptions:
         return ()
+    inside = computing_in(dtype, engine).name
+    once = "" if inside == dtype else f" on {dtype} numbers, rounded once"
     return (
-        f"torch's CPU kernels in {dtype}, eager, any number of threads",
+        f"torch's CPU kernels in {inside}{once}, eager, any number of threads",
         "whatever autocast, default dtype and float32 matmul precision are outside the network",
         "not compiled graphs or other devices",
-        _ELSEWHERE[dtype],
+        _ELSEWHERE[inside],
     )

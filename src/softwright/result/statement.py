@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softwright.errors import InvalidInput
-from softwright.precision import PRECISIONS
+from softwright.precision import PRECISIONS, computing_in
 from softwright.result.proof_tree import LEAF, decode_tree
 
 SCHEMA = "softwright-statement/2"
@@ -48,13 +48,18 @@ Entries = dict[str, Any]
 
 
 def hypotheses_of(
-    dtype: str, assumptions: tuple[str, ...], target: Mapping[str, Any], boxes: bool, tree: bool = False
+    dtype: str,
+    assumptions: tuple[str, ...],
+    target: Mapping[str, Any],
+    boxes: bool,
+    tree: bool = False,
+    engine: str = "",
 ) -> tuple[str, ...]:
     """The ids of what a certificate rests on: of a run its arithmetic, and what its target leaves to others.
 
     Of a target that is not in the file nobody can prove the error again; with a tree, the rounding at least.
     """
-    row = PRECISIONS.get(dtype)
+    row = computing_in(dtype, engine) if dtype in PRECISIONS else None
     run = () if row is None or EXACT_ARITHMETIC in assumptions else ("ieee754", f"exp-ulp<={row.exp_ulps}")
     if not boxes:
         return (*run, "exp(0)=1") if run and target.get("kind") == "program" else run

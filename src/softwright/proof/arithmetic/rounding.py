@@ -42,6 +42,11 @@ included.
 
 *Overflow* has no bound. That nothing overflows is asked once for the whole domain (`overflow.py`).
 
+*Rounded once.* Engine "double" of a float32 network computes all of this in float64, on float32 numbers, which float64
+holds; what it adds is one rounding of the sum g of all heads, `rounded` (|g| + what is charged above) + tau. Here tau
+is the smallest normal float32 number, wherever one is read (a processor that is told to flush subnormal numbers does so
+in conversions) and at the end.
+
 Assumed and written into the certificate: IEEE arithmetic in the dtype with no reduced-precision matrix products (TF32,
 bfloat16), and the accuracy of exp in torch's kernels. Float32 kernels use a vector exp specified to 20 ulp, float64
 ones to 1 ulp; 32 and 4 ulp are charged. bfloat16 and float16 are refused.
@@ -53,7 +58,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.precision import PRECISIONS
+from softwright.precision import PRECISIONS, computing_in
 from softwright.proof.arithmetic.directed import U, gamma, up
 
 _KEY_BLOCK = 128  # torch's flash kernel takes 512 keys at a time; fewer are assumed so that a change cannot hurt
@@ -69,6 +74,7 @@ class Arithmetic:
     smallest: float  # smallest normal number: what underflow or flushing to zero can lose
     largest: float  # what exceeds it overflows
     exp_floor: float  # what is lost of an exp that is too small
+    rounded: float = 0.0  # unit roundoff of the type that the result is rounded to at the end; 0: it has that type
 
     def gamma(self, n: float) -> float:
         """n u / (1 - n u) rounded up, or infinity if there are too many roundings."""
@@ -83,6 +89,22 @@ ARITHMETIC = {
     name: Arithmetic(name, row.unit, row.exp_error, row.smallest, row.largest, row.exp_floor)
     for name, row in PRECISIONS.items()
 }
+
+
+def arithmetic_of(dtype: str, engine: str) -> Arithmetic:
+    """The arithmetic of a network of this dtype, run by this engine."""
+    row, inside = PRECISIONS[dtype], computing_in(dtype, engine)
+    if inside is row:
+        return ARITHMETIC[dtype]
+    return Arithmetic(
+        f"{inside.name} on {row.name}",
+        inside.unit,
+        inside.exp_error,
+        row.smallest,
+        row.largest,
+        inside.exp_floor,
+        row.unit,
+    )
 
 
 @dataclass(frozen=True)
@@ -227,3 +249,11 @@ def sum_error(engine: RunEngine, heads: int, sizes: np.ndarray) -> np.ndarray:
     if heads == 1:
         return np.zeros_like(sizes)
     return up(engine.arithmetic.gamma(heads) * sizes + heads * engine.arithmetic.smallest)
+
+
+def rounded_once(engine: RunEngine, size: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+    """`rounding` (B,) with the one at the end, where there is one, of a sum of at most `size` (B,) in modulus."""
+    once = engine.arithmetic.rounded
+    if not once:
+        return rounding
+    return up(rounding + once * (size + rounding) + engine.arithmetic.smallest)

@@ -29,7 +29,7 @@ from scipy.optimize import linprog
 
 from softwright.domain import Box
 from softwright.proof.arithmetic.directed import up
-from softwright.proof.arithmetic.rounding import sum_error
+from softwright.proof.arithmetic.rounding import rounded_once, sum_error
 from softwright.proof.models.head_moments import ExactHead
 from softwright.targets.formula import Node, Number, Operation, Variable
 
@@ -318,7 +318,12 @@ def prove_max_affine(
             sizes += sum(proof.gap + proof.rounding for proof in proofs)
             largest = sum(max(float(region.size(piece)) for piece in proof.pieces) for proof in proofs) + sizes
             adding = float(sum_error(heads[0].engine, max(summed, len(heads)), np.array([2.0 * largest]))[0])
-            rounding = max(rounding, _above(sum((arb(proof.rounding) for proof in proofs), arb(adding))))
+            whole = sum(
+                proof.gap + max(_above(_ball(region.size(piece))) for piece in proof.pieces) for proof in proofs
+            )
+            run = np.array([_above(sum((arb(proof.rounding) for proof in proofs), arb(adding)))])
+            run = rounded_once(heads[0].engine, up(np.array([whole]), len(proofs) + 4), run)
+            rounding = max(rounding, float(run[0]))
     except (_Unsuited, ValueError, OverflowError):  # a fraction beyond float64 is no bound either
         return None
     return MaxAffineProof(exact, rounding)

@@ -16,7 +16,7 @@ from softwright.attention import ENGINES, AttentionNetwork, SoftmaxHead
 from softwright.errors import Faults
 from softwright.precision import name_of
 from softwright.proof.arithmetic.directed import two_sum
-from softwright.proof.arithmetic.rounding import ARITHMETIC, RunEngine
+from softwright.proof.arithmetic.rounding import ARITHMETIC, RunEngine, arithmetic_of
 from softwright.proof.models.grid import grid_of, lines_of
 from softwright.proof.models.head_moments import ExactHead
 
@@ -35,6 +35,8 @@ def check_network(network: AttentionNetwork, engine: str, faults: Faults) -> Non
         f"dtype {name} has no proved rounding bound; convert with network.to(torch.float64) or torch.float32",
     )
     faults.check(engine in ENGINES, f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}")
+    wide = engine == "double" and name == "float64"
+    faults.check(not wide, "engine 'double' is for float32 networks; a float64 one computes so by engine 'sdpa'")
     for key, tensor in network.state_dict().items():
         array = tensor.detach().double().cpu().numpy()
         if not np.all(np.isfinite(array)):
@@ -52,7 +54,7 @@ def exact_heads(network: AttentionNetwork, engine: str) -> tuple[ExactHead, ...]
     """The heads with the numbers that `engine` uses."""
     center = network.center.detach().double().cpu().numpy()
     scale = network.scale.detach().double().cpu().numpy()
-    arithmetic = ARITHMETIC[dtype_name(network)]
+    arithmetic = arithmetic_of(dtype_name(network), engine)
     heads = []
     for module in network.layer:
         keys, biases, values = (p.detach().double().cpu().numpy() for p in (module.keys, module.biases, module.values))

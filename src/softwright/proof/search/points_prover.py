@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.proof.arithmetic.directed import up
-from softwright.proof.arithmetic.rounding import sum_error
+from softwright.proof.arithmetic.rounding import rounded_once, sum_error
 from softwright.proof.arithmetic.series import basis
 from softwright.proof.models.grid_head import head_on_boxes
 from softwright.proof.models.head_moments import ExactHead
@@ -47,6 +47,7 @@ def point_errors(heads: tuple[ExactHead, ...], points: np.ndarray, values: np.nd
                 total = found[0].models[o]
                 for other in found[1:]:
                     total = total + other.models[o]
+                size = up(np.abs(total.coefficients[0]) + total.remainder)
                 total = total.plus(-values[chosen, o])
                 center, slack = np.abs(total.coefficients[0]), total.remainder
                 upper[chosen] = np.maximum(upper[chosen], np.nan_to_num(up(center + slack), nan=np.inf))
@@ -54,5 +55,6 @@ def point_errors(heads: tuple[ExactHead, ...], points: np.ndarray, values: np.nd
                 run = sum((h.rounding[o] for h in found), np.zeros(len(chosen)))
                 sizes = sum((h.size[o] for h in found), np.zeros(len(chosen)))
                 run = up(run + sum_error(heads[0].engine, len(heads), sizes + run), len(heads) + 4)
+                run = rounded_once(heads[0].engine, size, run)
                 rounding[chosen] = np.maximum(rounding[chosen], np.nan_to_num(run, nan=np.inf))
     return PointErrors(upper, lower, rounding)

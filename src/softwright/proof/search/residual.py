@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from softwright.proof.arithmetic.directed import gamma, up
-from softwright.proof.arithmetic.rounding import sum_error
+from softwright.proof.arithmetic.rounding import rounded_once, sum_error
 from softwright.proof.arithmetic.series import basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant
 from softwright.proof.models.grid_head import by_axes, head_on_boxes
@@ -135,7 +135,8 @@ class Residual:
             open_sign = (center + noise > accuracy) & (center - noise <= accuracy) & (noise > 1e-4 * accuracy)
             for i in np.flatnonzero(((noise > _NOISY * accuracy) | open_sign) & np.isfinite(noise)):
                 self._escalate(int(i), centers[i], radii[i], share, network)
-        return self._collect([self._difference(network[o], targets[o], o) for o in range(m)], per_head, radii)
+        residuals = [self._difference(network[o], targets[o], o) for o in range(m)]
+        return self._collect(residuals, per_head, radii, network)
 
     def _network(self, models: Sequence[TaylorModel], like: TaylorModel) -> TaylorModel:
         """The sum of the heads' models of one output."""
@@ -161,7 +162,9 @@ class Residual:
                 model.coefficients[:, box] = coefficients
                 model.remainder[box] = remainder
 
-    def _collect(self, residuals: list[TaylorModel], per_head: list[HeadOnBoxes], radii: np.ndarray) -> BoxBounds:
+    def _collect(
+        self, residuals: list[TaylorModel], per_head: list[HeadOnBoxes], radii: np.ndarray, network: list[TaylorModel]
+    ) -> BoxBounds:
         B, d = radii.shape
         m = self.outputs
         lows, highs = np.empty((m, B)), np.empty((m, B))
@@ -194,6 +197,7 @@ class Residual:
                 rounding + sum_error(self.heads[0].engine, max(self.summed_heads, len(per_head)), sizes + rounding),
                 len(per_head) + 4,
             )
+            rounding, rounding_center = self._rounded_once(rounding, rounding_center, network)
         worst = np.max(rounding, axis=0)
         return BoxBounds(
             np.where(np.isnan(upper), np.inf, upper),
@@ -205,6 +209,18 @@ class Residual:
             highs,
             squares,
         )
+
+    def _rounded_once(
+        self, rounding: np.ndarray, rounding_center: np.ndarray, network: list[TaylorModel]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Both with the rounding of the whole sum at the end, if the engine has one. Parts of an additive problem each
+        round their own sums here: together that is no less."""
+        engine = self.heads[0].engine
+        if not engine.arithmetic.rounded:
+            return rounding, rounding_center
+        sizes = np.stack([up(np.max(np.abs(model.range()), axis=0)) for model in network])
+        centers = np.stack([np.abs(model.coefficients[0]) for model in network])
+        return rounded_once(engine, sizes, rounding), rounded_once(engine, centers, rounding_center)
 
 
 @lru_cache(maxsize=16)
