@@ -22,13 +22,15 @@ import numpy as np
 
 import softwright as sw
 from softwright.errors import InvalidInput
+from softwright.methods.methods import METHODS
 from softwright.methods.reference import random_design
 
 try:
     import statsmodels.api as sm  # pyright: ignore[reportMissingImports]
-    from sklearn import cluster, datasets, decomposition, kernel_ridge, linear_model, neighbors
+    from sklearn import cluster, datasets, decomposition, kernel_ridge, linear_model, mixture, neighbors
     from statsmodels.sandbox.regression.gmm import IV2SLS  # pyright: ignore[reportMissingImports]
     from statsmodels.tsa.ar_model import AutoReg  # pyright: ignore[reportMissingImports]
+    from statsmodels.tsa.statespace.kalman_filter import KalmanFilter  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise SystemExit(f"{error}: pip install statsmodels scikit-learn pandas") from error
 
@@ -213,6 +215,32 @@ def _k_means(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> 
     return model.cluster_centers_[model.predict(q)]
 
 
+def _mixture(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
+    count = int(o["components"])
+    model = mixture.GaussianMixture(
+        count, covariance_type="tied", tol=0, max_iter=20_000, reg_covar=0, weights_init=np.full(count, 1 / count),
+        means_init=np.stack([x[y == k].mean(axis=0) for k in range(count)]),
+        precisions_init=np.linalg.inv(np.cov(x.T, bias=True)),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it never calls a tolerance of 0 reached
+        return model.fit(x).predict_proba(q)
+
+
+def _kalman(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
+    first, last = int(x[:, 0].min()), int(max(x[:, 0].max(), q[:, 0].max()))
+    series = np.full(last - first + 1, np.nan)
+    series[x[:, 0].astype(int) - first] = y
+    model = KalmanFilter(k_endog=1, k_states=1, transition=[[o["persistence"]]], design=[[1.0]], selection=[[1.0]])
+    model["state_cov"], model["obs_cov"] = [[o["process"]]], [[o["noise"]]]
+    model.initialize_known(np.zeros(1), np.array([[o["prior"]]]))
+    model.bind(series)
+    found = model.filter()
+    at = q[:, 0].astype(int) - first
+    variance = found.predicted_state_cov[0, 0, at] + o["noise"]
+    return np.stack([found.predicted_state[0, at], variance], axis=1)
+
+
 def _autoregression(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     p, others = int(o["lags"]), x[:, 1:] if x.shape[1] > 1 else None
     weights = np.asarray(AutoReg(y, p, exog=others).fit().params)
@@ -273,6 +301,11 @@ NEW: dict[str, Case] = {
         _autoregression,
         (lambda: stats("sunspots", "SUNACTIVITY", ["YEAR"]), lambda: stats("nile", "volume", ["year"])),
     ),
+    "kalman": (
+        {"persistence": 0.95, "process": 0.5, "noise": 2.0, "prior": 100.0},
+        _kalman,
+        (lambda: stats("sunspots", "SUNACTIVITY", ["YEAR"]), lambda: stats("nile", "volume", ["year"])),
+    ),
     "state_values": (
         {"discount": 0.9},
         _values,
@@ -294,6 +327,11 @@ NEW: dict[str, Case] = {
     ),
     "principal_components": ({"components": 2}, _components, (lambda: learn("iris"), lambda: stats("scotland"))),
     "k_means": ({"clusters": 3}, _k_means, (lambda: _started(learn("iris")), lambda: _started(learn("wine")))),
+    "gaussian_mixture": (
+        {"components": 3, "steps": 400, "condition": 1000.0},
+        _mixture,
+        (lambda: _started(learn("iris")), lambda: _started(learn("wine"))),
+    ),
 }
 TIMED = ("autoregression", "state_values")
 
@@ -315,7 +353,7 @@ def new(count: int) -> None:
         worst = 0.0
         for seed in range(count):
             rng = np.random.default_rng(seed)
-            n, d = int(rng.integers(40, 120)), int(rng.integers(2, 5))
+            n, d = int(rng.integers(40, 120)), METHODS[method].takes or int(rng.integers(2, 5))
             x, y = random_design(method, d, n + 8, 500 + seed)
             if method in TIMED:
                 x[:, 0] = np.arange(n + 8)

@@ -35,6 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "gradient": {"steps": 200, "step_size": 0.1},
     "majorised": {"condition": 30.0, "accuracy": 1e-9},
     "newton": {"steps": 12, "condition": 10.0},
+    "em": {"steps": 50, "condition": 30.0},
 }
 
 
@@ -44,7 +45,9 @@ def _name(job: Any) -> str:
 
 @cache
 def _built(method: str, solver: str, dtype: str = "float64") -> sw.Built[InContextStack]:
-    return sw.in_context(method, 3, solver=solver, dtype=dtype, sample=False, **SMALL.get(solver, {}))
+    return sw.in_context(
+        method, METHODS[method].takes or 3, solver=solver, dtype=dtype, sample=False, **SMALL.get(solver, {})
+    )
 
 
 @pytest.mark.parametrize("row", ROWS, ids=_name)
@@ -122,7 +125,7 @@ def test_the_peer_answers_the_same_question(row: Method) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=_name)
 def test_a_method_takes_its_own_designs_and_says_what_it_refuses(row: Method) -> None:
     """A method either refuses negative and fractional y with a remedy, or takes every number."""
-    _, y = random_design(row.name, 3, 50, 5)
+    _, y = random_design(row.name, row.takes or 3, 50, 5)
     for values, own in ((y, True), (-1.5 - np.abs(y), False)):
         faults = Faults(row.name)
         row.check(torch.tensor(values), faults)
@@ -138,7 +141,7 @@ def test_a_method_takes_its_own_designs_and_says_what_it_refuses(row: Method) ->
 def test_a_stack_fits_its_own_design(row: Method, solver: str) -> None:
     """The default solver to the digits it promises; every other one comes at least ten times nearer than its start."""
     built = _built(row.name, solver)
-    x, y = random_design(row.name, 3, 90, 6)
+    x, y = random_design(row.name, row.takes or 3, 90, 6)
     exact = exact_predictions(x[:80], y[:80], x[80:], built.network.constants)
     seen = [
         float(np.abs(state.numpy() - exact).max())
@@ -155,10 +158,11 @@ def test_the_precision_of_balls_is_left_as_it_was(row: Method, solver: str, dtyp
     before = (ctx.prec, ctx.cap)
     try:
         ctx.prec = 71
-        built = sw.in_context(row.name, 2, solver=solver, dtype=dtype, steps=2, condition=50.0, sample=False)
+        features = row.takes or 2
+        built = sw.in_context(row.name, features, solver=solver, dtype=dtype, steps=2, condition=50.0, sample=False)
         assert ctx.prec == 71 and ctx.cap == before[1]
         with pytest.raises(InvalidInput):
-            sw.in_context(row.name, 2, solver=solver, steps=-1)
+            sw.in_context(row.name, features, solver=solver, steps=-1)
         assert ctx.prec == 71
     finally:
         ctx.prec, ctx.cap = before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,12 +27,19 @@ SMALL = {
     "purification": {"steps": 20},
     "richardson": {"steps": 40},
     "lloyd": {"steps": 5},
+    "em": {"steps": 3},
+    "scan": {"x_bound": 63.0},
 }
 JOBS = [(method, solver) for method, row in METHODS.items() for solver in row.solvers]
 
 
+def _features(method: str) -> int:
+    return METHODS[method].takes or 3
+
+
 def _built(method: str, solver: str, **extra: object) -> sw.Built:
-    return sw.in_context(method, 3, solver=solver, sample=False, certify=False, **{**SMALL.get(solver, {}), **extra})  # pyright: ignore[reportArgumentType]
+    given: Any = {**SMALL.get(solver, {}), **extra}
+    return sw.in_context(method, _features(method), solver=solver, sample=False, certify=False, **given)
 
 
 def _by_hand(stack: InContextStack, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -59,7 +67,7 @@ def _by_hand(stack: InContextStack, x: np.ndarray, y: np.ndarray, queries: np.nd
 @pytest.mark.parametrize(("method", "solver"), JOBS)
 def test_the_formula_by_hand_sdpa_and_stock_multihead_attention_agree(method: str, solver: str) -> None:
     built = _built(method, solver)
-    x, y = random_design(method, 3, 46, 11)
+    x, y = random_design(method, _features(method), 46, 11)
     given = built(x=x[:40], y=y[:40], queries=x[40:], check=False)
     scale = 1.0 + np.abs(given).max()
     assert np.abs(_by_hand(built.network, x[:40], y[:40], x[40:]) - given).max() <= 1e-8 * scale
@@ -73,7 +81,7 @@ def test_a_file_gives_the_same_stack_back(method: str, solver: str, tmp_path: Pa
     built = _built(method, solver)
     built.save(tmp_path / "stack.safetensors")
     again = sw.load(tmp_path / "stack.safetensors")
-    x, y = random_design(method, 3, 46, 12)
+    x, y = random_design(method, _features(method), 46, 12)
     given = {"x": x[:40], "y": y[:40], "queries": x[40:], "check": False}
     assert np.array_equal(built(**given), again(**given))
     assert again.network.describe() == built.network.describe()

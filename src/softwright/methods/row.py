@@ -59,13 +59,17 @@ class Option:
     least: float
     meaning: str
     whole: bool = False
+    most: float = math.inf
 
     def fault(self, name: str, value: Any) -> str:
         """What is wrong with a value, or nothing."""
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if number and value >= self.least and (not self.whole or value == int(value)):
+        if number and self.least <= value <= self.most and (not self.whole or value == int(value)):
             return ""
-        return f"{name} must be a {'whole ' if self.whole else ''}number of at least {self.least:g}, got {value!r}"
+        most = f" and at most {self.most:g}" if math.isfinite(self.most) else ""
+        return (
+            f"{name} must be a {'whole ' if self.whole else ''}number of at least {self.least:g}{most}, got {value!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Method:
     check: Callable[[Tensor, Faults], None] = lambda y, faults: None
     check_rows: Callable[[Tensor, Tensor, Constants, Faults], None] = lambda x, queries, c, faults: None
     arranged: Callable[[np.ndarray], np.ndarray] = lambda x: x  # random rows as this method takes them
+    takes: int | None = None  # how many columns x has, where the method says so
     follows: bool = False  # whether x_bound follows from the range of the prompt; always where nothing is scaled
     peer: Peer | None = None
 

@@ -205,6 +205,8 @@ def _fill(values: dict[str, Any], row: Method, solver: Solver) -> None:
 
 def _check_method(values: Mapping[str, Any], row: Method, faults: Faults) -> None:
     faults.check(not row.needs_intercept or bool(values["intercept"]), f"{row.needs_intercept}; leave intercept on")
+    fits = row.takes is None or values["features"] == row.takes
+    faults.check(fits, f"{row.name} takes {row.takes} column(s) in x; give features={row.takes}")
     faults.check(row.scaled or not values["scaling"], f"{row.name} takes features as given; leave scaling off")
     if row.penalised is True:
         faults.check(values["penalty"] != 0, f"{row.name} needs a penalty above 0; for none use least_squares")

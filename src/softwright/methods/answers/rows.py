@@ -10,7 +10,10 @@ from softwright.methods.answers.autoregression import autoregression, check_time
 from softwright.methods.answers.bayesian import bayesian_ridge, exact_bayesian_ridge, finish
 from softwright.methods.answers.clusters import STEPS, exact_k_means, k_means
 from softwright.methods.answers.components import exact_components, principal_components
+from softwright.methods.answers.kalman import check_series, exact_kalman, in_order, kalman
 from softwright.methods.answers.kernel import exact_kernel_ridge, exact_nadaraya_watson, kernel_ridge, nadaraya_watson
+from softwright.methods.answers.mixture import STEPS as STEPS_EM
+from softwright.methods.answers.mixture import exact_mixture, gaussian_mixture, grouped
 from softwright.methods.answers.multinomial import exact_multinomial, multinomial
 from softwright.methods.answers.neighbours import exact_neighbours, nearest_neighbours
 from softwright.methods.answers.temporal_difference import STEPS as STEPS_TD
@@ -65,6 +68,27 @@ FURTHER = (
         penalised=False,
         follows=True,
         check_rows=check_times,
+    ),
+    Method(
+        name="kalman",
+        objective="mean and variance of y_t from y before t; y_t = s_t + noise, s_t = phi s_{t-1} + noise; time in x",
+        solvers={"scan": Solver(kalman, precise=True)},
+        design=lambda rng, s: np.cumsum(0.5 * rng.normal(size=len(s))) + s,
+        arranged=in_order,
+        answers=exact_kalman,
+        columns=lambda c: ("mean", "variance"),
+        options={
+            "persistence": Option(1.0, 1e-6, "phi", most=1.0),
+            "process": Option(1.0, 0.0, "q, the variance of the state's noise"),
+            "noise": Option(1.0, 1e-100, "r, the variance of an observation"),
+            "prior": Option(1e4, 1e-100, "p, the variance of the state at the first time; its mean is 0"),
+        },
+        defaults={"x_bound": 511.0},
+        penalised=False,
+        needs_rows=False,
+        scaled=False,
+        takes=1,
+        check_rows=check_series,
     ),
     Method(
         name="state_values",
@@ -132,6 +156,21 @@ FURTHER = (
         needs_rows=False,
         scaled=False,
         peer=Peer("sklearn.cluster:KMeans", lambda n, c: None, "K, init=the same start"),
+    ),
+    Method(
+        name="gaussian_mixture",
+        objective="shares of K Gaussians of one covariance, by EM; y = 0, .., K-1 marks rows that begin one, -1 others",
+        solvers={"em": Solver(gaussian_mixture, float32_condition=100.0, precise=True, usual_steps=STEPS_EM)},
+        design=lambda rng, s: np.where(np.arange(len(s)) < 6, np.arange(len(s)) % 3, -1.0),
+        arranged=grouped,
+        answers=exact_mixture,
+        columns=lambda c: tuple(f"component {k}" for k in range(int(c.option("components")))),
+        options={"components": Option(3, 1, "K, how many Gaussians", whole=True)},
+        defaults={"condition": 100.0},
+        penalised=False,
+        needs_rows=False,
+        leverage=100.0,
+        peer=Peer("sklearn.mixture:GaussianMixture", lambda n, c: None, "K, covariance_type='tied', the same start"),
     ),
     Method(
         name="kernel_ridge",
