@@ -38,6 +38,7 @@ TOKENS = sw.Sequence(length=(1, 6), x=(-1, 1), y=(0.5, 2), k=sw.Integers(0, 30))
         ("attend(y[j], 3*x[i]*x[j] - x[j]**2)", lambda x, y, k: _attend(y, 3 * x[:, None] * x - x**2)),
         ("attend(x[j]*y[j], -(x[j] - y[i])**2/2)", lambda x, y, k: _attend(x * y, -((x - y[:, None]) ** 2) / 2)),
         ("max(x*y), sin(5*x)*cos(3*y)", None),
+        ("-sum(softmax(x)*log(softmax(x)))", lambda x, y, k: np.full(len(x), _entropy(np.exp(x) / np.exp(x).sum()))),
     ],
 )
 def test_formulas_are_within_their_bound_and_verified(text: str, meant: Callable | None, tmp_path: Path) -> None:
@@ -52,6 +53,10 @@ def test_formulas_are_within_their_bound_and_verified(text: str, meant: Callable
     for n in (1, 2, 6):
         x, y, k = rng.uniform(-1, 1, n), rng.uniform(0.5, 2, n), rng.integers(0, 31, n)
         assert np.abs(built(x=x, y=y, k=k) - meant(x, y, k)).max() <= built.certificate.bound + 1e-12
+
+
+def _entropy(p: np.ndarray) -> float:
+    return float(-(p * np.log(p)).sum())
 
 
 def _attend(values: np.ndarray, scores: np.ndarray) -> np.ndarray:

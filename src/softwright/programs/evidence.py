@@ -30,12 +30,19 @@ from softwright.programs.terms import Term, shown
 from softwright.result.closed_form import ClosedForm
 
 METHOD = "columns of the stream, one lemma for every head"
+_ROOM = Fraction(33, 32)
 _REFERS = {"real": (1,), "near": (1,), "whole": (1,), "sign": (1,), "bit": (1,), "digit": (1,)}
 
 
-def certificate_of(made: Construction, meaning: Meaning, target: dict[str, Any], started: float) -> ClosedForm:
-    """The certificate of this very network."""
-    bound = max(made.errors)
+def certificate_of(
+    made: Construction, meaning: Meaning, target: dict[str, Any], started: float, tol: Fraction
+) -> ClosedForm:
+    """The certificate of this very network.
+
+    Its bound is stated a little above what was proved, but not above the tolerance: a checker that encloses ranges in
+    its own way arrives at other digits, and a claim that only one of two true proofs can show is of no use."""
+    proved = max(made.errors)
+    bound = max(proved, min(proved * _ROOM, tol))
     dtype = made.board.precision.name
     total = _up(bound)
     return ClosedForm.of(

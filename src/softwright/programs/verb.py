@@ -71,7 +71,7 @@ def compile(
         say("making heads")
         made = build(meant, precision, Fraction(tol))
         target = {"kind": "program", "text": text, "tokens": where.describe()}
-        certificate = certificate_of(made, meant, target, started) if certify else None
+        certificate = certificate_of(made, meant, target, started, Fraction(tol)) if certify else None
         say("running it on sequences")
         seen = observe(made.network, meant, tol, seed)
         built: Built[ProgramNetwork] = Built(
