@@ -18,6 +18,9 @@ import pytest
 import softwright as sw
 from softwright.export import exporter_named
 from softwright.export.c_exp import INLINE, exp_source
+from softwright.export.c_padding import padded
+from softwright.export.c_shapes import shapes_of
+from softwright.export.c_simplify import simplified
 from softwright.export.program import folded, run
 from softwright.export.programs import PROGRAMS, program_of
 from softwright.export.selftest import allowance, answered, answers_of, given_to
@@ -48,6 +51,18 @@ def test_a_program_answers_as_torch_does(name: str, batch: int) -> None:
         assert found.dtype == y.dtype
         assert found.shape == y.shape
         assert np.abs(found - y).max() <= allowance(built, float(np.abs(y).max()))[0]
+
+
+@_ALL
+def test_what_c_leaves_out_and_fills_up_changes_nothing(name: str) -> None:
+    built = NETWORKS[name]()
+    given = given_to(built, 1, seed=4)
+    program = folded(program_of(built))
+    shorter = simplified(program, shapes_of(program))
+    filled = padded(shorter, shapes_of(shorter))
+    wanted = run(program, *given)
+    assert np.array_equal(run(shorter, *given), wanted)
+    assert np.abs(run(filled, *given) - wanted).max() <= allowance(built, float(np.abs(wanted).max()))[0]
 
 
 def test_every_kind_with_a_program_is_tried() -> None:
@@ -159,7 +174,8 @@ def test_what_has_no_program_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("real", "ulps"), [("double", 4), ("float", 32)])
 def test_exp_of_c_sources_is_as_exact_as_is_charged(real: str, ulps: int, tmp_path: Path) -> None:
     place = tmp_path / "exp.so"
-    loop = f"void all(const {real} *x, {real} *y, int n) {{ for (int i = 0; i < n; i++) y[i] = softwright_exp(x[i]); }}"
+    value = "softwright_exp(softwright_least(x[i]))"
+    loop = f"void all(const {real} *x, {real} *y, int n) {{ for (int i = 0; i < n; i++) y[i] = {value}; }}"
     (tmp_path / "exp.c").write_text(f"#include <stdint.h>\n#include <string.h>\n{INLINE}\n{exp_source(real)}\n{loop}\n")
     subprocess.run(["gcc", "-O2", "-fPIC", "-shared", str(tmp_path / "exp.c"), "-o", str(place)], check=True)
     precision = precision_of("float64" if real == "double" else "float32")

@@ -90,7 +90,7 @@ def _inlined(program: Program, shapes: dict[str, Shape]) -> dict[str, Node]:
     made = {node.output: node for node in program.nodes if node.op in ENTRYWISE}
     found: dict[str, Node] = {}
     for node in program.nodes:
-        for name in node.inputs if node.op in ENTRYWISE and node.op not in ("Rows", "Relu") else ():
+        for name in node.inputs if node.op in ENTRYWISE and node.op != "Rows" else ():
             if name in made and uses[name] == 1 and shapes[name] == shapes[node.output]:
                 found[name] = made[name]
     return found

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from softwright.export.c_exp import LANES
+from softwright.export.c_exp import LANES, lanes_of
 from softwright.export.c_products import product_lines
 from softwright.export.c_shapes import Shape, Size, times
 from softwright.export.c_views import View, in_rows, letters_of, loops, run_over
 from softwright.export.program import Node, Program
 
-FEW = 6  # scores of a softmax that are computed one by one
+FEW = 3  # scores of a softmax that are computed one by one
 ROWS = 4  # of a softmax that are computed side by side
 ENTRYWISE = frozenset({"Sub", "Add", "Mul", "Div", "Equals", "Relu", "Rows", "Causal"})
 _SIGNS = {"Sub": "-", "Add": "+", "Mul": "*", "Div": "/"}
@@ -99,7 +99,7 @@ class Printer:
             case "Equals":
                 return f"{places[0]} == {places[1]}"
             case "Relu":
-                return f"{places[0]} > 0 ? {places[0]} : 0"
+                return f"softwright_positive({places[0]})"
             case "Causal":
                 row, column = (letter or "0" for letter in index[-2:])
                 return f"{column} > {row} + {node.numbers['offset'][0]} ? -HUGE_VAL : {places[0]}"
@@ -144,35 +144,33 @@ class Printer:
         w = out.at([*index, ""])
         if few(n):
             return self._few(s, out, index, outer)
+        lanes = lanes_of(self.real, n) if isinstance(n, int) else LANES
+        room = -(-n // lanes) * lanes if isinstance(n, int) else rounded(n)
+        softmax = f"softwright_softmax_{lanes if isinstance(n, int) else 'of'}"
+        if n == room and s.step(len(s.shape) - 1) == 1:
+            scores = f"{s.array} + {s.at([*index, ''])}"
+            return [f"  {outer}{softmax}({out.array} + {w}, {scores}, {room});"]
         copy = run_over("j", n, lambda j: f"w[{j or 0}] = {s.entry([*index, j])};")
-        room = rounded(n)
         return [
             f"  {outer}{{ {self.real} *const w = {out.array} + {w}; {copy}",
-            f"    softwright_softmax(w, {n}, {room}); }}",
+            f"    for (int j = {n}; j < {room}; j++) w[j] = -HUGE_VAL;",
+            f"    {softmax}(w, w, {room}); }}",
         ]
 
     def _few(self, s: View, out: View, index: list[str], outer: str) -> list[str]:
-        """By the C library's exp."""
+        """One or two, by the C library's exp."""
         exp = "exp" if self.real == "double" else "expf"
         n = int(out.shape[-1])
         scores = [s.entry([*index, str(j)]) for j in range(n)]
         places = [out.entry([*index, str(j)]) for j in range(n)]
         if n == 1:
             return [f"  {outer}{places[0]} = {exp}({scores[0]} - {scores[0]});"]  # 1, or nan
-        if n == 2:  # exp(0) is 1: the smaller score has an exp to take, the larger one none
-            return [
-                f"  {outer}{{ const {self.real} d = {scores[1]} - {scores[0]}, e = {exp}(d > 0 ? -d : d);",
-                f"    const {self.real} part = 1 / (1 + e), other = e * part;",
-                f"    {places[0]} = d > 0 ? other : part;",
-                f"    {places[1]} = d > 0 ? part : other; }}",
-            ]
+        # exp(0) is 1: the smaller of two scores has an exp to take, the larger one none
         return [
-            f"  {outer}{{ {self.real} top = {scores[0]}, sum;",
-            *(f"    if ({score} > top) top = {score};" for score in scores[1:]),
-            *(f"    {place} = {exp}({score} - top);" for place, score in zip(places, scores, strict=True)),
-            f"    sum = 1 / ({' + '.join(places)});",
-            *(f"    {place} *= sum;" for place in places),
-            "  }",
+            f"  {outer}{{ const {self.real} d = {scores[1]} - {scores[0]}, e = {exp}(d > 0 ? -d : d);",
+            f"    const {self.real} part = 1 / (1 + e), other = e * part;",
+            f"    {places[0]} = d > 0 ? other : part;",
+            f"    {places[1]} = d > 0 ? part : other; }}",
         ]
 
     def _columns(self, s: View, out: View, row: int) -> list[str]:
@@ -186,16 +184,36 @@ class Printer:
 
             return run_over("r", R, statement)
 
-        later, every = f"for (int c = 1; c < {n}; c++) ", f"for (int c = 0; c < {n}; c++) "
+        def largest(scores: list[str]) -> str:
+            return scores[0] if len(scores) == 1 else f"softwright_max({largest(scores[:-1])}, {scores[-1]})"
+
+        def grown(first: str, later: Callable[[list[str], list[str]], str]) -> list[str]:
+            """Four scores of every row at once, so that sums and maxima do not wait for each other."""
+            lines = [f"  {each(lambda s, w: first.format(s=s, w=w), '0')}"]
+
+            def four(names: list[str]) -> str:
+                def statement(r: str) -> str:
+                    index = [r if axis == row else "" for axis in range(len(out.shape) - 1)]
+                    given = ([view.entry([*index, c]) for c in names] for view in (s, out))
+                    return later(*given).replace("#", r)
+
+                return run_over("r", R, statement)
+
+            if isinstance(n, str):
+                return [*lines, f"  for (int c = 1; c < {n}; c++) {four(['c'])}"]
+            whole = (n - 1) - (n - 1) % 4
+            if whole:
+                lines.append(f"  for (int c = 1; c < {whole}; c += 4) {four(['c', '(c + 1)', '(c + 2)', '(c + 3)'])}")
+            return lines + ([f"  {four([str(c) for c in range(whole + 1, n)])}"] if whole + 1 < n else [])
+
+        every = f"for (int c = 0; c < {n}; c++) "
         all_of = run_over("i", times(R, n), lambda i: f"{out.array}[{i}] = softwright_exp({out.array}[{i}]);")
         return [
             f"  {{ {self.real} top[{R}], part[{R}];",
-            f"  {each(lambda s, w: f'top[#] = {s};', '0')}",
-            f"  {later}{each(lambda s, w: f'top[#] = {s} > top[#] ? {s} : top[#];', 'c')}",
-            f"  {every}{each(lambda s, w: f'{w} = {s} - top[#];', 'c')}",
+            *grown("top[#] = {s};", lambda s, w: f"top[#] = softwright_max(top[#], {largest(s)});"),
+            f"  {every}{each(lambda s, w: f'{w} = softwright_least({s} - top[#]);', 'c')}",
             f"  {all_of}",
-            f"  {each(lambda s, w: f'part[#] = {w};', '0')}",
-            f"  {later}{each(lambda s, w: f'part[#] += {w};', 'c')}",
+            *grown("part[#] = {w};", lambda s, w: f"part[#] += {' + '.join(w)};"),
             f"  {run_over('r', R, lambda r: f'part[{r}] = 1 / part[{r}];')}",
             f"  {every}{each(lambda s, w: f'{w} *= part[#];', 'c')} }}",
         ]

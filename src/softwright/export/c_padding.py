@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from softwright.export.c_exp import LANES
+from softwright.export.c_exp import lanes_of
 from softwright.export.c_shapes import Shape
 from softwright.export.program import Node, Program
 
-LEAST = 6  # tokens: fewer are computed one by one
+LEAST = 3  # tokens: fewer are computed one by one
 
 
 def padded(program: Program, shapes: dict[str, Shape]) -> Program:
@@ -36,7 +36,10 @@ def padded(program: Program, shapes: dict[str, Shape]) -> Program:
             continue
         scores, products, users = head
         n = int(shapes[node.output][-1])
-        room = -(-n // LANES) * LANES
+        lanes = lanes_of("double" if program.dtype == "float64" else "float", n)
+        room = -(-n // lanes) * lanes
+        if room == n:
+            continue
         t, keys = products.inputs
         changed[products.output] = replace(products, inputs=(t, constant(keys, -1, room, 0.0)))
         changed[scores.output] = replace(
@@ -54,7 +57,7 @@ def _head(
     """Its scores, products and the products that use its weights, if it is such a head and all else is constant."""
     shape = shapes[softmax.output]
     n = shape[-1]
-    if isinstance(n, str) or n < LEAST or n % LANES == 0 or any(size != 1 for size in shape[:-1]):
+    if isinstance(n, str) or n < LEAST or any(size != 1 for size in shape[:-1]):
         return None
     scores = made.get(softmax.inputs[0])
     products = made.get(scores.inputs[0]) if scores is not None and scores.op == "Add" else None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwright.export.c_exp import LANES, lanes_of
 from softwright.export.c_shapes import Shape, Size
 from softwright.export.c_views import View, in_rows, letters_of, loops, run_over
 
@@ -53,7 +54,8 @@ def product_lines(one: View, two: View, out: View, known: Known, real: str) -> l
     K = one.shape[-1]
     if plan.dot:
         first, second = one.at(_left(letters, one, "")), two.at(_right(letters, two, ""))
-        return [f"  {head}{out.entry(letters)} = softwright_dot({one.array} + {first}, {two.array} + {second}, {K});"]
+        dot = f"softwright_dot_{lanes_of(real, K) if isinstance(K, int) else LANES}"
+        return [f"  {head}{out.entry(letters)} = {dot}({one.array} + {first}, {two.array} + {second}, {K});"]
 
     def over(terms: Sequence[str], more: bool) -> str:
         def statement(letter: str) -> str:

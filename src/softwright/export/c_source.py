@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softwright.export.c_body import body_of
-from softwright.export.c_exp import CLONES, HELPERS, INLINE, exp_source
+from softwright.export.c_exp import CLONES, HELPERS, INLINE, LANES, exp_source
 from softwright.export.c_padding import padded
 from softwright.export.c_shapes import Shape, shapes_of, times
+from softwright.export.c_simplify import simplified
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.program import Program
@@ -37,6 +38,9 @@ from softwright.version import __version__
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
+
+
+MOST_NODES = 64  # of a network over sequences whose longest ones have loops of their own
 
 
 class CSource:
@@ -55,6 +59,7 @@ class CSource:
 def c_source(built: Built[Any]) -> str:
     """The text of the file."""
     program, lines = checked_program(built), claim_lines(built.sections())
+    program = simplified(program, shapes_of(program))
     program = padded(program, shapes_of(program))
     real = "double" if program.dtype == "float64" else "float"
     shapes = shapes_of(program)
@@ -67,6 +72,11 @@ def c_source(built: Built[Any]) -> str:
     text = "\n".join(body.lines)
     helpers = _helpers(text, real)
     clones = "SOFTWRIGHT_CLONES " if helpers else ""
+    usual = _usual_length(program) if helpers else 0
+    inner, arguments = (
+        "softwright_any" if usual else "softwright_run",
+        [*program.free, *(names[key] for key in program.inputs), "y"],
+    )
     sizes = ", ".join(f"{names[key]}: {times(*shapes[key])}" for key in program.inputs)
     comment = [re.sub(r"\*/|/\*|\?\?", "..", line.encode("ascii", "backslashreplace").decode()) for line in lines]
     return "\n".join(
@@ -98,22 +108,42 @@ def c_source(built: Built[Any]) -> str:
                 if array.size and re.search(rf"\b{names[key]}\b", text)
             ),
             "",
-            f"{clones}static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}",
+            f"{'SOFTWRIGHT_INLINE' if usual else f'{clones}static'} {head.replace('SOFTWRIGHT_NAME', inner)}",
             "{",
             *(f"  if ({n} < 1) return;" for n in program.free),
             *(f"  {real} {name}[{size}];" for name, size in body.arrays.items()),
-            *(f"  memset({name}, 0, sizeof {name});" for name, size in body.arrays.items() if isinstance(size, str)),
             *body.lines,
             f"  {_answer(body.answer)}",
             "}",
+            *_both_lengths(usual, head, arguments, clones),
             head,
             "{",
-            f"  softwright_run({', '.join([*program.free, *(names[key] for key in program.inputs), 'y'])});",
+            f"  softwright_run({', '.join(arguments)});",
             "}",
             *_selftest(answers_of(built), program, shapes, real),
             "",
         ]
     )
+
+
+def _usual_length(program: Program) -> int:
+    """The longest sequence of a small network, which is written out apart: compilers know its loops; 0: none is."""
+    tables = [program.constants.get(node.inputs[0]) for node in program.nodes if node.op == "First"]
+    longest = min((len(table) for table in tables if table is not None), default=0)
+    return longest if len(program.free) == 1 and longest <= LANES and len(program.nodes) <= MOST_NODES else 0
+
+
+def _both_lengths(usual: int, head: str, arguments: list[str], clones: str) -> list[str]:
+    if not usual:
+        return []
+    n, *rest = arguments
+    return [
+        f"{clones}static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}",
+        "{",
+        f"  if ({n} == {usual}) softwright_any({', '.join([str(usual), *rest])});",
+        f"  else softwright_any({', '.join(arguments)});",
+        "}",
+    ]
 
 
 def _answer(view: View) -> str:
