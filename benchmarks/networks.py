@@ -6,9 +6,9 @@ Nine families of transformers in two sizes, torch's layers and stacks, MLP-Mixer
 stands beside them, 20 ONNX graphs over three exporters, skl2onnx, scikit-learn's models and pipelines (`sources/`).
 A network is *built* if it has a certificate whose bound was not exceeded:
 
-climb    from 48 points of the range, corners among them, `--steps` steps uphill: directions are drawn, and kept where the
-         deviation of what runs grows, since rounding has no gradient; what is found is held against the source in long
-         double
+climb    from 48 points of the range, corners among them, `--steps` steps uphill: directions are drawn, and kept where
+         the deviation of what runs grows, since rounding has no gradient; what is found is held against the source in
+         long double
 run      at the same points the user's own thing is run: a module called, an ONNX file by onnxruntime, `predict`; it may
          differ by the bound and by the rounding of its own dtype
 whole    a model with blocks inside is run before and after, and the difference told
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def climbed(network: nn.Module, source: Any, low: np.ndarray, high: np.ndarray, steps: int, seed: int) -> np.ndarray:
-    """Points (n, d) of the range: the starts, and where climbing ended; steps shrink from half the range to 1e-6 of it."""
+    """Points (n, d) of the range: the starts, and where climbing ended; steps shrink to a millionth of the range."""
     rng = np.random.default_rng(seed)
     d = len(low)
     x = low + (high - low) * rng.uniform(size=(_STARTS, d))

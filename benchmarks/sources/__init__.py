@@ -1,1 +1,1 @@
-"""Networks that people have, as `benchmarks/networks.py` hands them to `transpile`: each a `Case` with its own inputs."""
+"""Networks that people have, as `benchmarks/networks.py` hands them to `transpile`: each a `Case`."""

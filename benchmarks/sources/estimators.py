@@ -44,12 +44,12 @@ def fitted(name: str) -> tuple[Any, np.ndarray]:
     if "many labels" in name:
         target = np.stack([labels > 1, X[:, 3] > 0], axis=1).astype(int)
     kind = neural_network.MLPClassifier if classifier else neural_network.MLPRegressor
-    last: Any = kind((24, 12), **options)
+    last: Any = kind(hidden_layer_sizes=(24, 12), **options)
     if "scaled target" in name:
         last = compose.TransformedTargetRegressor(last, transformer=preprocessing.StandardScaler())
     before: list[Any] = []
     for part, make in {
-        "imputer": lambda: impute.SimpleImputer(),
+        "imputer": impute.SimpleImputer,
         "SelectKBest": lambda: feature_selection.SelectKBest(k=5),
         "StandardScaler": preprocessing.StandardScaler,
         "MinMaxScaler": preprocessing.MinMaxScaler,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import logging
 import tempfile
@@ -20,7 +21,6 @@ from sources.estimators import fitted
 from sources.mlps import mlp
 
 FOLDER = Path(tempfile.mkdtemp(prefix="networks-"))
-_RNG = np.random.default_rng(7)
 
 
 class Skip(nn.Module):
@@ -73,7 +73,6 @@ def hand_made(name: str, opset: int, kind: type = np.float32) -> Path:
     element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
     first = [node("MatMul", ["h", "w1"], ["m"]), node("Add", ["m", "b1"], ["s"])]
     last = [node("Gemm", ["a", "w2", "b2"], ["y"])]
-    double = onnx.TensorProto.DOUBLE
     middle = {
         "standardised": ([node("Sub", ["x", "mean"], ["c"]), node("Div", ["c", "spread"], ["h"])], ["Tanh"]),
         "cast and reshaped": (
@@ -95,7 +94,6 @@ def hand_made(name: str, opset: int, kind: type = np.float32) -> Path:
     nodes = [*nodes, *first, node(activation, ["s"], ["a" if name != "residual" else "p"])]
     if name == "residual":
         nodes += [node("Mul", ["s", "half"], ["q"]), node("Add", ["p", "q"], ["a"])]
-    del double
     graph = onnx.helper.make_graph(
         [*nodes, *last],
         "g",
@@ -141,8 +139,7 @@ def converted() -> list[Case]:
     """Files of skl2onnx: estimators and pipelines, regressors and classifiers, with and without `zipmap`."""
 
     def make(name: str, options: dict[str, Any]) -> Path:
-        from skl2onnx import to_onnx
-
+        to_onnx = importlib.import_module("skl2onnx").to_onnx
         model, X = fitted(name)
         path = FOLDER / f"skl-{name.replace(' ', '_')}.onnx"
         given = {id(model): options} if options else None

@@ -25,7 +25,7 @@ from softwright.targets.formula.expression import Expression
 from softwright.targets.mlp.activation import Activation, spellings
 from softwright.targets.mlp.activation_row import ActivationRow, number
 from softwright.targets.mlp.activations import ACTIVATIONS
-from softwright.targets.mlp.onnx_spelt import FORMS
+from softwright.targets.mlp.spelt import FORMS
 from softwright.targets.mlp.torch_reader import KNOWN, activation_of, read_module
 from softwright.transpiler.neuron_heads import NeuronHeads
 from softwright.transpiler.tokens import fitted_table, table_for, token_counts

@@ -65,6 +65,14 @@ def last(activation: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Linear(SIZE, 3), activation)
 
 
+def spelt(activation: Callable[[torch.Tensor], torch.Tensor]) -> Forward:
+    return Forward(lambda net, x: net.down(activation(net.up(x))))
+
+
+def new_gelu(x: torch.Tensor) -> torch.Tensor:
+    return 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "residual relu": lambda: residual(functional.relu),
     "residual gelu": lambda: residual(functional.gelu),
@@ -94,6 +102,14 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "celu": lambda: between(nn.CELU(0.7)),
     "logsigmoid": lambda: between(nn.LogSigmoid()),
     "logsigmoid last": lambda: last(nn.LogSigmoid()),
+    "hardswish": lambda: between(nn.Hardswish()),
+    "hardswish spelt": lambda: spelt(lambda x: x * functional.relu6(x + 3) / 6),
+    "squared relu": lambda: spelt(lambda x: torch.relu(x) ** 2),
+    "squares": lambda: spelt(torch.square),
+    "gelu spelt": lambda: spelt(new_gelu),
+    "erf gelu spelt": lambda: spelt(lambda x: x * 0.5 * (1.0 + torch.erf(x / 1.41421))),
+    "quick gelu spelt": lambda: spelt(lambda x: x * torch.sigmoid(1.702 * x)),
+    "silu spelt, residual": lambda: residual(lambda x: x * torch.sigmoid(x)),
 }
 
 

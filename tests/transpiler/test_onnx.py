@@ -174,6 +174,111 @@ def test_every_operator_of_the_rows_is_read_and_means_the_same(tmp_path: Path, r
     assert np.abs(built(X) - layers(Activation(row.name, parameters))).max() <= built.certificate.bound
 
 
+def _relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0)
+
+
+FIRST, LAST = node("Gemm", ["h", "w1", "b1"], ["s"], transB=1), node("Gemm", ["a", "w2", "b2"], ["y"], transB=1)
+LAYERS = {"w1": W1, "b1": B1, "w2": W2, "b2": B2}
+GRAPHS: dict[str, tuple[list[Any], dict[str, Any], Any]] = {
+    "standardised": (
+        [node("Sub", ["x", "m"], ["c"]), node("Div", ["c", "d"], ["h"]), FIRST, node("Relu", ["s"], ["a"]), LAST],
+        {"m": [1.0, 2.0, 3.0], "d": [2.0, 0.5, 4.0]},
+        lambda x: _relu((x - [1.0, 2.0, 3.0]) / [2.0, 0.5, 4.0] @ W1.T + B1) @ W2.T + B2,
+    ),
+    "scaled": (
+        [
+            node("Scaler", ["x"], ["h"], offset=[1.0, 2.0, 3.0], scale=[2.0, 0.5, 4.0], domain="ai.onnx.ml"),
+            FIRST,
+            node("Tanh", ["s"], ["a"]),
+            LAST,
+        ],
+        {},
+        lambda x: np.tanh((x - [1.0, 2.0, 3.0]) * [2.0, 0.5, 4.0] @ W1.T + B1) @ W2.T + B2,
+    ),
+    "residual": (
+        [
+            node("Reshape", ["x", "wide"], ["r"]),
+            node("Cast", ["r"], ["h"], to=11),
+            FIRST,
+            node("Relu", ["s"], ["p"]),
+            node("Mul", ["s", "half"], ["q"]),
+            node("Add", ["p", "q"], ["a"]),
+            LAST,
+        ],
+        {"half": 0.5},
+        lambda x: (_relu(x @ W1.T + B1) + 0.5 * (x @ W1.T + B1)) @ W2.T + B2,
+    ),
+    "gathered": (
+        [node("Gather", ["x", "places"], ["h"], axis=1), FIRST, node("Sigmoid", ["s"], ["a"]), LAST],
+        {},
+        lambda x: 1 / (1 + np.exp(-(x[:, [2, 0, 1]] @ W1.T + B1))) @ W2.T + B2,
+    ),
+    "slopes and scales": (
+        [
+            node("Identity", ["x"], ["h"]),
+            FIRST,
+            node("PRelu", ["s", "slopes"], ["a"]),
+            node("Gemm", ["a", "w2", "b2"], ["y"], transB=1, alpha=2.0, beta=0.5),
+        ],
+        {"slopes": [0.1, 0.2, 0.3, 0.4, 0.5]},
+        lambda x: 2 * np.where(x @ W1.T + B1 > 0, 1, [0.1, 0.2, 0.3, 0.4, 0.5]) * (x @ W1.T + B1) @ W2.T + 0.5 * B2,
+    ),
+    "hard swish": (
+        [node("Identity", ["x"], ["h"]), FIRST, node("HardSwish", ["s"], ["a"]), LAST],
+        {},
+        lambda x: (x @ W1.T + B1) * np.clip((x @ W1.T + B1) * float(np.float32(1 / 6)) + 0.5, 0, 1) @ W2.T + B2,
+    ),
+    "joined": (
+        [
+            node("Identity", ["x"], ["h"]),
+            FIRST,
+            node("Relu", ["s"], ["p"]),
+            node("Split", ["x", "two"], ["u", "v"], axis=1),
+            node("Slice", ["p", "zero", "four", "one"], ["k"]),
+            node("Concat", ["k", "v"], ["a"], axis=1),
+            LAST,
+        ],
+        {},
+        lambda x: np.concatenate([_relu(x @ W1.T + B1)[:, :4], x[:, 2:]], axis=1) @ W2.T + B2,
+    ),
+}
+WHOLE = {"places": [2, 0, 1], "wide": [-1, 3], "two": [2, 1], "zero": [0], "four": [4], "one": [1]}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_converters_put_between_layers_is_read(tmp_path: Path, name: str) -> None:
+    nodes, constants, meant = GRAPHS[name]
+    content = model(nodes, LAYERS | constants)
+    content.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 3))
+    content.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.array(value, dtype=np.int64), key) for key, value in WHOLE.items()
+    )
+    built = sw.transpile(written(tmp_path / "a.onnx", content), (-1, 1))
+    assert np.abs(built(X) - meant(X)).max() <= built.certificate.bound + 1e-14 * 30 <= 1e-10
+    built.save(tmp_path / "a.safetensors")
+    assert sw.verify(tmp_path / "a.safetensors")
+
+
+def test_a_classifier_is_read_up_to_its_logits_and_several_inputs_are_columns(tmp_path: Path) -> None:
+    nodes = [
+        node("Concat", ["u", "v"], ["h"], axis=1),
+        FIRST,
+        node("Relu", ["s"], ["a"]),
+        node("Gemm", ["a", "w2", "b2"], ["logits"], transB=1),
+        node("Softmax", ["logits"], ["y"], axis=1),
+        node("ArgMax", ["y"], ["label"], axis=1, keepdims=0),
+    ]
+    content = model(nodes, LAYERS)
+    del content.graph.input[:]
+    for entry, width in (("u", 2), ("v", 1)):
+        content.graph.input.append(onnx.helper.make_tensor_value_info(entry, 11, [None, width]))
+    content.graph.output.insert(0, onnx.helper.make_tensor_value_info("label", 7, [None]))
+    built = sw.transpile(written(tmp_path / "a.onnx", content), (-1, 1))
+    assert "before Softmax" in built.target["text"] and built.network.inputs == 3
+    assert np.abs(built(X) - layers(_relu)).max() <= built.certificate.bound
+
+
 @pytest.mark.parametrize("form", ["silu", "mish"])
 def test_forms_without_constants_are_recognised(tmp_path: Path, form: str) -> None:
     forms = {

@@ -278,7 +278,7 @@ def test_an_onnx_graph_lists_all_its_faults(tmp_path: Path) -> None:
             node("Relu", ["x"], ["r"]),
             node("Gemm", ["r", "w"], ["h"]),
             node("Conv", ["h", "w"], ["c"]),
-            node("Softmax", ["c"], ["y"]),
+            node("Shrink", ["c"], ["y"]),
         ],
         "bad",
         [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, 3])],

@@ -85,16 +85,21 @@ def transpile(
             job = find_job(module, None if isinstance(blocks, str) else blocks, faults)
         else:
             job = _whole(module, faults)
-        faults.check(
-            dtype is not None or job.dtype in PRECISIONS,
-            f"the network is stored in {job.dtype}, whose rounding is not known here; give dtype='float32'",
-        )
+        job = _in_known_dtype(job, dtype is None)
         options = Options(tol, job.dtype if asked is None else asked.name, layout, certify)
         job = replace(job, parts=[_ranged(part, box, options, faults) for part in job.parts], boxed=box is not None)
         faults.raise_if_any()
         if job.real:
             job = replace(job, parts=[replace(part, sides=None) for part in job.parts])
         return _within(_built(job, options, started, say), options)
+
+
+def _in_known_dtype(job: Job, told: bool) -> Job:
+    """A source in half precision is run in float32, which holds its weights as they are."""
+    if job.dtype in PRECISIONS:
+        return job
+    reason = f"the source is stored in {job.dtype}; its weights, as they are, run in float32"
+    return replace(job, dtype="float32", reasons=[*job.reasons, reason] if told else job.reasons)
 
 
 def _whole(thing: Any, faults: Faults) -> Job:

@@ -30,6 +30,7 @@ from softwright.targets.mlp.dense import DenseLayer
 
 LINEAR = Activation("identity")
 _ODD = ("relu", "leaky_relu", "gelu", "gelu_tanh", "gelu_erf", "gelu_cubic", "silu")  # phi(s) - phi(-s) = c s
+_WIDEST = 1 << 13  # values that may have an identity layer of their own
 Affine = tuple[np.ndarray, np.ndarray]  # weight (out, in), bias (out,)
 
 
@@ -77,7 +78,7 @@ class Branch:
             raise InvalidInput(
                 "transpile", ["a number is added to or multiplied with an input; put a Linear before it"]
             )
-        return self.linear(np.eye(self.width), np.zeros(self.width))
+        return self.linear(identity(self.width), np.zeros(self.width))
 
     def activated(self, activation: Activation) -> Branch:
         """phi of every value, in the last Linear layer if that has none."""
@@ -87,17 +88,24 @@ class Branch:
             raise InvalidInput("transpile", [fault])
         if whole.layers[-1].activation != LINEAR:
             size = whole.layers[-1].outputs
-            whole = whole.linear(np.eye(size), np.zeros(size))
+            whole = whole.linear(identity(size), np.zeros(size))
         return Branch((*whole.layers[:-1], replace(whole.layers[-1], activation=activation)))
 
     def leaky(self, slopes: np.ndarray) -> Branch:
         """PReLU: max(s, 0) - a max(-s, 0), with one slope a for each value."""
         if len(slopes) == 1:
             return self.activated(Activation("leaky_relu", (float(slopes[0]),)))
-        eye = np.eye(len(slopes))
+        eye = identity(len(slopes))
         both = self.settled().linear(np.vstack([eye, -eye]), np.zeros(2 * len(slopes)))
         fold = np.hstack([eye, -eye * slopes])
         return both.settled().activated(Activation("relu")).linear(fold, np.zeros(len(slopes)))
+
+
+def identity(size: int) -> np.ndarray:
+    """The identity, of a size that fits into memory whatever a file says."""
+    if size > _WIDEST:
+        raise InvalidInput("transpile", [f"{size} values would need a layer of {size} x {size} numbers; put a Linear"])
+    return np.eye(size)
 
 
 def total(one: Branch, other: Branch) -> Branch:
@@ -125,7 +133,7 @@ def _together(branches: Sequence[Branch]) -> tuple[list[DenseLayer], list[Affine
         raise InvalidInput("transpile", ["an input is added to or joined with itself; put a Linear before it"])
     layers = list(chains[0][:shared])
     paths = [_levels(chain[shared:], width) for chain in chains]
-    reads = [np.eye(width)] * len(paths)  # each branch's inputs of the next level from the chain's values
+    reads = [identity(width)] * len(paths)  # each branch's inputs of the next level from the chain's values
     ends: list[Affine | None] = [None] * len(paths)
     for level in range(max(len(levels) for levels, _ in paths)):
         phi = next(levels[level][2] for levels, _ in paths if len(levels) > level)
@@ -138,13 +146,13 @@ def _together(branches: Sequence[Branch]) -> tuple[list[DenseLayer], list[Affine
                     raise InvalidInput("transpile", [fault])
                 rows.append(weight @ reads[i])
                 biases.append(bias)
-                places.append((len(bias), np.eye(len(bias))))
+                places.append((len(bias), identity(len(bias))))
                 continue
             weight, bias = tail if ends[i] is None else ends[i]  # type: ignore[misc]
-            ends[i] = np.eye(len(bias)), np.zeros(len(bias))  # from now on its values wait
+            ends[i] = identity(len(bias)), np.zeros(len(bias))  # from now on its values wait
             rows.append(np.vstack([weight @ reads[i], -weight @ reads[i]]))
             biases.append(np.concatenate([bias, -bias]))
-            places.append((2 * len(bias), _odd_part(phi) * np.hstack([np.eye(len(bias)), -np.eye(len(bias))])))
+            places.append((2 * len(bias), _odd_part(phi) * np.hstack([identity(len(bias)), -identity(len(bias))])))
         layers.append(DenseLayer(np.vstack(rows), np.concatenate(biases), phi))
         reads, at = [], 0
         for count, read in places:
@@ -159,12 +167,12 @@ def _together(branches: Sequence[Branch]) -> tuple[list[DenseLayer], list[Affine
 def _levels(layers: Sequence[DenseLayer], width: int) -> tuple[list[tuple[np.ndarray, np.ndarray, Activation]], Affine]:
     """Layers with activations, the linear ones between them multiplied out, and the affine map behind the last."""
     levels = []
-    weight, bias = np.eye(width), np.zeros(width)
+    weight, bias = identity(width), np.zeros(width)
     for layer in layers:
         weight, bias = layer.weight @ weight, layer.weight @ bias + layer.bias
         if layer.activation != LINEAR:
             levels.append((weight, bias, layer.activation))
-            weight, bias = np.eye(layer.outputs), np.zeros(layer.outputs)
+            weight, bias = identity(layer.outputs), np.zeros(layer.outputs)
     return levels, (weight, bias)
 
 

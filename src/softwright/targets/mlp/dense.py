@@ -4,15 +4,13 @@
     W_d (phi(W_g x + b_g) * (W_u x + b_u)) + b_d                                              `GatedNetwork`
 
 Weights are float64 copies, exactly the numbers that the source holds; `dtype` remembers what they were. The function
-meant is the one of real arithmetic. Readers: `torch_reader.py` (modules), `onnx_reader.py`, `files.py` (our own files),
-and scikit-learn here, whose classifiers are read up to their logits. `source.py` runs what was read beside its reading.
+meant is the one of real arithmetic. Readers: `torch_reader.py` (modules), `onnx_reader.py`, `files.py` (our own files)
+and `estimators.py` (scikit-learn). `source.py` runs what was read beside its reading.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from softwright.errors import Faults, InvalidInput
+from softwright.errors import Faults
 from softwright.fileformat import write_model
 from softwright.targets.mlp.activation import Activation
 
 # Points (n, d) and a dtype -> what the user's own thing gives there, (n, m), run in that dtype; None if it cannot be.
 Runner = Callable[[np.ndarray, str], np.ndarray | None]
 FILE_KIND = "mlp"
-_SKLEARN = {"identity": "identity", "logistic": "sigmoid", "tanh": "tanh", "relu": "relu"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,45 +196,3 @@ def activations_of(layers: Sequence[DenseLayer]) -> str:
     """The distinct activations in order, as text: "relu", "gelu and tanh", "linear"."""
     names = list(dict.fromkeys(str(layer.activation) for layer in layers if layer.activation.name != "identity"))
     return " and ".join(names) or "linear"
-
-
-def is_sklearn(source: Any) -> bool:
-    return type(source).__module__.startswith("sklearn.")
-
-
-def read_sklearn(model: Any) -> DenseNetwork:
-    """`MLPRegressor`, and `MLPClassifier` up to its logits (before softmax or the logistic function)."""
-    kind = type(model).__name__
-    if kind not in ("MLPRegressor", "MLPClassifier"):
-        raise InvalidInput("transpile", [f"scikit-learn's {kind} is no MLP; give MLPRegressor or MLPClassifier"])
-    if not hasattr(model, "coefs_"):
-        raise InvalidInput("transpile", [f"the {kind} is not fitted; call fit first"])
-    last = getattr(model, "out_activation_", "identity")
-    if kind == "MLPRegressor" and last != "identity":
-        raise InvalidInput("transpile", [f"the regressor's output goes through {last}; fit it with the squared error"])
-    if model.activation not in _SKLEARN:
-        raise InvalidInput("transpile", [f"activation {model.activation!r} is not one of {', '.join(_SKLEARN)}"])
-    hidden = _SKLEARN[model.activation]
-    layers = []
-    for i, (weight, bias) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
-        final = i == len(model.coefs_) - 1
-        layers.append(
-            DenseLayer(
-                np.array(weight.T, dtype=np.float64),
-                np.array(bias, dtype=np.float64),
-                Activation("identity" if final else hidden),
-            )
-        )
-    return DenseNetwork(layers, str(model.coefs_[0].dtype), kind)
-
-
-def run_sklearn(model: Any, points: np.ndarray, dtype: str) -> np.ndarray:
-    """The model's own predictions (n, m): of a classifier the numbers before softmax or the logistic function."""
-    points = points.astype(dtype)
-    bare = copy.copy(model)
-    bare.out_activation_ = "identity"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # points have no column names
-        found = bare.predict_proba(points) if hasattr(bare, "predict_proba") else bare.predict(points)
-    found = np.asarray(found, dtype=np.float64).reshape(len(points), -1)
-    return found[:, 1:] if hasattr(bare, "predict_proba") and bare.n_outputs_ == 1 else found  # of (1 - z, z) the z

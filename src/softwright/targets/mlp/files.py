@@ -13,13 +13,13 @@ import numpy as np
 from softwright.errors import FileFormatError, InvalidInput
 from softwright.fileformat import ForeignFile, read_model
 from softwright.targets.mlp.activation import Activation
-from softwright.targets.mlp.dense import FILE_KIND, DenseLayer, DenseNetwork, Runner
+from softwright.targets.mlp.dense import FILE_KIND, DenseLayer, DenseNetwork, GatedNetwork, Runner
 from softwright.targets.mlp.onnx_reader import read_onnx
 
 _PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".joblib"}
 
 
-def read_file(path: str | Path) -> tuple[DenseNetwork, Runner | None]:
+def read_file(path: str | Path) -> tuple[DenseNetwork | GatedNetwork, Runner | None]:
     """The network in an ONNX file, and how to run the graph; or that in a file of `save_mlp`, which is what it says."""
     source = Path(path)
     ending = source.suffix.lower()

@@ -1,7 +1,8 @@
-"""ONNX graphs of Gemm, MatMul, Add and activations, read as a chain, and run by onnx's reference evaluator.
+"""ONNX graphs as networks, and run by onnx's reference evaluator; what a node means is in `onnx_nodes.py`.
 
-Any other node is a fault, and all faults come together. Constants are taken as the file holds them: the slope of a
-HardSigmoid is the float32 of its attribute, the limits of a Clip are those of its inputs by their position.
+Several inputs are the columns of one, in their order; several outputs of numbers are joined, in their order. Labels
+that a classifier gives beside its probabilities are left out, and a softmax at the end as well: what is read is the
+network up to its logits, and the same part of the graph is what is run beside it. All faults come together.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ import numpy as np
 from scipy.special import erf
 
 from softwright.errors import Faults, FileFormatError, InvalidInput
-from softwright.targets.mlp.activation import Activation, read_spelling, spellings
-from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, Runner
-from softwright.targets.mlp.onnx_spelt import LONGEST, spelt_out
+from softwright.targets.mlp import values as algebra
+from softwright.targets.mlp.activation import Activation
+from softwright.targets.mlp.branches import Branch
+from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork, Runner
+from softwright.targets.mlp.onnx_nodes import Nodes
+from softwright.targets.mlp.torch_reader import network_from
+from softwright.targets.mlp.values import Missing, Product, Value
 
-_SPELLINGS = spellings("onnx")
-_OPERATORS = ", ".join(dict.fromkeys(spelling.call for _, spelling in _SPELLINGS))
+_NUMBERS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
+_ENDS = ("Softmax", "LogSoftmax")  # what follows the logits of a classifier
 
 
-def read_onnx(source: Path) -> tuple[DenseNetwork, Runner]:
+def read_onnx(source: Path) -> tuple[DenseNetwork | GatedNetwork, Runner]:
     """The network of a graph, and the graph itself as it runs. Needs softwright[onnx]."""
     try:
         import onnx
@@ -31,34 +36,101 @@ def read_onnx(source: Path) -> tuple[DenseNetwork, Runner]:
         ) from None
     try:
         model = onnx.load(str(source))
+        if model.functions:
+            from onnx import inliner
+
+            model = inliner.inline_local_functions(model)
     except Exception as error:  # protobuf, onnx and the operating system each raise their own
         raise FileFormatError(f"{source}: not a readable ONNX file ({_first(error)}); export it again") from error
     try:
-        network = _read_graph(model.graph, source)
+        network, inputs, outputs = _read_graph(model.graph, source)
     except InvalidInput:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:  # a graph that is no graph
         raise FileFormatError(f"{source}: not a readable ONNX graph ({_first(error)}); export it again") from error
-    (name,) = _inputs(model.graph)
-    return network, lambda points, dtype: _evaluated(model, name, points, dtype)
+    return network, lambda points, dtype: _evaluated(model, inputs, outputs, points, dtype)
 
 
-def _inputs(graph: Any) -> list[str]:
+def _inputs(graph: Any) -> dict[str, list[int]]:
+    """The inputs by name, with the sizes of a row where they are known (0 where not)."""
     constants = {tensor.name for tensor in graph.initializer}
-    return [str(entry.name) for entry in graph.input if entry.name not in constants]
+    return {
+        str(entry.name): [int(size.dim_value) for size in entry.type.tensor_type.shape.dim][1:]
+        for entry in graph.input
+        if entry.name not in constants
+    }
 
 
-def _read_graph(graph: Any, source: Path) -> DenseNetwork:
+def _read_graph(graph: Any, source: Path) -> tuple[DenseNetwork | GatedNetwork, dict[str, list[int]], list[str]]:
+    """The network, the graph's inputs, and the names of the results that it stands for."""
     faults = Faults(str(source))
     constants = _constants(graph, faults)
     inputs = _inputs(graph)
-    faults.check(len(inputs) == 1, f"the graph has inputs {', '.join(inputs) or 'none'}; a network here has one")
-    faults.check(len(graph.output) == 1, f"the graph has {len(graph.output)} outputs; a network here has one")
+    faults.check(bool(inputs), "the graph has no input; a network here has one at least")
+    faults.check(len(graph.output) > 0, "the graph has 0 outputs; a network here has one at least")
+    widths: dict[str, int | None] = {name: int(np.prod(sizes)) or None for name, sizes in inputs.items()}
+    if len(inputs) > 1:
+        faults.check(
+            all(widths.values()), f"the sizes of the inputs {', '.join(inputs)} are not known; export with them"
+        )
     faults.raise_if_any()
-    chain = _Chain(constants, faults)
-    _follow(graph, inputs[0], chain, faults)
+    nodes = Nodes(constants, _columns(widths), widths)
+    made: dict[str, Any] = {}
+    for node in graph.node:
+        if node.op_type != "Constant":
+            nodes.add(node, _options(node))
+            made.update(dict.fromkeys(map(str, node.output), node))
+    value, chosen, ends = _ending(graph, nodes, made, faults)
     faults.raise_if_any()
-    return DenseNetwork(chain.layers, chain.dtype, source.stem)
+    label = source.stem + (" (before Softmax)" if ends else "")
+    try:
+        return network_from(value, nodes.dtype or "float32", label), inputs, chosen
+    except InvalidInput as error:
+        raise InvalidInput(str(source), error.faults) from error
+
+
+def _columns(widths: dict[str, int | None]) -> dict[str, Value]:
+    """The inputs as values: one is the row itself, several are columns of it."""
+    if len(widths) == 1:
+        return {name: algebra.of(Branch()) for name in widths}
+    total, found = sum(width or 0 for width in widths.values()), {}
+    start = 0
+    for name, width in widths.items():
+        found[name] = algebra.selected(algebra.of(Branch()), np.arange(start, start + (width or 0)), total, name)
+        start += width or 0
+    return found
+
+
+def _ending(graph: Any, nodes: Nodes, made: dict[str, Any], faults: Faults) -> tuple[Value, list[str], bool]:
+    """What the graph gives, the names of the results that this is, and whether a softmax was left out behind them."""
+    found: list[tuple[str, Value]] = []
+    left_out, ends = [], False
+    for entry in graph.output:
+        name, value = str(entry.name), nodes.value(str(entry.name))
+        node = made.get(name)
+        while node is not None and node.op_type in ("Identity", "Cast", *_ENDS):
+            ends |= node.op_type in _ENDS
+            name = str(node.input[0])
+            value, node = nodes.value(name), made.get(name)
+        if isinstance(value.thing, Branch | Product):
+            found.append((name, value))
+        elif isinstance(value.thing, Missing) and entry.type.tensor_type.elem_type in _NUMBERS:
+            faults.found += value.thing.faults
+        else:
+            left_out.append(value)
+    if not found and not faults.found:
+        faults.found += [
+            fault for value in left_out if isinstance(value.thing, Missing) for fault in value.thing.faults
+        ]
+        faults.check(bool(faults.found), "the graph gives nothing that its layers make")
+    if not found or faults.found:
+        return algebra.missing(), [], False
+    found = list(dict(found).items())
+    return (
+        found[0][1] if len(found) == 1 else algebra.join([v for _, v in found], "output"),
+        [n for n, _ in found],
+        ends,
+    )
 
 
 def _constants(graph: Any, faults: Faults) -> dict[str, np.ndarray]:
@@ -92,36 +164,9 @@ def _first(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _follow(graph: Any, current: str, chain: _Chain, faults: Faults) -> None:
-    """The nodes in order, each on the result of the one before."""
-    nodes = [node for node in graph.node if node.op_type != "Constant"]
-    done = 0
-    for place, node in enumerate(nodes):
-        if place < done:
-            continue
-        try:
-            spelt = spelt_out(nodes[place : place + LONGEST], current, chain.constants) if chain.layers else None
-        except InvalidInput as error:
-            faults.found += [f"node {node.name or node.op_type}: {fault}" for fault in error.faults]
-            return
-        if spelt is not None:
-            chain.activate(spelt[0])
-            done = place + spelt[1]
-            current = nodes[done - 1].output[0]
-            continue
-        if node.op_type == "Softmax" and node.output[:1] == [graph.output[0].name]:
-            faults.add("the graph ends in Softmax; cut it off (attention outputs the logits) and export again")
-            continue
-        if current not in node.input or not node.output:
-            faults.add(f"node {node.name or node.op_type} does not follow the one before it; only chains are read")
-            continue
-        chain.add(node.op_type, list(node.input), current, _options(node))
-        current = node.output[0]
-    if not faults.found:
-        faults.check(current == graph.output[0].name, "the graph's output is not the end of its chain")
-
-
-def _evaluated(model: Any, name: str, points: np.ndarray, dtype: str) -> np.ndarray:
+def _evaluated(
+    model: Any, inputs: dict[str, list[int]], outputs: list[str], points: np.ndarray, dtype: str
+) -> np.ndarray:
     """The graph at points (n, d) by onnx's reference evaluator, its numbers as they are, in arithmetic of the dtype."""
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
@@ -139,18 +184,23 @@ def _evaluated(model: Any, name: str, points: np.ndarray, dtype: str) -> np.ndar
             form = "gelu_tanh" if (approximate or self.approximate) == "tanh" else "gelu"  # type: ignore[attr-defined]
             return (Activation(form)(x).astype(x.dtype),)
 
-    ready = _in_dtype(model, dtype)
-    (entry,) = [entry for entry in ready.graph.input if entry.name == name]
-    sizes = [dimension.dim_value for dimension in entry.type.tensor_type.shape.dim][1:]
-    shape = (len(points), *sizes) if len(sizes) > 1 and int(np.prod(sizes)) == points.shape[1] else points.shape
+    ready = _in_dtype(model, dtype, outputs)
+    given, start = {}, 0
+    for name, sizes in inputs.items():
+        width = points.shape[1] if len(inputs) == 1 else int(np.prod(sizes))
+        part = points[:, start : start + width].astype(dtype)
+        start += width
+        fits = len(sizes) > 1 and int(np.prod(sizes)) == width
+        given[name] = part.reshape(len(points), *sizes) if fits else part
     with np.errstate(all="ignore"):
         evaluator = ReferenceEvaluator(ready, new_ops=[Erf, Gelu])
-        (found,) = evaluator.run(None, {name: points.astype(dtype).reshape(shape)})
-    return np.asarray(found, dtype=np.float64)
+        found = evaluator.run(outputs, given)
+    rows = [np.asarray(x, dtype=np.float64) for x in found]
+    return rows[0] if len(rows) == 1 else np.concatenate([x.reshape(len(points), -1) for x in rows], axis=1)
 
 
-def _in_dtype(model: Any, dtype: str) -> Any:
-    """A copy of the graph whose inputs and constants have the dtype."""
+def _in_dtype(model: Any, dtype: str, outputs: list[str]) -> Any:
+    """A copy of the graph whose inputs and constants have the dtype, up to these results."""
     import onnx
 
     copied = onnx.ModelProto()
@@ -158,8 +208,17 @@ def _in_dtype(model: Any, dtype: str) -> Any:
     graph = copied.graph
     wanted = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     del graph.value_info[:]
-    for entry in (*graph.input, *graph.output):
-        entry.type.tensor_type.elem_type = wanted
+    constants = {tensor.name for tensor in graph.initializer}
+    for entry in graph.input:
+        if entry.name not in constants:
+            entry.type.tensor_type.elem_type = wanted
+    del graph.output[:]
+    graph.output.extend(onnx.helper.make_tensor_value_info(name, wanted, None) for name in outputs)
+    _keep_needed(graph, set(outputs))
+    for node in graph.node:
+        for entry in node.attribute:
+            if node.op_type == "Cast" and entry.name == "to" and entry.i in _NUMBERS:
+                entry.i = wanted
     options = [entry for node in graph.node if node.op_type == "Constant" for entry in node.attribute]
     for tensor in (*graph.initializer, *(entry.t for entry in options if entry.name == "value")):
         array = onnx.numpy_helper.to_array(tensor)
@@ -168,102 +227,12 @@ def _in_dtype(model: Any, dtype: str) -> Any:
     return copied
 
 
-class _Chain:
-    """Layers as they are read off a graph."""
-
-    def __init__(self, constants: dict[str, np.ndarray], faults: Faults) -> None:
-        self.constants, self.faults = constants, faults
-        self.layers: list[DenseLayer] = []
-        self.dtype = "float32"
-
-    def add(self, kind: str, names: list[str], current: str, options: dict[str, Any]) -> None:
-        """One node; `names` are its inputs in their places, "" for those left out."""
-        others = [self.constants.get(name) for name in names if name and name != current]
-        if kind in ("Gemm", "MatMul"):
-            self._product(kind, names, current, others, options)
-        elif kind == "Add":
-            self._bias(others)
-        elif kind == "Dropout":
-            random = self.constants.get(names[2]) if len(names) > 2 else None
-            self.faults.check(random is None or not np.any(random), "Dropout is in training mode; export in eval mode")
-        elif kind == "Identity" or (kind == "Flatten" and not self.layers):
-            return
-        else:
-            found = self._activation(kind, names, options)
-            if found is not None and not self.layers:
-                self.faults.add(f"{kind} comes before any Gemm or MatMul; put a linear layer first")
-            elif found is not None:
-                self.activate(found)
-
-    def _product(
-        self, kind: str, names: list[str], current: str, others: list[np.ndarray | None], options: dict[str, Any]
-    ) -> None:
-        matrix = others[0] if others else None
-        plain = options.get("alpha", 1.0) == 1.0 and options.get("beta", 1.0) == 1.0 and not options.get("transA", 0)
-        if matrix is None or matrix.ndim != 2 or matrix.dtype.kind != "f" or names[0] != current or not plain:
-            self.faults.add(f"{kind} must be input times constant matrix, with alpha = beta = 1; export it again")
-            return
-        self.dtype = str(matrix.dtype)
-        weight = matrix.astype(np.float64)
-        weight = weight if kind == "Gemm" and options.get("transB", 0) else weight.T
-        bias = np.zeros(len(weight))
-        if len(others) > 1:
-            bias = self._spread(others[1], len(weight), f"{kind} has a bias")
-        if bias is not None:
-            self.layers.append(DenseLayer(np.ascontiguousarray(weight), bias, Activation("identity")))
-
-    def _spread(self, given: np.ndarray | None, size: int, what: str) -> np.ndarray | None:
-        """A constant for every output, or None and a fault."""
-        if given is None or given.dtype.kind != "f":
-            self.faults.add(f"{what} that is no constant of numbers; export the graph with constants folded")
-        elif given.size not in (1, size):
-            self.faults.add(f"{what} of {given.size} numbers for {size} outputs; mend the shapes")
-        else:
-            return np.broadcast_to(given.astype(np.float64).reshape(-1), (size,)).copy()
-        return None
-
-    def _bias(self, others: list[np.ndarray | None]) -> None:
-        if not self.layers or not others or self.layers[-1].activation.name != "identity":
-            self.faults.add("Add must add a constant after Gemm or MatMul; only chains of layers are read")
-            return
-        last = self.layers[-1]
-        added = self._spread(others[0], last.outputs, "Add adds something")
-        if added is None:
-            return
-        if np.any(last.bias):  # a second bias is kept as a layer of its own, so that no sum is rounded
-            self.layers.append(DenseLayer(np.eye(last.outputs), added, Activation("identity")))
-        else:
-            self.layers[-1] = DenseLayer(last.weight, added, last.activation)
-
-    def activate(self, found: Activation) -> None:
-        last = self.layers[-1]
-        if last.activation.name == "identity":
-            self.layers[-1] = DenseLayer(last.weight, last.bias, found)
-        else:
-            self.layers.append(DenseLayer(np.eye(last.outputs), np.zeros(last.outputs), found))
-
-    def _activation(self, kind: str, names: list[str], options: dict[str, Any]) -> Activation | None:
-        """The activation that a node is; None and a fault otherwise."""
-
-        def option(position: int, name: str, default: Any) -> Any:
-            value = options.get(name, default)
-            if kind == "Clip" and name not in options and len(names) > position + 1 and names[position + 1]:
-                value = self.constants.get(names[position + 1], np.empty(0))
-            return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-        try:
-            found = read_spelling([entry for entry in _SPELLINGS if entry[1].call == kind], option)
-            low, high = (option(i, name, None) for i, name in enumerate(("min", "max"))) if kind == "Clip" else (1, 1)
-            if found is None and high is None and low is not None and float(low) == 0.0:
-                return Activation("relu")
-        except InvalidInput as error:
-            self.faults.found += error.faults
-            return None
-        except (TypeError, ValueError):
-            self.faults.add(f"node {kind} has an option that is no number; export the graph again")
-            return None
-        if found is None and kind == "Clip":
-            self.faults.add("Clip without both limits is only known as Clip(min=0), a Relu; give min and max")
-        elif found is None:
-            self.faults.add(f"node {kind} has no attention form; use Gemm, MatMul, Add, {_OPERATORS}, or Dropout")
-        return found
+def _keep_needed(graph: Any, needed: set[str]) -> None:
+    """Leave out the nodes that nothing asked for needs: labels, and a softmax at the end."""
+    kept = []
+    for node in reversed(list(graph.node)):
+        if needed & set(node.output):
+            needed |= set(node.input)
+            kept.append(node)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))

@@ -28,15 +28,8 @@ from torch.nn.utils import parametrize
 
 from softwright.errors import Faults, InvalidInput
 from softwright.precision import PRECISIONS, name_of, precision_of
-from softwright.targets.mlp.dense import (
-    DenseLayer,
-    DenseNetwork,
-    GatedNetwork,
-    Runner,
-    is_sklearn,
-    read_sklearn,
-    run_sklearn,
-)
+from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork, Runner
+from softwright.targets.mlp.estimators import is_sklearn, read_sklearn, run_sklearn
 from softwright.targets.mlp.files import read_file
 from softwright.targets.mlp.torch_reader import read_module
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,16 +22,18 @@ from torch.nn import functional
 
 from softwright.errors import Faults, InvalidInput
 from softwright.precision import name_of
+from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.activations import NO_THRESHOLD
-from softwright.targets.mlp.branches import LINEAR, Branch, joined, total
+from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.mlp.torch_checks import DROPOUTS, call_name, check_in_place, check_parts
+from softwright.targets.mlp.values import Missing, Product, Value
 
 _SPELLINGS = spellings("torch")
 _CLASSES = [entry for entry in _SPELLINGS if isinstance(entry[1].call, type)]
 _NAMES = [spelling.call.__name__ for row, spelling in _CLASSES if row.name != "identity"]
-_CHAINS = (nn.PReLU, nn.SELU, nn.CELU, nn.LogSigmoid)  # activations that are chains of others
+_CHAINS = (nn.PReLU, nn.SELU, nn.CELU, nn.LogSigmoid, nn.Hardswish)  # activations that are made of others
 _MORE = ", ".join(layer.__name__ for layer in _CHAINS)
 KNOWN = f"Linear, {', '.join(dict.fromkeys(_NAMES))}, {_MORE}, GLU, Identity, BatchNorm1d and Dropout (in eval mode)"
 _SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946  # alpha and scale, as torch has them
@@ -48,11 +50,16 @@ _FOREIGN = {  # classes of transformers.activations
     "MishActivation": Activation("mish"),
     "LinearActivation": Activation("identity"),
 }
-_SUMS = {operator.add: 1.0, torch.add: 1.0, "add": 1.0}
-_DIFFERENCES = {operator.sub: -1.0, torch.sub: -1.0, "sub": -1.0}
-_PRODUCTS = (operator.mul, torch.mul, "mul")
-_QUOTIENTS = (operator.truediv, torch.div, "div")
-_NEGATIONS = (operator.neg, torch.neg, "neg")
+_OPERATIONS: dict[Any, str] = {
+    **dict.fromkeys((operator.add, operator.iadd, torch.add, "add", "add_"), "add"),
+    **dict.fromkeys((operator.sub, operator.isub, torch.sub, "sub", "sub_"), "sub"),
+    **dict.fromkeys((operator.mul, operator.imul, torch.mul, "mul", "mul_"), "mul"),
+    **dict.fromkeys((operator.truediv, operator.itruediv, torch.div, "div", "div_"), "div"),
+    **dict.fromkeys((operator.neg, torch.neg, "neg"), "neg"),
+    **dict.fromkeys((operator.pow, torch.pow, "pow", torch.square, "square"), "pow"),
+}
+_SPELT: dict[Any, str] = {torch.erf: "erf", "erf": "erf", torch.special.erf: "erf"}  # only inside spelt activations
+_INSIDE = ("tanh", "sigmoid")  # activations that also occur there; torch's softplus has a jump
 _COMPARISONS = (operator.eq, operator.ne)
 _JOINS = (torch.cat, torch.concat, torch.concatenate)
 
@@ -78,19 +85,11 @@ def _functional(function: Any, rest: tuple[Any, ...], named: dict[str, Any]) -> 
     return read_spelling([entry for entry in _SPELLINGS if entry[1].call == function], option)
 
 
-@dataclass
-class _Half:
-    """One half of the outputs of a branch, as `chunk` gives it."""
+@dataclass(frozen=True)
+class _Halves:
+    """The two halves of the values of a branch, as `chunk` gives them."""
 
     branch: Branch
-    part: int
-
-
-@dataclass
-class _Product:
-    gate: Branch
-    value: Branch
-    down: DenseLayer | None = None
 
 
 class _Tracer(fx.Tracer):
@@ -146,234 +145,230 @@ def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | Ga
         faults.add(f"its forward cannot be followed ({error}); write it as torch.nn.Sequential")
         faults.raise_if_any()
         raise
-    reader = _Reader(module, faults)
-    check_in_place(graph, reader.modules, faults)
-    result = reader.read(graph)
+    check_in_place(graph, dict(module.named_modules()), faults)
+    reader = Follower(module, graph)
+    result = reader.result()
+    if isinstance(result.thing, Missing):
+        faults.found += list(dict.fromkeys(result.thing.faults))
     faults.raise_if_any()
-    dtype = name_of(next((p.dtype for p in module.parameters()), torch.float64))
-    label = name or type(module).__name__
-    if isinstance(result, _Product) and result.down is not None:
-        return GatedNetwork(result.gate.layers[0], result.value.layers[0], result.down, dtype, label)
-    if isinstance(result, Branch):
-        settled = faults.take(result.settled)
-        faults.raise_if_any()
-        return DenseNetwork(cast(Branch, settled).layers, dtype, label, reader.folded)
+    return network_from(result, dtype_of(module), name or type(module).__name__)
+
+
+def dtype_of(module: nn.Module) -> str:
+    return name_of(next((p.dtype for p in module.parameters()), torch.float64))
+
+
+def network_from(value: Value, dtype: str, label: str) -> DenseNetwork | GatedNetwork:
+    """The network that a value is."""
+    thing = value.thing
+    if isinstance(thing, Product) and thing.down is not None and len(thing.gate.layers) == 1:
+        return GatedNetwork(thing.gate.layers[0], thing.value.layers[0], thing.down, dtype, label)
+    if isinstance(thing, Branch):
+        try:
+            return DenseNetwork(thing.settled().layers, dtype, label, value.folded)
+        except InvalidInput as error:
+            raise InvalidInput(label, error.faults) from error
+    if isinstance(thing, Product) and thing.down is not None:
+        raise InvalidInput(label, ["a gate stands behind other layers; name its block alone in blocks=[...]"])
+    if isinstance(thing, Missing):
+        raise InvalidInput(label, list(thing.faults))
     raise InvalidInput(label, ["it does not end in a Linear layer after its gate; add one"])
 
 
-class _Reader:
+class Follower:
     """Follows a traced graph with a value for every node."""
 
-    def __init__(self, module: nn.Module, faults: Faults) -> None:
+    def __init__(self, module: nn.Module, graph: fx.Graph) -> None:
+        self.graph = graph
         self.modules = dict(module.named_modules())
-        self.faults = faults
-        self.folded = False  # whether constants or paths became part of weights
+        self.values: dict[fx.Node, Any] = {}
 
-    def read(self, graph: fx.Graph) -> Branch | _Product | None:
-        values: dict[fx.Node, Any] = {}
+    def result(self) -> Value:
+        """What the module gives for its first input."""
         inputs = 0
-        for node in graph.nodes:
+        for node in self.graph.nodes:
             if node.op == "placeholder":
                 inputs += 1
-                values[node] = Branch() if inputs == 1 else None
-                self.faults.check(
-                    inputs == 1 or bool(node.args),
-                    f"its forward takes a second input {node.target!r}; a network here has one",
-                )
+                second = f"its forward takes a second input {node.target!r}; a network here has one"
+                self.values[node] = algebra.of(Branch()) if inputs == 1 else algebra.missing(second)
+                if inputs > 1 and not node.args:
+                    return self.values[node]
             elif node.op == "output":
-                result = values.get(node.args[0]) if isinstance(node.args[0], fx.Node) else None
-                if result is None:
-                    self.faults.check(bool(self.faults.found), "its output is not one tensor made of known layers")
-                return result
+                found = self.values.get(node.args[0]) if isinstance(node.args[0], fx.Node) else None
+                known = isinstance(found, Value) and isinstance(found.thing, Branch | Product | Missing)
+                return found if known else algebra.missing("its output is not one tensor made of known layers")  # type: ignore[return-value]
             else:
-                values[node] = self._step(node, values)
-        return None
+                self.values[node] = self.step(node)
+        return algebra.missing("it has no output")
 
-    def _step(self, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+    def step(self, node: fx.Node) -> Any:
+        """The value of a node from those of its operands."""
         if node.op == "get_attr":
             return self._constant(str(node.target))
-        operands = [values.get(a) if isinstance(a, fx.Node) else a for a in node.args]
-        if any(isinstance(a, fx.Node) and values.get(a) is None for a in node.args):
-            return None  # its fault is recorded where it arose
+        operands = [self._operand(entry) for entry in node.args]
         if node.op == "call_module":
             return self._module(str(node.target), operands[0])
         if not operands:
-            self.faults.add(f"it uses {call_name(node.target)}, which no Linear layer holds; use {KNOWN}")
-            return None
-        function, rest = node.target, tuple(operands[1:])
-        if function in _JOINS:
-            return self._join(node, values)
-        if not node.kwargs and len(operands) <= 2 and any(isinstance(value, Branch) for value in operands):
-            made = self._arithmetic(function, operands)
-            if made is not None:
-                self.folded = True
-                return self.faults.take(made)
-        if function in (torch.chunk, "chunk") and isinstance(operands[0], Branch) and rest[:1] == (2,):
-            return [_Half(operands[0], 0), _Half(operands[0], 1)]
-        if function is operator.getitem and isinstance(operands[0], list):
-            return self._half(cast(list[_Half], operands[0])[cast(int, operands[1])])
-        if function is functional.glu:
-            return self._glu(operands[0])
-        if function is functional.dropout:
+            return algebra.missing(f"it uses {call_name(node.target)}, which no Linear layer holds; use {KNOWN}")
+        called, shown = node.target, f"the operation {call_name(node.target)}"
+        if called in _JOINS:
+            return self._join(node, shown)
+        if called in _OPERATIONS and not node.kwargs and all(isinstance(x, Value) for x in operands):
+            if call_name(called) == "square":
+                operands.append(Value(2.0))
+            return algebra.arithmetic(_OPERATIONS[called], operands, call_name(called))
+        first = operands[0]
+        if called is operator.getitem and isinstance(first, _Halves):
+            return _half(first, int(node.args[1])) if isinstance(node.args[1], int) else _nothing(shown)
+        if not isinstance(first, Value):
+            return _nothing(shown)
+        thing, rest = first.thing, node.args[1:]
+        if isinstance(thing, Missing) and called in (torch.chunk, "chunk", functional.glu, functional.dropout):
+            return first
+        if called in (torch.chunk, "chunk") and isinstance(thing, Branch) and rest[:1] == (2,):
+            return _Halves(thing)
+        if called is functional.glu:
+            return _glu(thing)
+        if called is functional.dropout:
             random = node.kwargs.get("training", rest[1] if len(rest) > 1 else True)
-            self.faults.check(not random, "dropout is random in training mode; call module.eval() first")
-            return operands[0]
-        found = _functional(function, rest, dict(node.kwargs)) if isinstance(operands[0], (Branch, _Product)) else None
-        if found is not None:
-            return self._activate(operands[0], found)
-        self.faults.add(f"the operation {call_name(function)} has no attention form; use {KNOWN}")
-        return None
+            return first if not random else algebra.missing("dropout is random in training mode; call module.eval()")
+        if called in (functional.hardswish, "hardswish"):
+            return algebra.chained(first, algebra.hard_swish, shown)
+        if called in (functional.selu, torch.selu, functional.celu, torch.celu, functional.logsigmoid):
+            layer = self._made_of(called, rest, dict(node.kwargs))
+            return _nothing(shown) if layer is None else algebra.chained(first, layer, shown)
+        found = self._activation(node)
+        if found is not None or called in _SPELT:
+            name = _SPELT.get(called) or (found.name if found is not None and found.name in _INSIDE else "")
+            return algebra.function(name, first, found, shown)
+        return algebra.also(first, _nothing(shown))
 
-    def _constant(self, path: str) -> Any:
-        """A parameter or buffer as a number or one number for each value; a fault if it is neither."""
+    @staticmethod
+    def _made_of(called: Any, rest: tuple[Any, ...], named: dict[str, Any]) -> Callable[[Branch], Any] | None:
+        if called in (functional.celu, torch.celu):
+            alpha = rest[0] if rest else named.get("alpha", 1.0)
+            return chain_of(nn.CELU(float(alpha)))
+        return chain_of(nn.SELU() if called in (functional.selu, torch.selu) else nn.LogSigmoid())
+
+    def _activation(self, node: fx.Node) -> Activation | None:
+        rest = tuple(node.args[1:])
+        plain = not any(isinstance(entry, fx.Node) for entry in (*rest, *node.kwargs.values()))
+        return _functional(node.target, rest, dict(node.kwargs)) if plain else None
+
+    def _operand(self, entry: Any) -> Any:
+        if isinstance(entry, fx.Node):
+            return self.values.get(entry)
+        return Value(float(entry)) if isinstance(entry, float | int) and not isinstance(entry, bool) else entry
+
+    def _constant(self, path: str) -> Value:
+        """A parameter or buffer as a number or one number for each value."""
         owner, _, name = path.rpartition(".")
         found = getattr(self.modules[owner], name)
         if isinstance(found, torch.Tensor) and found.numel() == (found.shape[-1] if found.ndim else 1):
-            return _numbers(found).reshape(-1) if found.ndim else float(found)
-        self.faults.add(f"it uses {path}, which is no vector and which no Linear layer holds; use {KNOWN}")
-        return None
+            return Value(_numbers(found).reshape(-1) if found.ndim else float(found))
+        return algebra.missing(f"it uses {path}, which is no vector and which no Linear layer holds; use {KNOWN}")
 
-    def _arithmetic(self, function: Any, operands: list[Any]) -> Callable[[], Any] | None:
-        """What a sum, difference, product, quotient or sign of branches and constants makes; None if it is none."""
-        if function in _NEGATIONS and len(operands) == 1:
-            return lambda: operands[0].scaled(-1.0)
-        if len(operands) != 2:
-            return None
-        left, right = operands
-        both = isinstance(left, Branch) and isinstance(right, Branch)
-        if function in _PRODUCTS and both:
-            return lambda: self._product(left, right)
-        sign = _SUMS.get(function) or _DIFFERENCES.get(function)
-        if sign is not None and both:
-            return lambda: total(left, right.scaled(sign) if sign < 0 else right)
-        branch, constant = (left, right) if isinstance(left, Branch) else (right, left)
-        if both or not isinstance(constant, float | int | np.ndarray):
-            return None
-        if isinstance(constant, np.ndarray) and branch.width not in (None, len(constant)) and len(constant) > 1:
-            return None
-        value = (
-            constant if isinstance(constant, np.ndarray) and len(constant) > 1 else float(np.asarray(constant).item())
-        )
-        if sign is not None:
-            own = 1.0 if branch is left else sign
-            return lambda: branch.scaled(own, value if branch is right else sign * value)
-        if function in _PRODUCTS:
-            return lambda: branch.scaled(value)
-        if function in _QUOTIENTS and branch is left and np.all(value != 0):
-            return lambda: branch.scaled(1.0 / value)
-        return None
-
-    def _join(self, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+    def _join(self, node: fx.Node, shown: str) -> Value:
         parts = node.args[0] if node.args and isinstance(node.args[0], list | tuple) else []
-        found = [values.get(part) for part in parts if isinstance(part, fx.Node)]
         axis = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else 0)
-        good = len(found) == len(parts) > 0 and all(isinstance(part, Branch) for part in found)
-        if not good or axis not in (1, -1):
-            self.faults.add("cat joins something else than the values of branches (dim=-1); join those, or name blocks")
-            return None
-        self.folded = True
-        return self.faults.take(joined, cast(list[Branch], found))
+        found = [self._operand(part) for part in parts]
+        if axis not in (1, -1) or not all(isinstance(part, Value) for part in found):
+            return algebra.missing(
+                "cat joins something else than the values of branches (dim=-1); join those, or name blocks"
+            )
+        return algebra.join(found, "cat")
 
     def _module(self, path: str, value: Any) -> Any:
         layer = self.modules[path]
+        shown = f"{path} ({type(layer).__name__})"
+        if not isinstance(value, Value):
+            return _nothing(shown)
         if isinstance(layer, nn.Linear) or _is_transposed(layer):
-            return self._linear(layer, value)
+            if nn.parameter.is_lazy(layer.weight):  # type: ignore[arg-type]
+                return algebra.missing(f"{shown} has no weights yet; call the module once")
+            return algebra.linear(value, *weights_of(layer))
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            return self._normalised(path, layer, value)
-        if isinstance(value, Branch) and (made := self._chain(layer, value)) is not None:
-            self.folded = True
-            return self.faults.take(made)
+            return _normalised(shown, layer, value)
+        chain = chain_of(layer)
+        if chain is not None:
+            return algebra.chained(value, chain, shown)
         if isinstance(layer, DROPOUTS):
             return value
         if isinstance(layer, nn.GLU):
-            return self._glu(value)
+            return value if isinstance(value.thing, Missing) else _glu(value.thing)
         if isinstance(layer, nn.Flatten):
-            self.faults.check(not getattr(value, "layers", [1]), f"{path} (Flatten) may only come first; move it")
-            return value
+            first = isinstance(value.thing, Branch) and not value.thing.layers
+            return value if first else algebra.also(value, algebra.missing(f"{shown} may only come first; move it"))
         found = activation_of(layer)
         if found is None:
-            self.faults.add(f"layer {path} ({type(layer).__name__}) has no attention form; use {KNOWN}")
-            return value
-        return self._activate(value, found)
+            return algebra.also(value, algebra.missing(f"layer {shown} has no attention form; use {KNOWN}"))
+        return algebra.function(found.name if found.name in _INSIDE else "", value, found, shown)
 
-    def _chain(self, layer: nn.Module, value: Branch) -> Callable[[], Branch] | None:
-        """Activations that are chains of others, module by module; None if it is none of them."""
-        if "forward" in vars(layer):
-            return None
-        match layer:
-            case nn.PReLU():
-                return lambda: value.leaky(layer.weight.detach().double().cpu().numpy())
-            case nn.SELU():
-                return lambda: value.activated(Activation("elu", _SELU[:1])).scaled(_SELU[1])
-            case nn.CELU():
-                return lambda: value.scaled(1 / layer.alpha).activated(Activation("elu", (1.0,))).scaled(layer.alpha)
-            case nn.LogSigmoid():
-                smooth = Activation("softplus", (1.0, NO_THRESHOLD))
-                return lambda: value.scaled(-1.0).activated(smooth).scaled(-1.0)
-        if type(layer).__name__ == "QuickGELUActivation" and _is_foreign(layer):
-            return lambda: value.scaled(_QUICK).activated(Activation("silu")).scaled(1 / _QUICK)
+
+def _nothing(shown: str) -> Value:
+    return algebra.missing(f"{shown} has no attention form; use {KNOWN}")
+
+
+def weights_of(layer: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Weight (out, in) and bias (out,) of a Linear layer, or of Conv1D of transformers."""
+    weight = _numbers(layer.weight).copy()
+    weight = weight.T.copy() if _is_transposed(layer) else weight
+    return weight, np.zeros(len(weight)) if layer.bias is None else _numbers(layer.bias).copy()
+
+
+def chain_of(layer: nn.Module) -> Callable[[Branch], Any] | None:
+    """Activations that are chains or products of others; None if it is none of them."""
+    if "forward" in vars(layer):
         return None
+    match layer:
+        case nn.PReLU():
+            return lambda value: value.leaky(layer.weight.detach().double().cpu().numpy())
+        case nn.SELU():
+            return lambda value: value.activated(Activation("elu", _SELU[:1])).scaled(_SELU[1])
+        case nn.CELU():
+            return lambda value: value.scaled(1 / layer.alpha).activated(Activation("elu", (1.0,))).scaled(layer.alpha)
+        case nn.LogSigmoid():
+            smooth = Activation("softplus", (1.0, NO_THRESHOLD))
+            return lambda value: value.scaled(-1.0).activated(smooth).scaled(-1.0)
+        case nn.Hardswish():
+            return algebra.hard_swish
+    if type(layer).__name__ == "QuickGELUActivation" and _is_foreign(layer):
+        return lambda value: value.scaled(_QUICK).activated(Activation("silu")).scaled(1 / _QUICK)
+    if type(layer).__name__ == "ReLUSquaredActivation" and _is_foreign(layer):
+        return lambda value: algebra.product(value.activated(Activation("relu")), value.settled())
+    return None
 
-    def _normalised(self, path: str, layer: Any, value: Any) -> Any:
-        """Batch norm in eval mode: (s - mean)/sqrt(variance + eps) gain + shift, value by value."""
-        if not isinstance(layer, nn.BatchNorm1d) or layer.running_var is None or not isinstance(value, Branch):
-            self.faults.add(f"{path} ({type(layer).__name__}) does not normalise values one by one; use BatchNorm1d")
-            return None
-        if layer.training:
-            return value  # its fault is recorded already
-        mean, variance = (_numbers(x) for x in (layer.running_mean, layer.running_var))
-        gain, shift = (1.0, 0.0) if layer.weight is None else (_numbers(x) for x in (layer.weight, layer.bias))
-        scale = gain / np.sqrt(variance + layer.eps)
-        self.folded = True
-        return value.scaled(scale, shift - mean * scale)
 
-    def _linear(self, layer: Any, value: Any) -> Any:
-        if nn.parameter.is_lazy(layer.weight):
-            return None  # its fault is recorded already
-        weight = layer.weight.detach().double().cpu().numpy().copy()
-        weight = weight.T.copy() if _is_transposed(layer) else weight
-        bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().double().cpu().numpy().copy()
-        if isinstance(value, Branch):
-            return value.linear(weight, bias)
-        dense = DenseLayer(weight, bias, LINEAR)
-        if isinstance(value, _Product) and value.down is None:
-            return replace(value, down=dense)
-        self.faults.add("a Linear layer follows a gated block; name the block alone in blocks=[...]")
-        return None
+def batch_norm(layer: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Batch norm in eval mode: (s - mean)/sqrt(variance + eps) gain + shift as scale and shift of every value."""
+    mean, variance = (_numbers(x) for x in (layer.running_mean, layer.running_var))
+    gain, shift = (1.0, 0.0) if layer.weight is None else (_numbers(x) for x in (layer.weight, layer.bias))
+    scale = gain / np.sqrt(variance + layer.eps)
+    return scale, shift - mean * scale
 
-    def _activate(self, value: Any, found: Activation) -> Any:
-        if found.name == "identity" or value is None:
-            return value
-        if not isinstance(value, Branch):
-            self.faults.add(f"{found} does not follow a Linear layer; put torch.nn.Linear before it")
-            return value
-        return self.faults.take(value.activated, found)
 
-    def _glu(self, value: Any) -> Any:
-        if not isinstance(value, Branch):
-            self.faults.add("GLU does not follow a Linear layer; put torch.nn.Linear before it")
-            return None
-        first, second = self._half(_Half(value, 0)), self._half(_Half(value, 1))
-        return self._product(self._activate(second, Activation("sigmoid")), first)
+def _normalised(shown: str, layer: Any, value: Value) -> Value:
+    if not isinstance(layer, nn.BatchNorm1d) or layer.running_var is None:
+        return algebra.also(value, algebra.missing(f"{shown} does not normalise values one by one; use BatchNorm1d"))
+    if layer.training:
+        return value  # its fault is recorded already
+    scale, shift = batch_norm(layer)
+    return algebra.chained(value, lambda branch: branch.scaled(scale, shift), shown)
 
-    def _half(self, half: _Half) -> Branch | None:
-        layers = half.branch.settled().layers
-        if not layers or layers[-1].outputs % 2:
-            self.faults.add("chunk or GLU splits an odd number of outputs, or no Linear layer; give it an even Linear")
-            return None
-        last, size = layers[-1], layers[-1].outputs // 2
-        rows = slice(half.part * size, (half.part + 1) * size)
-        return Branch((*layers[:-1], DenseLayer(last.weight[rows], last.bias[rows], last.activation)))
 
-    def _product(self, left: Any, right: Any) -> Any:
-        settled = [side.settled() if side.layers else side for side in (left, right) if isinstance(side, Branch)]
-        sides = [side for side in settled if len(side.layers) == 1]
-        if len(sides) < 2:
-            self.faults.add("a product of anything but two Linear branches of the input has no attention form here")
-            return None
-        active = [side for side in sides if side.layers[0].activation.name != "identity"]
-        if len(active) == 2:
-            self.faults.add("both factors of a gate have an activation; one of them must be linear")
-            return None
-        gate = active[0] if active else sides[0]
-        return _Product(gate, sides[1] if gate is sides[0] else sides[0])
+def _glu(thing: Any) -> Value:
+    if not isinstance(thing, Branch):
+        return algebra.missing("GLU does not follow a Linear layer; put torch.nn.Linear before it")
+    first, second = (_half(_Halves(thing), part) for part in (0, 1))
+    gate = algebra.function("sigmoid", second, Activation("sigmoid"), "GLU")
+    return algebra.arithmetic("mul", [gate, first], "GLU")
+
+
+def _half(halves: _Halves, part: int) -> Value:
+    layers = halves.branch.settled().layers
+    if not layers or layers[-1].outputs % 2 or part not in (0, 1):
+        return algebra.missing("chunk or GLU splits an odd number of outputs, or no Linear layer; give it an even one")
+    last, size = layers[-1], layers[-1].outputs // 2
+    rows = slice(part * size, (part + 1) * size)
+    half = DenseLayer(last.weight[rows], last.bias[rows], last.activation)
+    return algebra.of(Branch((*layers[:-1], half)))

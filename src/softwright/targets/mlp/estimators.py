@@ -1,0 +1,169 @@
+"""scikit-learn's MLPs, alone or at the end of a pipeline of scalers, read as networks and run as they are.
+
+    MLPRegressor; MLPClassifier up to its logits (before softmax or the logistic function)
+    Pipeline of what is affine in a row of numbers: StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA,
+    TruncatedSVD, choices of columns (SelectKBest, VarianceThreshold, ..), imputers (which leave numbers as they are)
+    TransformedTargetRegressor around one of these, with a scaler for the target
+
+What stands before becomes part of the first layer, what stands behind part of the last, rounded to float64 once. Others
+are refused by name. scikit-learn is not imported here: classes are known by their names.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from softwright.errors import InvalidInput
+from softwright.targets.mlp.activation import Activation
+from softwright.targets.mlp.branches import Affine, Branch, identity
+from softwright.targets.mlp.dense import DenseLayer, DenseNetwork
+
+_ACTIVATIONS = {"identity": "identity", "logistic": "sigmoid", "tanh": "tanh", "relu": "relu"}
+_NETWORKS = ("MLPRegressor", "MLPClassifier")
+
+
+def _scaled(scale: Any, shift: Any, width: int) -> Affine:
+    return identity(width) * np.broadcast_to(scale, width)[:, None], np.broadcast_to(shift, width).astype(np.float64)
+
+
+def _centred(scale: Any, centre: Any, width: int) -> Affine:
+    """(x - centre)/scale, either of which may be left out."""
+    factor = 1.0 / (np.ones(width) if scale is None else np.asarray(scale, dtype=np.float64))
+    return _scaled(factor, 0.0 if centre is None else -np.asarray(centre, dtype=np.float64) * factor, width)
+
+
+def _standard(step: Any, width: int) -> Affine:
+    return _centred(step.scale_ if step.with_std else None, step.mean_ if step.with_mean else None, width)
+
+
+def _robust(step: Any, width: int) -> Affine:
+    return _centred(step.scale_ if step.with_scaling else None, step.center_ if step.with_centering else None, width)
+
+
+def _min_max(step: Any, width: int) -> Affine:
+    if step.clip:
+        raise InvalidInput("transpile", ["MinMaxScaler(clip=True) cuts values off; fit it with clip=False"])
+    return _scaled(step.scale_, step.min_, width)
+
+
+def _components(step: Any, width: int) -> Affine:
+    weight = np.asarray(step.components_, dtype=np.float64)
+    if getattr(step, "whiten", False):
+        weight = weight / np.sqrt(step.explained_variance_)[:, None]
+    mean = getattr(step, "mean_", None)
+    return weight, np.zeros(len(weight)) if mean is None else -(weight @ mean)
+
+
+def _imputed(step: Any, width: int) -> Affine:
+    known = ~np.isnan(np.asarray(step.statistics_, dtype=np.float64))
+    if step.add_indicator:
+        raise InvalidInput("transpile", ["SimpleImputer(add_indicator=True) adds columns; fit it without"])
+    return identity(width)[known], np.zeros(int(known.sum()))
+
+
+_STEPS: dict[str, Callable[[Any, int], Affine]] = {
+    "StandardScaler": _standard,
+    "RobustScaler": _robust,
+    "MinMaxScaler": _min_max,
+    "MaxAbsScaler": lambda step, width: _scaled(1.0 / step.scale_, 0.0, width),
+    "PCA": _components,
+    "TruncatedSVD": _components,
+    "SimpleImputer": _imputed,
+}
+
+
+def is_sklearn(source: Any) -> bool:
+    return type(source).__module__.startswith("sklearn.")
+
+
+def _unpacked(model: Any) -> tuple[list[Any], Any, Any]:
+    """The steps before the network, the network, and the scaler of its target (or None)."""
+    kind = type(model).__name__
+    if kind == "TransformedTargetRegressor":
+        if not hasattr(model, "regressor_"):
+            raise InvalidInput("transpile", [f"the {kind} is not fitted; call fit first"])
+        before, network, behind = _unpacked(model.regressor_)
+        if behind is not None or model.func is not None or type(model.transformer_).__name__ not in _STEPS:
+            raise InvalidInput("transpile", [f"the target of the {kind} goes through something else than a scaler"])
+        return before, network, model.transformer_
+    if kind == "Pipeline":
+        steps = [step for _, step in model.steps if step is not None and not isinstance(step, str)]
+        if not steps:
+            raise InvalidInput("transpile", ["the Pipeline has no steps; give one that ends in an MLP"])
+        inner, network, behind = _unpacked(steps[-1])
+        return [*steps[:-1], *inner], network, behind
+    if kind not in _NETWORKS:
+        raise InvalidInput("transpile", [f"scikit-learn's {kind} is no MLP; give MLPRegressor or MLPClassifier"])
+    return [], model, None
+
+
+def read_sklearn(model: Any) -> DenseNetwork:
+    """The network that a fitted model is; raises `InvalidInput` with what it cannot be."""
+    steps, network, target = _unpacked(model)
+    kind = type(network).__name__
+    if not hasattr(network, "coefs_"):
+        raise InvalidInput("transpile", [f"the {kind} is not fitted; call fit first"])
+    last = getattr(network, "out_activation_", "identity")
+    if kind == "MLPRegressor" and last != "identity":
+        raise InvalidInput("transpile", [f"the regressor's output goes through {last}; fit it with the squared error"])
+    if network.activation not in _ACTIVATIONS:
+        raise InvalidInput("transpile", [f"activation {network.activation!r} is not one of {', '.join(_ACTIVATIONS)}"])
+    chain = Branch()
+    width = int(getattr(steps[0] if steps else network, "n_features_in_", len(network.coefs_[0])))
+    weight, bias = identity(width) if steps else np.empty((0, 0)), np.zeros(width)
+    for step in steps:
+        own, shift = _affine(step, len(bias))
+        weight, bias = own @ weight, own @ bias + shift
+    for i, (matrix, offset) in enumerate(zip(network.coefs_, network.intercepts_, strict=True)):
+        own, shift = np.array(matrix.T, dtype=np.float64), np.array(offset, dtype=np.float64)
+        if i == 0 and steps:
+            own, shift = own @ weight, own @ bias + shift
+        final = i == len(network.coefs_) - 1
+        phi = Activation("identity" if final else _ACTIVATIONS[network.activation])
+        chain = Branch((*chain.layers, DenseLayer(own, shift, phi)))
+    if target is not None:
+        scale, shift = _affine(target, chain.layers[-1].outputs)
+        inverse = np.linalg.inv(scale) if scale.shape[0] == scale.shape[1] else None
+        if inverse is None or np.count_nonzero(scale - np.diag(np.diag(scale))):
+            raise InvalidInput("transpile", ["the target goes through something else than a scaler; use one"])
+        chain = chain.scaled(1.0 / np.diag(scale), -shift / np.diag(scale)).settled()
+    name = kind if not steps and target is None else f"{type(model).__name__} with {kind}"
+    return DenseNetwork(chain.layers, str(network.coefs_[0].dtype), name, bool(steps) or target is not None)
+
+
+def _affine(step: Any, width: int) -> Affine:
+    """A step of a pipeline as weight and bias."""
+    kind = type(step).__name__
+    try:
+        if kind in _STEPS:
+            return _STEPS[kind](step, width)
+        if hasattr(step, "get_support"):
+            chosen = np.asarray(step.get_support(), dtype=bool)
+            return identity(len(chosen))[chosen], np.zeros(int(chosen.sum()))
+    except AttributeError as error:
+        raise InvalidInput("transpile", [f"the {kind} is not fitted ({error}); call fit first"]) from error
+    known = ", ".join(_STEPS)
+    raise InvalidInput("transpile", [f"scikit-learn's {kind} in a pipeline is not affine in a row; use {known}"])
+
+
+def run_sklearn(model: Any, points: np.ndarray, dtype: str) -> np.ndarray:
+    """The model's own predictions (n, m): of a classifier the numbers before softmax or the logistic function."""
+    points = points.astype(dtype)
+    _, network, _ = _unpacked(model)
+    if type(network).__name__ == "MLPRegressor":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # points have no column names
+            return np.asarray(model.predict(points), dtype=np.float64).reshape(len(points), -1)
+    bare = copy.copy(network)
+    bare.out_activation_ = "identity"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for step in _unpacked(model)[0]:
+            points = step.transform(points)
+        found = np.asarray(bare.predict_proba(points), dtype=np.float64).reshape(len(points), -1)
+    return found[:, 1:] if bare.n_outputs_ == 1 else found  # of (1 - z, z) the z
