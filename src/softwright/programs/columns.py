@@ -13,12 +13,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softwright.precision import Precision
 from softwright.programs.lemmas import Arithmetic
+
+if TYPE_CHECKING:
+    from softwright.programs.reals.roots import Root
 
 ONE, NULL, DEFAULT, BANK, INDEX, SQUARE = range(6)
 STRUCTURE = ("one", "null", "default", "bank", "index", "square")
@@ -42,6 +45,7 @@ class Column:
     default: Fraction | None = None  # what stands there in the row that is this column's default
     flag: int = -1  # the column that marks this row
     fill: Fraction = Fraction(0)  # what stands there in the bank's rows beyond `rows`
+    root: Root | None = None  # how near to 0 it comes, if it is a sum of squares
 
     @property
     def here(self) -> Fraction:

@@ -162,4 +162,5 @@ def _small(head: Head) -> dict[str, Any]:
     names = {"table": ("sharpness", "middle", "count", "low"), "digit": ("sharpness", "middle", "count", "base")}
     names |= {"largest": ("penalty", "sign"), "sum": ("groups",), "kernel": ("exact",)}
     names["curve"] = ("count", "center", "halfwidth", "exact", "rounding", "order", "tree")
-    return {name: head.numbers[name] for name in names.get(head.kind, ())}
+    more = ("side",) if head.numbers.get("side") else ()
+    return {name: head.numbers[name] for name in (*names.get(head.kind, ()), *more)}

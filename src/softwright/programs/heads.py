@@ -9,6 +9,7 @@ from typing import Any
 
 from softwright.programs.columns import MOST_DEFAULTS, Board, Column, Form, Head
 from softwright.programs.lemmas import PENALTY, above, ball
+from softwright.programs.reals.roots import mean_root, sum_root
 
 LARGEST_TABLE = 2048
 SMALL_TABLE = 128  # larger whole numbers are found digit by digit
@@ -155,6 +156,9 @@ class Heads:
         else:
             error = board.arithmetic.mean(largest, error) + board.stray(value)
         column = board.column(name, holds, low, high, exact=exact, layer=layer, error=error)
+        if not exact and default is None:
+            leaks = 2 * (board.arithmetic.tokens + 1) * board.arithmetic.leak(PENALTY) * (largest + error)
+            column.root = mean_root(board, value, leaks + board.stray(value))
         read = value
         if default is not None:
             if sum(other.default is not None for other in board.columns) >= MOST_DEFAULTS:
@@ -197,6 +201,11 @@ class Heads:
         error = tried[groups]
         layer = max(self._layer(where, value) for _, where, _ in monomials)
         column = board.column(name, holds, *ends, exact=False, layer=layer, error=error)
+        if all(sign == 1 for sign, _, _ in monomials):  # no token is counted twice, or taken off
+            heads = len(monomials) * 2**groups
+            rho, lost = arithmetic.sum(-(-board.longest // 2**groups), outer, height)
+            leaks = heads * ((size + own) * lost + board.stray(value, outer)) * 2
+            column.root = sum_root(board, value, board.longest, rho + arithmetic.gamma(heads + 4) * (1 + rho), leaks)
         for sign, where, causal in monomials:
             for group in range(2**groups):
                 low_bits = [["flag", "j", group_columns[b], 1 if not (group >> b) & 1 else -1] for b in range(groups)]

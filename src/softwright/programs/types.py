@@ -203,6 +203,8 @@ class Types:
             largest, smallest = term.args
             if (largest.op, smallest.op) == ("max_of", "min_of") and largest.args == smallest.args:
                 ends = Fraction(0), ends[1]  # the largest is no smaller than the smallest
+            if _is_extreme(largest, "max_of", smallest) or _is_extreme(smallest, "min_of", largest):
+                ends = max(ends[0], Fraction(0)), ends[1]  # nor than one of those that it is the largest of
         elif op == "neg":
             ends = -high[0], -low[0]
         elif op == "mul":
@@ -284,6 +286,13 @@ class Types:
 
 def _always(condition: Term) -> bool:
     return condition.op == "number"
+
+
+def _is_extreme(extreme: Term, op: str, value: Term) -> bool:
+    """Whether a term is the largest (smallest) of a value over tokens of which the token itself is one."""
+    if extreme.op != op or not always_at_itself(extreme.args[1]):
+        return False
+    return extreme.args[0].op == "j" and extreme.args[0].args[0] is value
 
 
 def _hull(term: Term, one: Type, other: Type) -> Type:

@@ -14,12 +14,14 @@ the token), and where it does not change exp(0) = 1 rescales nothing: eta = (1 +
     b_k = (2/pi)^(2k+2) pi^4/96 |sum g_q (a_q/2)^(2k+1)|          (tanh's series; see composition/kinds/product.py),
 
 and the head without a score adds (c - sum g_q/2) z. u is what s_1 says in the run: u - c = s_1/a_1; other scores are
-multiples of s_1 but for differences of weights, which are charged.
+multiples of s_1 but for differences of weights, which are charged. The square of a form of two terms at most, factors
+powers of two, is computed relatively to its root, as the form is rounded once (`roots.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +30,7 @@ from flint import arb, ctx
 from softwright.checker.programs.bounds import PENALTY, Bounds, as_ball, over
 from softwright.checker.programs.conditions import cases_of, literals_of
 from softwright.checker.programs.lines import BANK, DEFAULT, NULL, ONE, HeadLine
+from softwright.checker.programs.roots import Root, power_of_two
 from softwright.checker.programs.state import Combination, Held, State, times
 from softwright.checker.refusal import require
 
@@ -106,7 +109,8 @@ def prove_gates(state: State, column: int, kind: str, heads: Sequence[HeadLine])
         error = {"product": _product, "exponential": _exponential, "maximum": _maximum}[kind](state, line.value, gates)
     error += sum((state.stray(gate.value, gate.factor) for gate in gates), ZERO)
     kinds = state.ranges.of(line.value)
-    state.held[column] = Held(kinds.low, kinds.high, False, error, heads[0].layer)
+    root = _square(state, line.value, gates) if kind == "product" else None
+    state.held[column] = Held(kinds.low, kinds.high, False, error, heads[0].layer, root)
 
 
 def _factor(meant: Combination, wanted: Combination) -> Fraction:
@@ -117,7 +121,21 @@ def _factor(meant: Combination, wanted: Combination) -> Fraction:
     return meant[key] / wanted[key]
 
 
-def _product(state: State, value: int, gates: list[Gate]) -> Fraction:
+@dataclass(frozen=True)
+class Parts:
+    """The gates of a product: the form z and how it is known; what gates err by for each unit of |z|, and the rest."""
+
+    z: Form
+    relative: Fraction
+    heavy: Fraction
+    lost: Fraction
+    off_u: Fraction
+    off_z: Fraction
+    slope: Fraction
+    center: Fraction
+
+
+def _parts(state: State, value: int, gates: list[Gate]) -> Parts:
     graph, bounds = state.graph, state.bounds
     require(graph.op[value] == "mul", "a product of what is none")
     first, second = graph.args[value]
@@ -131,10 +149,9 @@ def _product(state: State, value: int, gates: list[Gate]) -> Fraction:
     center = wanted.get("", ZERO) - meant.get("", ZERO) / slope
     apart = state.apart(meant, times(wanted, slope, -slope * center))
     off_u = (apart + own_error(state, scores[0])) / abs(slope)
-    kind_u, kind_z = state.ranges.of(second), state.ranges.of(first)
+    kind_u = state.ranges.of(second)
     reach = max(abs(kind_u.high - center), abs(kind_u.low - center)) + off_u
     off_z = own_error(state, z) + state.apart(state.meant(z), state.combination(first))
-    size, rounded_z = kind_z.largest + off_z, rounded(state, z)
     factors, slopes, shaken = [gate.factor for gate in scored], [], ZERO
     for gate, score in zip(scored, scores, strict=True):
         ratio = _factor({k: c for k, c in score.items() if k != ONE}, {k: c for k, c in scores[0].items() if k != ONE})
@@ -151,8 +168,34 @@ def _product(state: State, value: int, gates: list[Gate]) -> Fraction:
     error += as_ball(abs(offset)) * (gate_error(bounds, len(gates), arb(1)) + as_ball(bounds.gamma(4)))
     error += as_ball(shaken)
     heavy = total + abs(offset)
-    own = over(error) * (size + rounded_z) + 2 * heavy * rounded_z + lost(bounds, heavy) * (1 + size + rounded_z)
-    return own + kind_z.largest * off_u + kind_u.largest * off_z + off_u * off_z
+    return Parts(z, over(error), heavy, lost(bounds, heavy), off_u, off_z, slope, center)
+
+
+def _product(state: State, value: int, gates: list[Gate]) -> Fraction:
+    parts, (first, second) = _parts(state, value, gates), state.graph.args[value]
+    kind_u, kind_z = state.ranges.of(second), state.ranges.of(first)
+    rounded_z = rounded(state, parts.z)
+    size = kind_z.largest + parts.off_z
+    own = parts.relative * (size + rounded_z) + 2 * parts.heavy * rounded_z + parts.lost * (1 + size + rounded_z)
+    return own + kind_z.largest * parts.off_u + kind_u.largest * parts.off_z + parts.off_u * parts.off_z
+
+
+def _square(state: State, value: int, gates: list[Gate]) -> Root | None:
+    """How near to 0 a square comes: scores follow the values column by column, and these are rounded once."""
+    first, second = state.graph.args[value]
+    with ctx.workprec(BITS):
+        parts = _parts(state, value, gates) if first == second else None
+    if parts is None or len(parts.z) > 2 or not all(power_of_two(c) for c in parts.z.values()):
+        return None
+    score = next(gate.score for gate in gates if gate.score is not None)
+    rest = {k: score.get(k, ZERO) - parts.slope * parts.z.get(k, ZERO) for k in {*score, *parts.z, ONE}}
+    rest[ONE] += parts.slope * parts.center
+    away = state.size(rest) / abs(parts.slope)  # of what scores say from what is squared
+    u, stray = state.bounds.u, sum((state.stray(gate.value, gate.factor) for gate in gates), ZERO)
+    eta = (parts.relative + away + parts.lost) * (1 + u) + 2 * parts.heavy * u
+    tiny = Fraction(state.bounds.precision.smallest) * 16 * (1 + parts.heavy)
+    top = (state.ranges.of(first).largest + parts.off_z) ** 2
+    return Root(eta, parts.lost + stray + tiny, parts.off_z, top)
 
 
 def _missed(factors: list[Fraction], slopes: list[Fraction], reach: Fraction) -> Fraction:

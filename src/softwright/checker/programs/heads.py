@@ -187,7 +187,11 @@ def prove_mean(read: Read) -> None:
         state.held[read.column] = Held(low, high, True, ZERO, head.layer)
         return
     error = bounds.average(max(abs(low), abs(high)), off) + state.stray(read.value)
-    state.held[read.column] = Held(low, high, False, error, head.layer)
+    state.held[read.column] = held = Held(low, high, False, error, head.layer)
+    own = state.root(read.value) if op == "mean" and line.kind == "real" else None
+    if own is not None and state.apart(state.meant(read.value), state.combination(value)) == 0:
+        others = 2 * (bounds.all + 1) * bounds.weight(PENALTY) * (max(abs(low), abs(high)) + off + error)
+        held.root = own.rounded(bounds.gamma(bounds.data + 8), others + state.stray(read.value))
 
 
 def prove_sum(state: State, column: int, reads: list[Read]) -> None:
@@ -235,7 +239,13 @@ def prove_sum(state: State, column: int, reads: list[Read]) -> None:
     error += bounds.gamma(len(reads) + 4) * (total * size + error)
     kind = state.ranges.of(line.value)
     require(line.kind == "real" or kind.whole, "a sum is no whole number")
-    state.held[column] = Held(kind.low, kind.high, False, error, first.head.layer)
+    state.held[column] = held = Held(kind.low, kind.high, False, error, first.head.layer)
+    own_root = state.root(first.value)
+    alike = all(read.value == first.value and read.factor == outer for read in reads)  # tokens once, none taken off
+    meant = state.meant(first.value)
+    if own_root is not None and alike and state.apart(meant, state.combination(value)) == 0:
+        leaks = len(reads) * 2 * (size * lost + state.stray(first.value, outer))
+        held.root = own_root.summed(bounds.data).rounded(rho + bounds.gamma(len(reads) + 4) * (1 + rho), leaks)
 
 
 def prove_largest(read: Read) -> None:

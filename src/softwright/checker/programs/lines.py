@@ -99,6 +99,11 @@ FIELD: dict[str, dict[str, Test]] = {
 }
 
 
+def is_side(value: Any) -> bool:
+    """On which side of a singular point a function is asked for."""
+    return value in (1, -1) and is_whole(value)
+
+
 @dataclass
 class HeadLine:
     """One head of the evidence with its matrices: query and key (D, k), value (D, v), out (v, D)."""
@@ -218,7 +223,8 @@ def _heads(said: list[Any], model: dict[str, Any], tensors: dict[str, np.ndarray
         expected += [(k, h) for h in range(count)]
     for entry in said:
         check_entries(entry, HEAD, "a head")
-        check_entries(entry["numbers"], NUMBERS.get(entry["kind"], {}), "the numbers of a head")
+        more = {"side": is_side} if entry["kind"] == "curve" and "side" in entry["numbers"] else {}
+        check_entries(entry["numbers"], NUMBERS.get(entry["kind"], {}) | more, "the numbers of a head")
         k, h = entry["layer"], entry["head"]
         require((k, h) in expected, "a head that there is not")
         require(

@@ -234,6 +234,13 @@ class Ranges:
         ends = [end * count for end in (value.low, value.high) for count in counts]
         return Range("integer" if value.whole else "real", Fraction(min(ends)), Fraction(max(ends)))
 
+    def _bounds(self, extreme: int, op: str, value: int) -> bool:
+        """Whether a value is the largest (smallest) of another over tokens of which its own token is one."""
+        graph, args = self.graph, self.graph.args[extreme]
+        if graph.op[extreme] != op or always_itself(graph, args[1]) is not True:
+            return False
+        return graph.op[args[0]] == "j" and graph.args[args[0]] == (value,)
+
     def _arithmetic(self, value: int, op: str, given: list[Range], args: tuple[int, ...]) -> Range:
         if not (op in ("min", "max", "abs") and all(one.kind == "symbol" for one in given)):
             _numbers(given)
@@ -249,6 +256,8 @@ class Ranges:
             parts = [(self.graph.op[arg], self.graph.args[arg]) for arg in args]
             if [op for op, _ in parts] == ["max_of", "min_of"] and parts[0][1] == parts[1][1]:
                 ends[0] = Fraction(0)  # the largest of what a condition meets is no smaller than the smallest
+            if self._bounds(args[0], "max_of", args[1]) or self._bounds(args[1], "min_of", args[0]):
+                ends[0] = max(ends[0], Fraction(0))  # over tokens among which the token itself is
         elif op == "neg":
             ends = [-a.low, -a.high]
         elif op == "mul":

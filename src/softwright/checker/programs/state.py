@@ -17,6 +17,7 @@ from softwright.checker.programs.pairs.reading import Lines as Interpolated
 from softwright.checker.programs.pairs.reading import lines as lines_between
 from softwright.checker.programs.places import by_length_and_place
 from softwright.checker.programs.ranges import Ranges
+from softwright.checker.programs.roots import Root, power_of_two, sqrt_over
 from softwright.checker.refusal import require
 
 Combination = dict[Any, Fraction]  # "" -> constant; a value, or ("high", value, low, base) -> factor
@@ -33,6 +34,7 @@ class Held:
     exact: bool
     error: Fraction
     layer: int
+    root: Root | None = None
 
 
 @dataclass(frozen=True)
@@ -121,10 +123,34 @@ class State:
         if self.is_exact(form):
             return Fraction(0)
         own = sum((abs(c) * self.held[k].error for k, c in form.items()), Fraction(0))
-        if len(form) == 1 and all(_is_power(c) for c in form.values()):
+        if len(form) == 1 and all(power_of_two(c) for c in form.values()):
             return own
         tiny = Fraction(self.bounds.precision.smallest) * 4 * (len(form) + 1)
         return own + self.bounds.gamma(len(form) + 2) * self.size(form) + tiny
+
+    def root(self, form: dict[int, Fraction]) -> Root | None:
+        """Of a combination of sums of squares with factors above 0, as it runs; None if it is none."""
+        found: list[tuple[Fraction, Root]] = []
+        for k, c in form.items():
+            own = self.held[k].root
+            if own is None or c <= 0:
+                return None
+            found.append((c, own))
+        if not found:
+            return None
+        eta, off = (
+            sqrt_over(sum((c * x**2 for c, x in pairs), Fraction(0)))
+            for pairs in ([(c, one.eta) for c, one in found], [(c, one.off) for c, one in found])
+        )
+        tau, top = (
+            sum((c * one.tau for c, one in found), Fraction(0)),
+            sum((c * one.top for c, one in found), Fraction(0)),
+        )
+        whole = Root(eta, tau, off, top)
+        if len(found) == 1 and power_of_two(found[0][0]):
+            return whole
+        tiny = Fraction(self.bounds.precision.smallest) * 4 * (len(form) + 1)
+        return whole.rounded(self.bounds.gamma(len(form) + 2), tiny)
 
     def stray(self, form: dict[int, Fraction], factor: Fraction = Fraction(1)) -> Fraction:
         """What tokens of the bank that are shut out may add to a value: each weighs f or less."""
@@ -354,8 +380,3 @@ def _plus(one: Combination, other: Combination, factor: Fraction) -> Combination
 
 def _clean(found: Combination) -> Combination:
     return {key: value for key, value in found.items() if value != 0}
-
-
-def _is_power(c: Fraction) -> bool:
-    top, bottom = abs(c.numerator), c.denominator
-    return top & (top - 1) == 0 and bottom & (bottom - 1) == 0 and top != 0

@@ -12,6 +12,7 @@ from typing import Any
 from softwright.programs.columns import Board, Column, Form
 from softwright.programs.heads import NotPossible
 from softwright.programs.reals.curves import Curves
+from softwright.programs.reals.functions import is_map
 from softwright.programs.reals.gates import Gates
 from softwright.programs.reals.shapes import Shape, Shapes
 from softwright.programs.terms import Pool, Term, shown
@@ -80,11 +81,24 @@ class Formulas(ABC):
             return self._gates().exponential(forms[0], forms[1], kinds[0].largest, ends[1], values, holds, name)
         if shape.kind == "maximum":
             return self._gates().maximum(forms[0], ends[0], self.allowed(term), holds, name)
-        leaf = shape.parts[0]
+        leaf, argument = shape.parts[0], term.args[0]
+        try:
+            return self._curve(term, leaf, values, holds, name)
+        except NotPossible as error:
+            if argument is leaf or not (is_map(term.op) or term.op == "pow") or self.type(argument).whole:
+                raise
+            try:  # of what the function itself is of: sqrt(1 - x**2) is singular at two x, and at one 1 - x**2
+                return self._curve(term, argument, values, holds, name)
+            except NotPossible:
+                raise error from None
+
+    def _curve(self, term: Term, leaf: Term, values: tuple[Fraction, Fraction], holds: list[Any], name: str) -> Column:
+        """A function of one term."""
+        form, kind = self.value(leaf), self.type(leaf)
         more: list[Any] = [*holds, [leaf.number]]
         try:
             return Curves(self.board).curve(
-                self.shapes.node(term, leaf), forms[0], ends[0], values, self.allowed(term), more, name
+                self.shapes.node(term, leaf), form, (kind.low, kind.high), values, self.allowed(term), more, name
             )
         except NotPossible as error:
             raise NotPossible(f"as a function of {shown(leaf)}: {error}") from error

@@ -26,6 +26,7 @@ head, for heads may add up in different orders.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -35,6 +36,7 @@ from softwright.programs.heads import NotPossible
 from softwright.programs.lemmas import PENALTY, Arithmetic, above, ball
 from softwright.programs.reals.functions import above as float_above
 from softwright.programs.reals.functions import below as float_below
+from softwright.programs.reals.roots import one_rounding, square_root
 
 _MOST_HEADS = 4
 _ONE = Fraction(1)
@@ -52,6 +54,20 @@ def gate_error(arithmetic: Arithmetic, heads: int, least_weight: Fraction) -> Fr
 def gate_leak(arithmetic: Arithmetic, factors: Fraction) -> Fraction:
     """What others and underflow add for each unit of value; `factors` is the sum of |g|."""
     return factors * (arithmetic.longest * arithmetic.leak(2 * PENALTY) + 16 * arithmetic.floor) + 16 * arithmetic.floor
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What the gates of a product err by for each unit of |z|, how often they read z, what leaks; and the factor of the
+    head without a score."""
+
+    relative: Fraction
+    heavy: Fraction
+    leaks: Fraction
+    offset: Fraction
+
+    def total(self, size: Fraction, rounded: Fraction) -> Fraction:
+        return size * self.relative + self.heavy * rounded * 2 + self.leaks * (1 + size)
 
 
 class Gates:
@@ -85,32 +101,34 @@ class Gates:
         center = board.stored(_short((low + high) / 2, high - low))
         half = _above(max(high - center, center - low, Fraction(1, 2**200)))
         large = size + own_z + rounded_z
-        best: tuple[Fraction, ProductGate, Fraction] | None = None
+        best: tuple[Fraction, ProductGate, Lost] | None = None
         for heads in range(1, _MOST_HEADS + 1):
             for exponent in range(1, 12):
                 if heads * 2.0**-exponent > 1.5:
                     continue
                 gate = product_gate(board.precision, heads, exponent, float(center), float(half))
-                error, offset = self._product_error(gate, large, rounded_z, u, center, arithmetic)
+                lost = self._product_error(gate, u, center, arithmetic)
+                error = lost.total(large, rounded_z)
                 if best is None or error < best[0]:
-                    best = error, gate, offset
+                    best = error, gate, lost
         if best is None:
             raise AssertionError("there is always a gate of one head")
-        error, gate, offset = best
-        error += board.stray(z, sum((abs(Fraction(g)) for g in gate.factors), abs(offset)))
+        error, gate, lost = best
+        stray = board.stray(z, sum((abs(Fraction(g)) for g in gate.factors), abs(lost.offset)))
+        error += stray
         through = size * own_u + max(abs(ends[0]), abs(ends[1])) * own_z + own_u * own_z
         layer = board.layer_of(z, u) + 1
         column = board.column(name, holds, *values, exact=False, layer=layer, error=error + through)
+        if z == u and one_rounding(z):
+            column.root = square_root(board, z, size, lost.relative, lost.heavy, lost.leaks + stray)
         for q, factor in enumerate(gate.factors, 1):
             score = (u - center) * (Fraction(gate.angle) * q / half)
             self._head("product", column, Fraction(factor), z, score, name)
-        self._head("product", column, offset, z, None, name)
+        self._head("product", column, lost.offset, z, None, name)
         return column
 
-    def _product_error(
-        self, gate: ProductGate, size: Fraction, rounded_z: Fraction, u: Form, center: Fraction, arithmetic: Arithmetic
-    ) -> tuple[Fraction, Fraction]:
-        """Of a product against the product of what columns hold; and the factor of the head without a score."""
+    def _product_error(self, gate: ProductGate, u: Form, center: Fraction, arithmetic: Arithmetic) -> Lost:
+        """Of a product against the product of what columns hold."""
         board, heads = self.board, gate.heads + 1
         factors = [Fraction(g) for g in gate.factors]
         exact = center - sum(factors, Fraction(0)) / 2
@@ -123,8 +141,7 @@ class Gates:
         for q, g in enumerate(factors, 1):
             score = (u - center) * (Fraction(gate.angle) * q / Fraction(gate.halfwidth))
             error += abs(g) * self._parts(score)[1] / 4
-        leaks = gate_leak(arithmetic, total + abs(offset))
-        return size * error + (total + abs(offset)) * rounded_z * 2 + leaks * (1 + size), offset
+        return Lost(error, total + abs(offset), gate_leak(arithmetic, total + abs(offset)), offset)
 
     def exponential(
         self, z: Form, power: Form, size: Fraction, ends: Ends, values: Ends, holds: list[Any], name: str

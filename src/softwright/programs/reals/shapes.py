@@ -189,7 +189,7 @@ class Shapes:
         """A bound of |dF/du| over the leaf's range; a large number where none is found."""
         kind = self.type(leaf)
         found = steepest(self.node(term, leaf), below(kind.low), above(kind.high))
-        return Fraction(10**12) if found is None else found
+        return Fraction(10**7) if found is None else found
 
     def multipliers(self, outputs: list[Term]) -> dict[int, Fraction]:
         """M of every term that outputs are computed from."""
