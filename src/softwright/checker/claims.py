@@ -47,6 +47,7 @@ PROMPTS = {
     "newton_schulz": ("max_rows", "score_bound"),
     "normal_equations": ("max_rows", "feature_bound"),
 }
+SOLVED = ("max_rows", "condition", "score_bound")  # of a distance to the solution
 
 Flat = dict[str, Any]
 BOUNDS: dict[str, Test] = {"bound": at_least_zero, "parts": is_object, "hex": is_object}
@@ -237,7 +238,7 @@ def _by_formula(said: Flat) -> Flat:
             check_hex({"gap": where["outside"]["gap"]}, {"gap": where["outside"]["hex"]}, "the gap")
             flat["outside"] = where["outside"]
     else:
-        named = set_of(claim["reference"]["target"])
+        named = set_of(claim["reference"]["target"], evidence[0]["quantities"])
         require(same(claim["set"], named), "the set is not the one that the target names")
         flat = {"parts": evidence[0]["parts"]} if whole else {}
     return {
@@ -249,7 +250,7 @@ def _by_formula(said: Flat) -> Flat:
     }
 
 
-def set_of(target: Flat) -> Flat:
+def set_of(target: Flat, quantities: Flat) -> Flat:
     """The inputs that a closed form about this target is about; "stated": as its sentence says."""
     kind, box = target.get("kind"), target.get("box")
     if kind == "sequences":
@@ -260,5 +261,6 @@ def set_of(target: Flat) -> Flat:
         return {"kind": "every input"} if box is None else {"kind": "box", "low": box[0], "high": box[1]}
     if kind == "in_context" and target.get("solver") in PROMPTS:
         names = [*PROMPTS[target["solver"]], *(["rate_bound"] if target["method"] == "poisson" else [])]
+        names = list(SOLVED) if "leverage" in quantities else names
         return {"kind": "prompts", "at_most": {name: target[name] for name in names}}
     return {"kind": "stated"}

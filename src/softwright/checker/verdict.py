@@ -88,7 +88,7 @@ def scoped(verdict: Verdict, file: ModelFile) -> Verdict:
     precision, box, target = as_run(said["dtype"], said["engine"]), said.get("domain"), said["target"]
     whole = {name: [float(x) for x in sides] for name, sides in model.get("box", {}).items()} if box else None
     partial = box is not None and box != whole
-    where = box_in_words(box) if box else set_in_words(set_of(target))
+    where = box_in_words(box) if box else set_in_words(set_of(target, said.get("quantities", {})))
     if "outside" in said:
         bands = said["outside"]
         where = f"{where} where no |c| < {bands['gap']:g}, c one of {', '.join(bands['of'])}"

@@ -26,10 +26,11 @@ from softwright.methods.links import EXP, SIGMOID, TANH, log_logistic_curvature,
 from softwright.methods.losses import sigmoid
 from softwright.methods.newton_schulz import newton_schulz
 from softwright.methods.row import Method, Peer, Solver, noisy
+from softwright.methods.solution.certificate import solution_certificate
 from softwright.methods.solvers import curves
 from softwright.methods.solvers.newton import Curve, damped_newton
 from softwright.methods.solvers.normal_equations import normal_equations
-from softwright.methods.step_bound import gradient_certificate, group_certificate, matrix_certificate
+from softwright.methods.step_bound import gradient_certificate, group_certificate
 
 _FLOAT32_CONDITION = 100.0  # beyond, the rounding errors of Newton and Schulz's iteration show in the predictions
 
@@ -76,7 +77,7 @@ def generalised(family: Family, curve: Curve | None = None) -> dict[str, Solver]
 
 
 _SQUARES = {
-    "normal_equations": Solver(normal_equations, matrix_certificate, _FLOAT32_CONDITION, precise=True),
+    "normal_equations": Solver(normal_equations, solution_certificate, _FLOAT32_CONDITION, precise=True),
     "newton_schulz": Solver(newton_schulz, group_certificate, _FLOAT32_CONDITION),
     "gradient": Solver(gradient, gradient_certificate, default_step=lambda c: 1.0 / (c.most + c.penalty)),
     "chebyshev": Solver(chebyshev),

@@ -35,6 +35,7 @@ import math
 import time
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def bilinear_bound(group: Group, wanted: Fraction, asked: Asked) -> Bound:
         if m == 1:
             error += abs(rational(E - wanted)) * rho * B
         elif E:
-            error += abs(rational(E)) * B * rho**m * _cauchy(m)
+            error += abs(rational(E)) * B * rho**m * cauchy(m)
     radius = arb(1.5)
     for o, s in zip(outputs, scales, strict=True):
         ratio = abs(rational(s)) * rho / radius
@@ -183,7 +184,8 @@ def heads_rounding(group: Group, asked: Asked, slot: arb, wanted: arb, sink: flo
     return total + 2 * u * (slot + wanted * rho * B + total) + underflow
 
 
-def _cauchy(m: int) -> arb:
+@cache
+def cauchy(m: int) -> arb:
     """An upper bound of min over R of 1/(R^m cos R): any R is valid, the best solves R tan R = m."""
     low, high = 0.1, 1.5707
     for _ in range(60):

@@ -1,9 +1,10 @@
 """`in_context`: a stack of attention layers that fits a statistical model to the observations in its prompt.
 
-    method, number of features, constants  ->  layers  ->  stack  ->  bound of one step  ->  result
+    method, number of features, constants  ->  layers  ->  stack  ->  bound of the distance, or of one step  ->  result
 
 Nothing is fitted here: the weights depend on the arguments alone. The distance from the stack's answer to the true
-solution is observed, on random designs that no constant was tuned to.
+solution is observed, on random designs that no constant was tuned to; for least squares and ridge by the normal
+equations it is also proved, for a set of prompts (`solution`).
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def in_context(
     accuracy     what the iteration is to leave of the error at its start; 1e-12 in float64, 1e-6 in float32
     order, angle   heads per sign of a bilinear group, and the largest score; see docs/in_context.md
     dtype        float64 or float32, by name or as a torch.dtype
-    certify      prove a bound of one step (gradient descent, Newton-Schulz)
+    certify      prove the distance to the exact solution (normal equations), or a bound of one step (gradient descent,
+                 Newton-Schulz); for one prompt: built.certify_at(x, y, queries)
     sample       observe the distance to the exact solution on random designs
     progress     None: shown if it takes long; False: never; or a function that is given each message
     options      arguments of one method alone, listed with it below
@@ -115,14 +117,14 @@ def in_context(
         target = {"kind": stack.kind, "text": METHODS[method].text, **constants.stored()}
         certificate, unproved = None, Outcome.NOT_ASKED.value
         if certify:
-            say("proving a bound of one step")
+            say("proving a bound")
             certificate, unproved = _certificate(chosen, stack, target)
         observed = None
         if sample:
             say(f"comparing {stack.depth} layers with the exact solution")
             with one_thread():
                 observed = observe(stack)
-    return Built(stack, _plan(stack, started), target, observed, certificate, unproved)
+    return Built(stack, _plan(stack, started, certificate), target, observed, certificate, unproved)
 
 
 in_context.__doc__ = (
@@ -224,7 +226,13 @@ def _certificate(solver: Solver, stack: InContextStack, target: dict[str, Any]) 
         return None, error.faults[0]
 
 
-def _plan(stack: InContextStack, started: float) -> Plan:
+def _distance(certificate: ClosedForm | None) -> str:
+    if certificate is not None and "leverage" in certificate.quantities:
+        return "the distance to the exact solution is proved, all layers counted"
+    return "the distance to the exact solution is observed only"
+
+
+def _plan(stack: InContextStack, started: float, certificate: ClosedForm | None) -> Plan:
     c = stack.constants
     labels = [stack.layer_at(i).label for i in range(stack.head)]
     return Plan.of(
@@ -244,5 +252,6 @@ def _plan(stack: InContextStack, started: float) -> Plan:
             f"{stack.head} layer(s) prepare the prompt: {', '.join(dict.fromkeys(labels))}",
             f"bilinear groups of {2 * c.order} heads with scores up to {c.angle:g} "
             f"for products up to {c.score_bound:g}",
+            _distance(certificate),
         ],
     )

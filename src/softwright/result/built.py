@@ -13,6 +13,7 @@ import numpy as np
 from softwright.errors import FileFormatError, InvalidInput
 from softwright.fileformat import read_model, reference_sha256, with_reference, write_model
 from softwright.precision import name_of
+from softwright.result.at_prompt import AtPrompt
 from softwright.result.certificate import Certificate
 from softwright.result.certified import Certified, read_certificate
 from softwright.result.constructed import Constructed, Network, tensors_of
@@ -80,6 +81,15 @@ class Built(Generic[NetworkT]):
     def __call__(self, inputs: Any = None, /, **named: Any) -> Any:
         """The network on NumPy input. Of an approximation: points (..., d), or named, built(x=0.3, y=1.0)."""
         return self.network.evaluate(inputs, **named)
+
+    def certify_at(self, *prompt: Any, radius: float = 0.0, **named: Any) -> AtPrompt:
+        """What is proved of one prompt, and of all prompts within `radius` of it where the network allows that: in
+        context, built.certify_at(x, y, queries); of a transpiled transformer, built.certify_at(inputs)."""
+        prove = kind_of(self.kind).at
+        if not prove:
+            fault = f"nothing is proved of one input of a network of kind {self.kind!r}"
+            raise InvalidInput("certify_at", [f"{fault}; its certificate covers all that it names"])
+        return loaded(prove)(self, *prompt, radius=radius, **named)
 
     def attention(self, inputs: Any = None, /, **named: Any) -> Any:
         """What the network attends to at these inputs, given as in a call: tokens by name, weights, keys, values.

@@ -22,6 +22,7 @@ class Kind:
     command: str = ""  # the command that runs a stored network of this kind; empty: Python alone
     stored: bool = True  # whether a file can hold it; the class then has `describe` and `rebuilt`
     shards: str = ""  # the function that writes it as a folder of files, where there is one
+    at: str = ""  # the function that proves a bound for a prompt at hand, where there is one
     page: str = ""  # the function that says what fills its page; without one a page holds facts and claim alone
 
 
@@ -68,6 +69,7 @@ KINDS: dict[str, Kind] = {
             network="softwright.methods.network:InContextStack",
             figure="softwright.methods.figure:plot_in_context",
             command="in-context",
+            at="softwright.methods.solution.at_prompt:certify_at",
             page="softwright.page.in_context:content",
         ),
         Kind(

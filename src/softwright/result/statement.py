@@ -41,6 +41,7 @@ PROMPTS = {  # solver in context -> settings that bound the prompts it was prove
     "newton_schulz": ("max_rows", "score_bound"),
     "normal_equations": ("max_rows", "feature_bound"),
 }
+SOLVED = ("max_rows", "condition", "score_bound")  # the same of a distance to the solution
 _PART = ("variables", "heads", "terms", "constant")
 _TOLD = ("seconds", "version")
 _SEEN = ("lower", "witness")
@@ -163,6 +164,7 @@ def set_of(flat: Mapping[str, Any]) -> Entries:
         return {"kind": "every input"} if box is None else {"kind": "box", "low": box[0], "high": box[1]}
     if kind == "in_context" and target.get("solver") in PROMPTS:
         names = PROMPTS[target["solver"]] + (("rate_bound",) if target["method"] == "poisson" else ())
+        names = SOLVED if "leverage" in flat["quantities"] else names
         return {"kind": "prompts", "at_most": {name: target[name] for name in names}}
     return {"kind": "stated"}
 

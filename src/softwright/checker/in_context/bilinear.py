@@ -45,6 +45,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from flint import arb, fmpq
 
@@ -94,6 +95,7 @@ def largest_score(group: Group) -> arb:
     return arb(most) * group.reach
 
 
+@cache
 def best_radius(m: int) -> arb:
     """A number near the R < pi/2 that makes tan R/R^m least; any R gives a true bound."""
     low, high = 0.8, 1.57

@@ -20,6 +20,9 @@ coordinate of 2 z_i - cov_j(x_j.z_i, z_j) - d cov_p(g_p.z_i, z_p) is met up to t
 penalty |g_pq| within the bound of its tokens: after the layer `matrix` every entry of cov_j(x_j, x_j) + sum_p g_p g_p^T
 is met up to the bound.
 
+**The distance to the solution** of normal equations (`solution`): every answer against that of the exact solution, for
+a set of prompts, all layers counted. It is what is claimed where the quantities name a leverage.
+
 What the tensors must hold for this is compared entry by entry (`preparation`); every other number is read from them;
 the errors are those of `bilinear` and `links`.
 """
@@ -30,10 +33,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from flint import arb
+
 from softwright.checker.in_context.generalised import generalised
 from softwright.checker.in_context.losses import LOSSES
 from softwright.checker.in_context.newton_schulz import newton_schulz
 from softwright.checker.in_context.normal_equations import normal_equations
+from softwright.checker.in_context.solution import solution
 from softwright.checker.in_context.squares import squares
 from softwright.checker.in_context.stack import Stack, read_stack
 from softwright.checker.in_context.steps import Claim
@@ -94,6 +100,8 @@ def prove_step(file: ModelFile) -> str:
     target = {"kind": "in_context", "text": f"minimise {OBJECTIVES[method]}", **settings}
     require(file.sections["target"] == target, "the target is not what the settings say")
     claim = STEPS[method, solver](stack)
+    if solver == "normal_equations" and "leverage" in said["quantities"]:
+        claim = solution(stack)
     require(said["statement"] in (claim.statement, claim.old), f"the statement should read: {claim.statement}")
     for name, wanted in {"norm": "sup", "engine": "any", "method": claim.method}.items():
         require(said[name] == wanted, f"the {name} of such a statement is {wanted!r}")
@@ -104,6 +112,9 @@ def prove_step(file: ModelFile) -> str:
 def _check_numbers(said: dict[str, Any], claim: Claim, settings: dict[str, Any]) -> None:
     """What is stated is at least what was proved, and the numbers beside it are what they are called."""
     given = said["quantities"]
+    if claim.numbers is not None:
+        _check_solution(said, claim, claim.numbers)
+        return
     sizes = {
         name: given[name] for name in claim.sizes
     }  # of a step, as its errors make it: no more than a factor is known
@@ -119,3 +130,19 @@ def _check_numbers(said: dict[str, Any], claim: Claim, settings: dict[str, Any])
     for name, bound in {"exact part": claim.exact, "rounding part": claim.rounding, **claim.bounds}.items():
         least = float(bound.abs_upper())
         require(bound <= stated[name], f"{name}: {least:.6g} can be proved, {stated[name]:.6g} is stated")
+
+
+def _check_solution(said: dict[str, Any], claim: Claim, numbers: dict[str, float]) -> None:
+    """The set is that of the settings, and all bounds are at least what was proved."""
+    given, total = said["quantities"], claim.total
+    require(
+        set(given) == set(numbers) | set(claim.bounds), "the quantities are not those of a distance to the solution"
+    )
+    for name, number in numbers.items():
+        require(given[name] == number, f"{name} should be {number:.6g}")
+    stated = {**given, "exact part": said["exact_part"]}
+    for name, bound in {"exact part": claim.exact, **claim.bounds}.items():
+        least = float(bound.abs_upper())
+        require(bound <= stated[name], f"{name}: {least:.6g} can be proved, {stated[name]:.6g} is stated")
+    both = arb(said["exact_part"]) + arb(said["rounding_part"])
+    require(total is not None and total <= both, "the parts add up to less than can be proved")

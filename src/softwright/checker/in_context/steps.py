@@ -32,6 +32,8 @@ class Claim:
     scale: str = "score_bound"  # the setting that the bound is compared with, where no sizes are stated
     method: str = "Richardson weights, Cauchy's estimate and a rounding analysis of the heads"
     old: str = ""  # the sentence of files that did not yet say all that it presupposes
+    numbers: dict[str, float] | None = None  # all quantities besides the bounds, where they are those of no step
+    total: arb | None = None  # both parts, where they are not bounded one by one
 
 
 def columns(stack: Stack, extra: dict[str, int], coordinates: int) -> None:

@@ -1,0 +1,27 @@
+"""`AtPrompt`: what is proved of one prompt, or of all prompts near it, and not of a whole set of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class AtPrompt:
+    """A bound for a prompt at hand. `seen` is how far this machine's run was from what it is compared with, enclosed in
+    ball arithmetic where that is exact numbers; `budget` says what every part adds, `quantities` what was found of the
+    prompt and went into the bound."""
+
+    statement: str
+    bound: float
+    seen: float
+    budget: Mapping[str, float]
+    quantities: Mapping[str, float]
+    dtype: str
+    assumptions: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        lines = [f"{self.statement}: <= {self.bound:.4g} proved, {self.seen:.3g} in this run ({self.dtype})"]
+        lines += [f"  {name:<28} {value:.3g}" for name, value in self.budget.items()]
+        lines.append("  with " + ", ".join(f"{name} {value:.5g}" for name, value in self.quantities.items()))
+        return "\n".join([*lines, *(f"  rests on: {text}" for text in self.assumptions)])
