@@ -34,9 +34,7 @@ def design(rng: np.random.Generator, rows: int, d: int, condition: float, offset
 
 def in_context(prompts: int, false: int) -> int:
     wrong = 0
-    print(
-        "method, features, condition, rows, leverage | proved/rms(y) | of it exact | worst seen/rms(y) | build s, verify s"
-    )
+    print("method, features, condition, rows, leverage | proved/rms(y), of it exact | seen/rms(y) | build, verify s")
     for method in ("least_squares", "ridge"):
         for d, condition, rows, leverage in SETS:
             started = time.process_time()
