@@ -41,6 +41,7 @@ SIZES: dict[str, list[dict[str, Any]]] = {
         {"formula": "x", "cells": 6, "points": 130},
         {"formula": "3 + 0*x", "cells": 3, "eps0": 1e-14},
         {"formula": "sqrt(x + 2) + abs(x), tanh(9*x)", "cells": 7, "radius": 1 / 3},
+        {"formula": "cbrt(x) + sign(x)*sqrt(abs(x))", "cells": 5},
         {"formula": "x + 2*y", "cells": 4},
         {"formula": "x*y*z + max(x, y)", "cells": 3, "radius": 2.0},
         {"formula": "sin(a)*b + c*d", "cells": 2},

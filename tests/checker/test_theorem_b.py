@@ -39,6 +39,8 @@ SIZES: list[tuple[str, dict[str, Any]]] = [
     ("B3", {"target": "root"}),
     ("B3", {"target": "root", "p": 3, "cells": 6}),
     ("B3", {"target": "floor", "p": 4, "cells": 7}),
+    ("B3", {"target": "root", "p": 2.5, "cells": 6}),
+    ("B4", {"formula": "sign", "norm": "L1.25", "cells": 6}),
     ("B3", {"target": "sign", "cells": 2, "beta": 30.0, "p": 7}),
     ("B3", {"target": "sqrt(x)", "box": {"x": [0, 1]}, "p": 1}),
     ("B3", {"target": "x*y*z", "cells": 2, "columns": 3}),

@@ -74,7 +74,9 @@ def test_a3_error_falls_with_heads_and_its_shape_is_the_theorems() -> None:
 # ------------------------------------------------------------------------------------------------ A4
 
 
-@pytest.mark.parametrize("formula", ["sin(3*x)", "x*y", "abs(x) + y, x", "exp(x)*cos(2*y)"])
+@pytest.mark.parametrize(
+    "formula", ["sin(3*x)", "x*y", "abs(x) + y, x", "exp(x)*cos(2*y)", "cbrt(x), sign(x)*sqrt(abs(x))"]
+)
 @pytest.mark.parametrize("cells", [1, 3, 6])
 def test_a4_over_a_grid_of_sizes(formula: str, cells: int) -> None:
     check(A4.build(formula=formula, cells=cells), n=150)

@@ -41,13 +41,13 @@ def test_b3_bound_and_enclosed_error(target: str, p: int, cells: int) -> None:
 @given(
     st.lists(st.floats(-0.95, 0.95).map(lambda a: round(a, 3)), min_size=1, max_size=4, unique=True),
     st.integers(1, 20),
-    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 1.5, 2, 4]),
     st.sampled_from([0.2, 0.05]),
     st.sampled_from([False] * 6 + [True]),
     st.integers(0, 10**6),
 )
 @settings(max_examples=65)
-def test_b3_and_b4_random_steps(jumps: list, cells: int, p: int, eps0: float, cross: bool, seed: int) -> None:
+def test_b3_and_b4_random_steps(jumps: list, cells: int, p: float, eps0: float, cross: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     formula = " + ".join(f"{rng.uniform(-1, 1):.3f}*sign(x - ({a}))" for a in jumps) + " + 0.3*x"
     if cross:

@@ -14,7 +14,8 @@ largest for the nearest. The input is a sequence of m numbers, X (1 x m).
 
     |network - f| <= omega_f(h sqrt(m)) + 2 |f| N e^{-beta g}  <=  L h sqrt(m) + eps0,
 
-L a bound of |grad f| on the box and |f| one of the values, both from interval arithmetic. The number p of points is
+L a bound of |grad f| on the box and |f| one of the values, both from interval arithmetic; where the slope has no bound
+(roots), omega_f itself is enclosed (`modulus`). The number p of points is
 taken so that E <= m h^2/16 unless it is given; the theorem needs 2 E < (3/8) m h^2.
 """
 
@@ -33,6 +34,7 @@ from softwright.theorems.activations import Clip, activation_layer
 from softwright.theorems.tools.construction import in_full
 from softwright.theorems.tools.drawing import Line, LineConstruction, draw_line
 from softwright.theorems.tools.interpolation import Points, check_eps0, check_scores
+from softwright.theorems.tools.modulus import Modulus, jumping
 from softwright.theorems.tools.network import Linear, Softmax, TheoremNetwork, Tokens
 from softwright.theorems.tools.rivals import Rivals, by_approximate
 from softwright.theorems.tools.theorem import PAPER_A, Theorem, options
@@ -58,7 +60,7 @@ def size_and_slope(formula: Expression, box: Box, pieces: int = 4096) -> tuple[n
 
 
 def _read(faults: Faults, formula: str, radius: float) -> tuple[Expression | None, float, float]:
-    """The formula, a bound of |f| and one of its slope."""
+    """The formula, a bound of |f| and one of its slope, which may be infinite."""
     try:
         f = Expression(formula)
         box = Box(dict.fromkeys(f.names, (-radius, radius)))
@@ -68,13 +70,22 @@ def _read(faults: Faults, formula: str, radius: float) -> tuple[Expression | Non
         return None, 0.0, 0.0
     if faults.found:
         return None, 0.0, 0.0
-    jumps = [kink.expression.text for kink in f.kinks() if kink.jump]
+    jumps = jumping(f, box)
     faults.check(not jumps, f"the formula jumps where {', '.join(jumps)} = 0; the theorem is for continuous functions")
     size, slope = size_and_slope(f, box)
-    faults.check(
-        math.isfinite(slope), "the formula's slope is not bounded on the box, so its modulus is not known here"
-    )
+    if any(kink.jump for kink in f.kinks()):
+        slope = math.inf  # derivatives do not show jumps, so that none may decide how far f changes
     return f, max(float(size.max()), 1e-12), slope
+
+
+def _modulus(f: Expression, radius: float, slope: float, h: float) -> tuple[float, str]:
+    """omega_f(h sqrt(m)), by the slope where it is bounded, and what is known in words."""
+    m = len(f.names)
+    if math.isfinite(slope):
+        return slope * h * math.sqrt(m) * _SAFE, f"|grad f| <= {slope:.4g}"
+    reach = h * math.sqrt(m) * _SAFE
+    change = Modulus(f, Box(dict.fromkeys(f.names, (-radius, radius)))).oscillation(reach / radius * _SAFE)
+    return change, f"f changes by at most {change:.4g} over {reach:.3g}"
 
 
 def _construct(formula: str, cells: int, radius: float, eps0: float, points: int) -> LineConstruction:
@@ -93,6 +104,8 @@ def _construct(formula: str, cells: int, radius: float, eps0: float, points: int
         raise RuntimeError("unreachable: a missing formula is a fault")
     m = len(f.names)
     N, h = cells**m, 2.0 * radius / cells
+    change, known = _modulus(f, radius, slope, h)
+    faults.check(math.isfinite(change), "no bound of how the formula changes over a cell was found; take another box")
     faults.check(N <= _MOST_CENTRES, f"{cells}^{m} = {N} centres; at most {_MOST_CENTRES} are built, take fewer cells")
     centre_line = -radius + (np.arange(cells) + 0.5) * h
     largest = (abs(centre_line).max() * radius + 0.5 * (centre_line**2).max()) * m * _SAFE  # |s_j| on the box
@@ -141,7 +154,7 @@ def _construct(formula: str, cells: int, radius: float, eps0: float, points: int
 
     return LineConstruction(
         network=network,
-        bound=(slope * h * math.sqrt(m) * _SAFE + eps0) * _SAFE,
+        bound=(change + eps0) * _SAFE,
         sizes={"formula": formula, "cells": cells, "radius": radius, "eps0": eps0, "points": points},
         drawn={"variables": list(f.names)},
         tokens=p,
@@ -154,7 +167,7 @@ def _construct(formula: str, cells: int, radius: float, eps0: float, points: int
         },
         reasons=(
             f"{N} cells; {p} points keep the scores within {error:.3g}, cells differ by {0.375 * m * h * h:.3g}",
-            f"|f| <= {size:.4g} and |grad f| <= {slope:.4g}, from interval arithmetic",
+            f"|f| <= {size:.4g} and {known}, from interval arithmetic",
         ),
         line=Line(along, -radius, radius) if f.outputs == m == 1 else None,
     )  # fmt: skip

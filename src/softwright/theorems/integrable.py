@@ -45,7 +45,7 @@ from softwright.theorems.tools.lp_integral import Enclosed, Singularity, enclose
 from softwright.theorems.tools.modulus import formula_on_box
 from softwright.theorems.tools.theorem import PAPER_B, Theorem, options
 
-EXPONENTS = (1, 2, 4)
+MOST_EXPONENT = 1000  # powers of larger exponents leave the range of floats
 _UP = 1.0 + 1e-12
 _POINTS_A_CELL = 4096
 
@@ -179,7 +179,7 @@ class LpConstruction(CellConstruction):
     """Cells that hold the averages of an integrable function."""
 
     integrable: Integrable
-    p: int
+    p: float
 
     def own_proof(self, max_work: float) -> float | None:
         """The L_p error enclosed by adaptive integration, in real arithmetic: its upper end."""
@@ -188,8 +188,13 @@ class LpConstruction(CellConstruction):
         return enclose_lp_error(self.cells, self.integrable, self.p).upper
 
 
+def plain_exponent(p: float) -> float:
+    """p as it is written down: whole numbers without a point."""
+    return int(p) if p == int(p) else p
+
+
 def lp_construction(
-    label: str, make: Any, target: Any, p: int, cells: int, eps0: float, beta: float, columns: int, side: float,
+    label: str, make: Any, target: Any, p: float, cells: int, eps0: float, beta: float, columns: int, side: float,
     box: Any,
 ) -> LpConstruction:  # fmt: skip
     """Cell averages as B3 (self-attention) or B4 (cross-attention)."""
@@ -199,7 +204,8 @@ def lp_construction(
     if found is None:
         posed = formula_on_box(target, side, box, faults)
         found = None if posed is None else Integrable(*posed)
-    faults.check(p >= 1, f"p = {p}: the theorem needs 1 <= p < infinity")
+    p = plain_exponent(p)
+    faults.check(1 <= p <= MOST_EXPONENT, f"p = {p}: the theorem needs 1 <= p < infinity; give at most {MOST_EXPONENT}")
     if found is not None:
         m = found.box.dim
         check_grid(faults, cells, m, columns)
@@ -290,7 +296,7 @@ def sampled_norm(
 
 
 def _construct(
-    target: Any, p: int, cells: int, eps0: float, beta: float, columns: int, side: float, box: Any
+    target: Any, p: float, cells: int, eps0: float, beta: float, columns: int, side: float, box: Any
 ) -> LpConstruction:
     """Every function in L_p of a box, 1 <= p < infinity, is approximated in the L_p norm by one softmax
     self-attention head whose tokens hold the centres of a grid and the averages over its cells. The error is at most
@@ -308,7 +314,7 @@ B3 = Theorem(
         *options(
             """
             target  disc  sign, floor, disc (indicator), root (x^(-1/4)), or a formula
-            p       2     the exponent of L_p, p >= 1
+            p       2.0   the exponent of L_p, any p >= 1
             eps0    0.05  what the walls between cells may add to the L_p error
             """
         ),

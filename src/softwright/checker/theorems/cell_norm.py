@@ -7,7 +7,7 @@ the mass of near cells that differ in axis i is at most e^{2 delta} q_i, q_i = z
 the distance from the wall, and that of far cells mu. So |g - S| <= e^{2 delta} J_j sum_i q_i + mu C. As s_i is spread
 evenly over [0, h/2], with z as the variable
 
-    mean of q_i^p  <=  2 I_p/b,    I_p = int_0^1 z^{p-1}/(1 + z)^p dz = sum_{k >= p} 2^{-k}/k,    b = beta h^2,
+    mean of q_i^p  <=  2 I_p/b,    I_p = int_0^1 z^{p-1}/(1 + z)^p dz = sum_{k = p, p+1, ..} 2^{-k}/k,    b = beta h^2,
 
 and never more than 2^{-p}. Minkowski's inequality over the axes gives
 
@@ -35,7 +35,7 @@ import math
 import numpy as np
 from flint import arb, fmpq
 
-from softwright.checker.entries import is_size
+from softwright.checker.entries import is_float, is_size
 from softwright.checker.limits import check_time
 from softwright.checker.proved import Proved
 from softwright.checker.refusal import UndefinedError, require
@@ -46,7 +46,6 @@ from softwright.checker.theorems.interpolation import FLOAT64, gamma, largest, r
 from softwright.checker.theorems.reading import REAL_ARITHMETIC, TheoremFile
 from softwright.checker.trees import rational_value
 
-NORMS = {"L1": 1, "L2": 2, "L4": 4}
 MOST_EXPONENT = 1_000
 MOST_CELLS, MORE_PARTS, UNKNOWN_PARTS = 300_000, 60_000, 3_000
 NEAR_ENOUGH = 0.008  # of the norm: the distance of its bounds that is aimed at
@@ -55,15 +54,32 @@ UNIT = FLOAT64.unit
 Item = tuple[arb, arb, Box, float, int]  # upper and lower bound of an integral, part, value of its cell, side to halve
 
 
+def is_exponent(value: object) -> bool:
+    """A number of at least 1, written as Python writes it: whole ones without a point."""
+    if isinstance(value, float):
+        return is_float(value) and value > 1 and value != int(value)
+    return is_size(value)
+
+
+def exponent_of(norm: object) -> float | None:
+    """p of "L1", "L2", "L2.5", ..; None if it is none of them, or spelt otherwise."""
+    text = norm[1:] if isinstance(norm, str) and norm[:1] == "L" else ""
+    try:
+        p = int(text) if text.isdecimal() and len(text) < 5 else float(text)
+    except ValueError:
+        return None
+    return p if is_exponent(p) and str(p) == text else None
+
+
 def prove(file: TheoremFile) -> Proved:
     """|network - f|_p over the box, in real arithmetic; B4 without a norm is about the sup norm."""
     if file.label == "B4" and "norm" not in file.sizes:
         return cell_sup.prove(file)
     cross = file.label == "B4"
-    own = {"norm": lambda name: name in NORMS} if cross else {"p": is_size}
+    own = {"norm": lambda name: exponent_of(name) is not None} if cross else {"p": is_exponent}
     grid = read_grid(file, "formula" if cross else "target", cross, named=True, **own)
-    p = NORMS[file.sizes["norm"]] if cross else file.sizes["p"]
-    require(p <= MOST_EXPONENT, f"an exponent above {MOST_EXPONENT} cannot be checked")
+    p = exponent_of(file.sizes["norm"]) if cross else file.sizes["p"]
+    require(p is not None and p <= MOST_EXPONENT, f"an exponent above {MOST_EXPONENT} cannot be checked")
     require(len(grid.trees) == 1, "the norm is that of one function")
     gates = gate_norm(grid, p)
     room = own_estimate(grid, p, file.sizes["eps0"]) - float(gates.upper())
@@ -94,7 +110,7 @@ def neighbour_jumps(grid: Grid) -> np.ndarray:
     return np.maximum(top - values, values - bottom)
 
 
-def own_estimate(grid: Grid, p: int, eps0: float) -> float:
+def own_estimate(grid: Grid, p: float, eps0: float) -> float:
     """What the theorem's proof gives for |g - S|_p: it tells how sharp the rest must be, and nothing is proved with it.
 
     With e = (N - 1) e^{-beta h s}: at most C e off a band of width s, and J_j + C e in it.
@@ -112,24 +128,25 @@ def own_estimate(grid: Grid, p: int, eps0: float) -> float:
     return found if math.isfinite(found) else 0.0
 
 
-def gate_norm(grid: Grid, p: int) -> arb:
+def gate_norm(grid: Grid, p: float) -> arb:
     """|g - S|_p."""
     values, jumps = grid.values[:, 0], neighbour_jumps(grid)
     largest_jump, spread = float(jumps.max()), arb(float(values.max())) - arb(float(values.min()))
     require(math.isfinite(largest_jump), "the values are too large")
     if largest_jump == 0:
         return arb(0)
-    # Powers of jumps relative to the largest: each is rounded 2 p + 2 times or is below the least number.
+    # Powers of jumps relative to the largest: the rounding of a quotient counts p times, that of a power a few units
+    # more; or they are below the least number.
     powers = float(((jumps / largest_jump) ** p).sum())
-    added = arb(powers) * (1 + gamma(jumps.size + 8 * p + 8)) + jumps.size * arb(FLOAT64.smallest)
-    share = (2 * inner_integral(p) / grid.sharpness).min(arb(2) ** -p)
+    added = arb(powers) * (1 + gamma(jumps.size + 8 * math.ceil(p) + 8)) + jumps.size * arb(FLOAT64.smallest)
+    share = (2 * inner_integral(p) / grid.sharpness).min(arb(2) ** -arb(p))
     root = (volume(grid.box) / jumps.size * added * share) ** (arb(1) / p) * largest_jump * (1 + 2 * arb(UNIT))
     return grid.more * grid.dim * root + grid.far * spread * volume(grid.box) ** (arb(1) / p)
 
 
-def inner_integral(p: int) -> arb:
+def inner_integral(p: float) -> arb:
     """I_p; what follows 100 terms is less than the last of them."""
-    terms = [arb(2) ** -k / k for k in range(p, p + 100)]
+    terms = [arb(2) ** -(arb(p) + k) / (arb(p) + k) for k in range(100)]
     return total(terms) + terms[-1]
 
 
@@ -141,7 +158,7 @@ def every(line: np.ndarray, dim: int) -> np.ndarray:
 class Steps:
     """|f - S|_p, adaptively."""
 
-    def __init__(self, grid: Grid, p: int) -> None:
+    def __init__(self, grid: Grid, p: float) -> None:
         self.grid, self.p, self.tree = grid, p, grid.trees[0]
         count = CORNERS.get(grid.dim, 2)
         line, weights = np.linspace(-1.0, 1.0, count), np.full(count, 1.0)
@@ -155,7 +172,7 @@ class Steps:
         for _ in range(grid.dim):
             self.weights = np.multiply.outer(self.weights, weights / (count - 1)).ravel()
         # Corners, weights, powers and the sum: a root of all that is rounded by less than this, relatively.
-        self.slack = 1 + gamma(4 * len(self.weights) + 16 * p + 64)
+        self.slack = 1 + gamma(4 * len(self.weights) + 16 * math.ceil(p) + 64)
         self.order = self._order()
         self.heap: list[tuple[float, int, Item]] = []
         self.most, self.least, self.unknown, self.count = arb(0), arb(0), 0, itertools.count()
@@ -165,7 +182,7 @@ class Steps:
         tree, power = self.tree, None
         if tree[0] == "pow" and tree[1] == ("variable", 0) and self.grid.box[0][0] == 0 and self.grid.dim == 1:
             power = rational_value(tree[2])
-        return -power if power is not None and power < 0 and -power * self.p < 1 else None
+        return -power if power is not None and power < 0 and -power * rational(self.p) < 1 else None
 
     def norm(self, room: float) -> arb:
         """An upper bound of the norm, within `room` of the norm itself or as near as can be."""
@@ -228,11 +245,11 @@ class Steps:
         lower = inner ** (1 / p) * spread - float(rest.upper())
         pull = np.abs(floats) @ self.powers
         axis = int(pull.argmax()) if pull.any() and rest * 4 < spread else widest  # a jump may be anywhere
-        return size * upper**p, size * arb(max(lower, 0.0)) ** p, box, value, axis
+        return size * upper ** arb(p), size * arb(max(lower, 0.0)) ** arb(p), box, value, axis
 
     def at_singularity(self, box: Box, value: float) -> arb:
         if self.order is None or box[0][0] != 0:
             return arb.pos_inf()
-        b, power = arb(box[0][1]), 1 - arb(self.order) * self.p
+        b, power = arb(box[0][1]), 1 - arb(self.order) * arb(self.p)
         root = arb(1) / self.p
-        return ((b**power / power) ** root + abs(arb(value)) * b**root) ** self.p
+        return ((b**power / power) ** root + abs(arb(value)) * b**root) ** arb(self.p)

@@ -27,6 +27,8 @@ from softwright.errors import Faults
 from softwright.targets import Expression
 
 _MOST_BOXES = 20_000
+_DEEPEST = 48  # halvings of a side
+_CLOSING = 0.95  # by which a range shrinks, at least, when its box is halved; a power of 0.1 by 0.93
 _UP = 1.0 + 1e-13  # covers the few roundings of the arithmetic on the ranges
 
 
@@ -93,6 +95,39 @@ class Modulus:
     def __call__(self, rho: float) -> float:
         """An upper bound of omega_f(rho), rho in the unit frame."""
         return min(self.lipschitz * rho * _UP, self.oscillation(rho))
+
+
+def jumping(expression: Expression, box: Box) -> list[str]:
+    """Where the formula jumps, as expressions that are 0 there: ranges round a jump do not shrink with the boxes.
+
+    A break that another factor closes, as in sign(x)*abs(x)**(1/3), is none. This decides what is refused; no bound
+    rests on it.
+    """
+    return [
+        kink.expression.text for kink in expression.kinks() if kink.jump and _open(expression, kink.expression, box)
+    ]
+
+
+def _open(expression: Expression, zero: Expression, box: Box) -> bool:
+    lower, upper = box.lower[None].copy(), box.upper[None].copy()
+    widths: list[float] = []
+    for level in range(_DEEPEST * box.dim):
+        low, high, _ = zero.enclose(lower, upper)
+        kept = (low[:, 0] <= 0) & (high[:, 0] >= 0)
+        lower, upper = lower[kept], upper[kept]
+        if len(lower) == 0:
+            return False
+        if level % box.dim == 0:
+            f_low, f_high, _ = expression.enclose(lower, upper)
+            widths.append(float((f_high - f_low).max()))
+        if len(lower) > _MOST_BOXES:
+            break
+        axis = level % box.dim
+        middle = 0.5 * (lower[:, axis] + upper[:, axis])
+        left, right = upper.copy(), lower.copy()
+        left[:, axis] = right[:, axis] = middle
+        lower, upper = np.concatenate([lower, right]), np.concatenate([left, upper])
+    return len(widths) > 1 and not widths[-1] <= _CLOSING * widths[-2]
 
 
 def formula_on_box(
