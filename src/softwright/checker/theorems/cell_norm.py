@@ -78,8 +78,9 @@ def prove(file: TheoremFile) -> Proved:
     cross = file.label == "B4"
     own = {"norm": lambda name: exponent_of(name) is not None} if cross else {"p": is_exponent}
     grid = read_grid(file, "formula" if cross else "target", cross, named=True, **own)
-    p = exponent_of(file.sizes["norm"]) if cross else file.sizes["p"]
-    require(p is not None and p <= MOST_EXPONENT, f"an exponent above {MOST_EXPONENT} cannot be checked")
+    p = float(exponent_of(file.sizes["norm"]) or math.inf) if cross else file.sizes["p"]
+    require(p <= MOST_EXPONENT, f"an exponent above {MOST_EXPONENT} cannot be checked")
+    p = int(p) if p == int(p) else p
     require(len(grid.trees) == 1, "the norm is that of one function")
     gates = gate_norm(grid, p)
     room = own_estimate(grid, p, file.sizes["eps0"]) - float(gates.upper())
