@@ -1,10 +1,12 @@
-"""Is a false file of a program ever VERIFIED? `python benchmarks/program_attacks.py [--forge 2000] [--claims 500]`
+"""Is a false file of a program ever VERIFIED? `python benchmarks/program_attacks.py [--forge N] [--sweep K] ...`
 
 Forgeries change a true file (one weight by a thousandth, a sign, an ulp, two weights exchanged; a leaf of the claim,
 the model or the evidence; the text; lengths and fields), sign its digest again and ask `verify`. False claims put the
 network of one program under the statement and evidence of another, which differs from it somewhere. What is VERIFIED
 is judged by running the network against plain Python's reading of the text it claims (tests/programs/plain_python.py):
 off by more than the claimed bound at one token of one sequence, and the file is false. Runs of one seed are equal.
+`--sweep K` changes K weights of every matrix of every kind of head, of the embedding, the bank and the readout, one at
+a time by a thousandth: each must be caught, or what it does must be covered by the bound. `--kind` takes one group.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from softwright.attention.program import ProgramNetwork
 from softwright.checker.verify import reprove
 from softwright.fileformat import ModelFile, read_model, weights_sha256
 from softwright.programs.fields import Sequence
+from softwright.programs.meaning import meaning
+from softwright.programs.observe import keep, met
+from softwright.programs.reference import Reference
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.programs.plain_python import Plain
@@ -62,17 +67,38 @@ TEXTS = (
     "attend(k[j], 2*x[j]*x[i] for j <= i)",
     "mean((x[j] - x[i])**2)",
 )
+REALS = sw.Sequence(length=(2, 4), x=(-1, 1), y=(-1, 1), t=(0, 1), q=(0, 1))
+REAL_TEXTS = (
+    "interp(q, t, y, spacing=0.125)",
+    "sqrt((x - mean(x))**2 + (y - mean(y))**2)",
+    "sqrt(sum(x[j]**2 for j <= i)) - sqrt(max(x) - x)",
+    "sorted(x)[i]",
+    "sum((x[j] - x[i]) / ((x[j] - x[i])**2 + 0.5))",
+    "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.01, count=2)",
+    "value(y[j], where=largest(x[j]), margin=0.1)",
+    "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.02)",
+    "y / assume(mean(q), 0.25, 1)",
+    "softmax(2*x), smooth(y, 0.25)",
+    "attend(y[j], -4*(x[j] - q[i])**2)",
+    "min(x[j] for j <= i), conv(y, [1, -2, 1])",
+)
+GROUPS = {
+    "symbols": (TOKENS, TEXTS, ("float64", "float32"), 5e-2),
+    "reals": (REALS, REAL_TEXTS, ("float64",), 2e-3),
+}
 SWAPS = (("<=", "<"), ("<", "<="), ("==", "!="), ("+", "-"), ("max", "min"), ("min", "max"), ("'a'", "'b'"), ("1", "2"))
+SWAPS += (("t, y", "y, t"), ("sqrt", "cbrt"), ("smallest", "largest"), ("0.25", "0.2"), ("mean(", "max("))
 SWAPS += (("count", "sum"), ("j", "i"), ("k", "(k + 1)"), ("n-1-i", "n-2-i"), (" and ", " or "), ("/ n", "/ (n + 1)"))
 
 
-def files(folder: Path) -> dict[tuple[str, str], ModelFile]:
-    """A true file of every text in both types."""
+def files(folder: Path, kind: str) -> dict[tuple[str, str], ModelFile]:
+    """A true file of every text in its types."""
     found = {}
-    for text in TEXTS:
-        for dtype in ("float64", "float32"):
+    tokens, texts, dtypes, tol = GROUPS[kind]
+    for text in texts:
+        for dtype in dtypes:
             path = folder / "p.safetensors"
-            sw.compile(text, TOKENS, tol=5e-2, dtype=dtype, progress=False).save(path)
+            sw.compile(text, tokens, tol=tol, dtype=dtype, progress=False).save(path)
             found[text, dtype] = read_model(path)
     return found
 
@@ -89,7 +115,9 @@ def is_false(file: ModelFile, rng: np.random.Generator) -> bool:
     target = claim["reference"]["target"]
     tokens, bound = Sequence.rebuilt(target["tokens"]), Fraction(claim["bound"])
     network = ProgramNetwork.rebuilt(file.sections["model"], file.tensors)
-    for trial in range(40):
+    supposed = any(word in target["text"] for word in ("interp", "margin", "assume"))
+    meant = meaning(target["text"], tokens) if supposed else None
+    for trial in range(120 if supposed else 40):
         n = tokens.longest if trial % 4 == 0 else int(rng.integers(tokens.shortest, tokens.longest + 1))
         rows = {
             name: rng.uniform(field.low, field.high, n).astype(np.float32).astype(float).tolist()
@@ -99,6 +127,15 @@ def is_false(file: ModelFile, rng: np.random.Generator) -> bool:
         }
         if trial % 3 == 0:
             rows = {name: [row[0]] * n for name, row in rows.items()}
+        if supposed:  # sequences of which the claim speaks alone
+            fields = {name: np.array([row], dtype=float) for name, row in rows.items()}
+            if meant is None:
+                raise AssertionError("the text was read above")
+            keep(meant, fields, trial % 6, float(bound), rng)
+            with np.errstate(all="ignore"):
+                if not met(meant, Reference(tokens, fields)).all():
+                    continue
+            rows = {name: row[0].tolist() for name, row in fields.items()}
         exact = {name: [Fraction(v) for v in row] for name, row in rows.items()}
         wanted = Plain(target["text"], exact, tokens.symbols).outputs
         x = torch.tensor([[row] for row in rows.values()], dtype=network.dtype).permute(1, 2, 0)
@@ -260,20 +297,56 @@ def claims(true: dict[tuple[str, str], ModelFile], count: int, seed: int) -> tup
     return tried, proved
 
 
+def sweep(true: dict[tuple[str, str], ModelFile], each: int, seed: int) -> int:
+    """Weights of every kind, each by a thousandth; how many were neither caught nor covered."""
+    tally: collections.Counter[tuple[str, str]] = collections.Counter()
+    for number, (key, base) in enumerate(true.items()):
+        heads = base.sections["certificate"]["evidence"][0]["parts"]["heads"]
+        kinds = {(head["layer"], head["head"]): head["kind"] for head in heads}
+        for name, array in base.tensors.items():
+            places: dict[str, list[int]] = {}
+            for place in np.flatnonzero(array).tolist():
+                kind = name
+                if name.startswith("layers."):
+                    _, layer, part = name.split(".")
+                    kind = f"{part} of {kinds[int(layer), int(np.unravel_index(place, array.shape)[0])]}"
+                places.setdefault(kind.split("_")[0] if kind.startswith("field_") else kind, []).append(place)
+            for kind, found in places.items():
+                rng = np.random.default_rng([seed, number, sum(map(ord, name + kind))])
+                for place in rng.choice(found, min(each, len(found)), replace=False).tolist():
+                    tensors = {one: value.copy() for one, value in base.tensors.items()}
+                    tensors[name].reshape(-1)[place] *= array.dtype.type(1.001)
+                    file = signed(tensors, copy.deepcopy(base.sections))
+                    outcome = "caught"
+                    if verdict(file):
+                        outcome = "NEITHER" if is_false(file, rng) else "covered"
+                    tally[kind, outcome] += 1
+                    if outcome == "NEITHER":
+                        print(f"NEITHER: {key}, {name}, {place}", flush=True)
+    for (kind, outcome), count in sorted(tally.items()):
+        print(f"  {kind:24s} {outcome:16s} {count:6d}")
+    return sum(count for (_, outcome), count in tally.items() if outcome == "NEITHER")
+
+
 def main() -> None:
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--forge", type=int, default=2000)
     reader.add_argument("--claims", type=int, default=500)
     reader.add_argument("--seed", type=int, default=0)
+    reader.add_argument("--sweep", type=int, default=0, help="weights of every kind and matrix, by a thousandth")
+    reader.add_argument("--kind", choices=list(GROUPS), default=None, help="one group of programs alone")
     options = reader.parse_args()
     torch.set_num_threads(1)
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        true = files(Path(folder))
+        kinds = [options.kind] if options.kind else list(GROUPS)
+        true = {key: file for kind in kinds for key, file in files(Path(folder), kind).items()}
     wrong = [key for key, file in true.items() if not verdict(file) or is_false(file, np.random.default_rng(1))]
     print(f"{len(true)} true files, {len(wrong)} of them not verified or false: {wrong}", flush=True)
     tried, proved = claims(true, options.claims, options.seed)
     print(f"{tried} false claims, {proved} proved", flush=True)
+    if options.sweep:
+        wrong += ["a weight"] * sweep(true, options.sweep, options.seed)
     false = forge(true, options.forge, options.seed)
     print(f"{options.forge} forgeries, {false} VERIFIED and false, {time.process_time() - started:.0f} s")
     sys.exit(1 if false or proved or wrong else 0)

@@ -106,6 +106,10 @@ class Plain:
         if name == "clip":
             value, low, high = (self.compute(arg, tokens) for arg in args)
             return min(max(value, low), high)
+        if name == "assume":
+            return self.compute(args[0], tokens)
+        if name == "interp":
+            return self.between(args, tokens[-1])
         if name in ("abs", "where", "max", "min"):
             values = [self.compute(arg, tokens) for arg in args]
             if name == "where":
@@ -134,12 +138,29 @@ class Plain:
         by = options.get("by", args[0])
         return [values[q] for q in sorted(range(self.n), key=lambda q: self.at(by, q))][p]
 
+    def between(self, args: list[Any], p: int) -> Fraction:
+        """y at q, on the line of the two times around it; constant outside."""
+        asked, times = Fraction(self.at(args[0], p)), [Fraction(self.at(args[1], q)) for q in range(self.n)]
+        values = [Fraction(self.at(args[2], q)) for q in range(self.n)]
+        for k in range(1, self.n):
+            if times[k - 1] <= asked <= times[k]:
+                share = (asked - times[k - 1]) / (times[k] - times[k - 1])
+                return values[k - 1] + share * (values[k] - values[k - 1])
+        return values[0] if asked <= times[0] else values[-1]
+
     def weighted(self, name: str, args: list[Any], options: dict[str, Any], p: int) -> Any:
         """What is a sum over all tokens with weights of its own."""
         if name in ("attend", "value"):
             where = [q for q in range(self.n) if "FOR" not in options or self.compute(options["FOR"], (p, q))]
             score = options["where"].args[0] if name == "value" else args[1]
             scores = [float(self.compute(score, (p, q))) for q in where]
+            if "count" in options:
+                many = int(self.compute(options["count"], (p,)))
+                order = sorted(
+                    range(len(where)), key=lambda k: scores[k], reverse=options["where"].func.id == "largest"
+                )
+                taken = [Fraction(self.compute(args[0], (p, where[k]))) for k in order[:many]]
+                return sum(taken, Fraction(0)) / many
             if name == "value":
                 best = max(scores) if options["where"].func.id == "largest" else min(scores)
                 return self.compute(args[0], (p, where[scores.index(best)]))

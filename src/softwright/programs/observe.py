@@ -39,7 +39,7 @@ def observe(network: ProgramNetwork, meaning: Meaning, tol: float, seed: int = 0
             stored = {name: x[..., k].double().numpy() for k, name in enumerate(tokens.names)}
             reference = Reference(tokens, stored)
             with np.errstate(all="ignore"):  # where a hypothesis does not hold, there may be no value
-                good = _met(meaning, reference)
+                good = met(meaning, reference)
                 wanted = [reference.of(output) for output in meaning.outputs]
             with torch.no_grad():
                 values = network(x).double().numpy()
@@ -131,7 +131,7 @@ def keep(
             fields[asked.value] = np.clip(near + by, ends.low, ends.high)
 
 
-def _met(meaning: Meaning, reference: Reference) -> np.ndarray:
+def met(meaning: Meaning, reference: Reference) -> np.ndarray:
     """(B,): which sequences keep the margins that the program names."""
     good = np.ones(reference.shape[0], dtype=bool)
     for term in choices_of(meaning.outputs):

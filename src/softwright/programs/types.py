@@ -205,6 +205,8 @@ class Types:
                 ends = Fraction(0), ends[1]  # the largest is no smaller than the smallest
             if _is_extreme(largest, "max_of", smallest) or _is_extreme(smallest, "min_of", largest):
                 ends = max(ends[0], Fraction(0)), ends[1]  # nor than one of those that it is the largest of
+            if _is_variance(largest, smallest):
+                ends = max(ends[0], Fraction(0)), ends[1]  # a mean of squares is no smaller than the square of the mean
         elif op == "neg":
             ends = -high[0], -low[0]
         elif op == "mul":
@@ -293,6 +295,17 @@ def _is_extreme(extreme: Term, op: str, value: Term) -> bool:
     if extreme.op != op or not always_at_itself(extreme.args[1]):
         return False
     return extreme.args[0].op == "j" and extreme.args[0].args[0] is value
+
+
+def _is_variance(squares: Term, square: Term) -> bool:
+    """Whether two terms are mean(a[j]**2 for c) and mean(a[j] for c)**2."""
+    if squares.op != "mean" or square.op != "mul" or square.args[0] is not square.args[1]:
+        return False
+    inner, mean = squares.args[0], square.args[0]
+    if mean.op != "mean" or inner.op != "j" or inner.args[0].op != "mul" or mean.args[0].op != "j":
+        return False
+    value = mean.args[0].args[0]
+    return inner.args[0].args == (value, value) and squares.args[1] is mean.args[1]
 
 
 def _hull(term: Term, one: Type, other: Type) -> Type:

@@ -241,6 +241,20 @@ class Ranges:
             return False
         return graph.op[args[0]] == "j" and graph.args[args[0]] == (value,)
 
+    def _spread(self, squares: int, square: int) -> bool:
+        """Whether two values are the mean of squares and the square of the mean, of the same over the same tokens."""
+        graph = self.graph
+        if graph.op[square] != "mul" or len(set(graph.args[square])) != 1:
+            return False
+        mean = graph.args[square][0]
+        if graph.op[mean] != "mean" or graph.op[squares] != "mean" or graph.args[mean][1] != graph.args[squares][1]:
+            return False
+        one, other = graph.args[mean][0], graph.args[squares][0]
+        if graph.op[one] != "j" or graph.op[other] != "j":
+            return False
+        (value,), (both,) = graph.args[one], graph.args[other]
+        return graph.op[both] == "mul" and graph.args[both] == (value, value)
+
     def _arithmetic(self, value: int, op: str, given: list[Range], args: tuple[int, ...]) -> Range:
         if not (op in ("min", "max", "abs") and all(one.kind == "symbol" for one in given)):
             _numbers(given)
@@ -258,6 +272,8 @@ class Ranges:
                 ends[0] = Fraction(0)  # the largest of what a condition meets is no smaller than the smallest
             if self._bounds(args[0], "max_of", args[1]) or self._bounds(args[1], "min_of", args[0]):
                 ends[0] = max(ends[0], Fraction(0))  # over tokens among which the token itself is
+            if self._spread(*args):
+                ends[0] = max(ends[0], Fraction(0))  # Jensen; over no tokens both are 0
         elif op == "neg":
             ends = [-a.low, -a.high]
         elif op == "mul":

@@ -14,7 +14,7 @@ _EIGHT = {f"x{k}": (-1, 1) for k in range(8)}
 
 
 def _distance(names: list[str]) -> str:
-    return f"sqrt({' + '.join(f'({name} - mean({name}))**2' for name in names)} + 0.0001)"
+    return f"sqrt({' + '.join(f'({name} - mean({name}))**2' for name in names)})"
 
 
 CONTINUOUS: tuple[Example, ...] = (
@@ -26,7 +26,7 @@ CONTINUOUS: tuple[Example, ...] = (
     ),
     Example("softmax", "shares exp(2x) of their sum", "softmax(2*x)", _X),
     Example("log_sum_exp", "the soft maximum", "logsumexp(3*x)", _X),
-    Example("centroid_distance", "distance to the mean of all points, softened", _distance(["x", "y"]), _XY),
+    Example("centroid_distance", "distance to the mean of all points", _distance(["x", "y"]), _XY),
     Example("centroid_distance_8", "the same in eight dimensions", _distance(list(_EIGHT)), _EIGHT),
     Example(
         "regression_slope",
@@ -46,6 +46,28 @@ CONTINUOUS: tuple[Example, ...] = (
         "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.01)",
         _XY | {"q": (-1, 1)},
     ),
+    Example(
+        "three_nearest",
+        "mean of y at the three tokens whose x are nearest to q, each by a margin",
+        "value(y[j], where=smallest((x[j] - q[i])**2), margin=0.001, count=3)",
+        _XY | {"q": (-1, 1)},
+        shortest=3,
+    ),
+    Example(
+        "interpolate",
+        "y at q, linearly between times t that are 0.01 apart",
+        "interp(q, t, y, spacing=0.01)",
+        {"q": (0, 1), "t": (0, 1), "y": (-1, 1)},
+        longest=32,
+    ),
+    Example(
+        "trend",
+        "slope of x on the places by least squares",
+        "mean((i - (n - 1)/2)*x) / ((n*n - 1)/12)",
+        _X,
+        shortest=2,
+    ),
+    Example("deviation", "the standard deviation of all", "sqrt(var(x))", _X),
     Example("sort_reals", "real numbers in order, whatever ties there are", "sorted(x)[i]", _X, tol=1e-3),
     Example("median_reals", "the lower median of real numbers", "median(x)", _X, tol=1e-3),
     Example(

@@ -20,9 +20,10 @@ class Example:
     longest: int = 64
     tol: float = 1e-6
     of: str = "softwright"  # where it is from: tracr, RASP-L, C-RASP, or here
+    shortest: int = 1
 
     def tokens(self, longest: int | None = None) -> Sequence:
-        return Sequence(length=(1, self.longest if longest is None else longest), **self.fields)
+        return Sequence(length=(self.shortest, self.longest if longest is None else longest), **self.fields)
 
     def mechanism(self, longest: int | None = None, dtype: Dtype = "float64") -> tuple[str, list[str]]:
         """Its tokens and what its heads do, in words."""
