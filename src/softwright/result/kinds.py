@@ -59,6 +59,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             "transpiled_module",
+            at="softwright.transpiler.whole.at_prompt:certify_at",
             network="softwright.transpiler.network:TranspiledModule",
             figure="softwright.transpiler.figure:plot_transpiled",
             stored=False,
