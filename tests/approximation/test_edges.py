@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwright.approximation.fitting.edges import find_edges, merged, zeros_of
+from softwright.approximation.fitting.edges import find_edges, merged, steep_places, zeros_of
 
 Line = Callable[[np.ndarray], np.ndarray]
 
@@ -91,3 +91,21 @@ def test_smooth_functions_have_no_edges(function: Line) -> None:
 
 def test_the_number_of_edges_is_limited() -> None:
     assert len(find_edges(lambda t: np.abs(np.sin(40 * t)), most=5)) <= 5
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [(lambda t: np.tanh(1e6 * (t - 0.3)), 0.3), (lambda t: np.exp(-((1e4 * (t + 0.1)) ** 2)), -0.1)],
+)
+def test_steep_places_are_found_between_the_points_of_a_sample(
+    function: Callable[[np.ndarray], np.ndarray], place: float
+) -> None:
+    (found,) = steep_places(lambda t: function(t)[:, None], 1e-3)
+    assert abs(found - place) < 1e-5
+
+
+@pytest.mark.parametrize("function", [lambda t: np.sin(2000 * t), np.exp, lambda t: np.tanh(20 * t)])
+def test_what_a_sample_sees_or_what_oscillates_has_no_steep_place(
+    function: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    assert steep_places(lambda t: function(t)[:, None], 1e-3) == []

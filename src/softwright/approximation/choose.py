@@ -79,7 +79,7 @@ def _frugal(problem: Problem) -> Fit:
 def _by_attempts(problem: Problem, formula: Formula | None, order: Sequence[Fitter] | None = None) -> Fit:
     points = probe_points(problem.dim, 4000, seed=1)
     trivial = affine_fit(problem, points, problem.function(points))
-    if trivial is not None and not problem.kinks:
+    if trivial is not None and not problem.kinks and not problem.suspects:
         few = problem.dim <= PROVED_TOGETHER
         return trivial if few or formula is None or formula.is_rational else one_head_a_variable(trivial)
     if problem.gap is not None and formula is not None and formula.jumps:

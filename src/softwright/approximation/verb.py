@@ -170,6 +170,11 @@ def approximate(
                 break
             if best.built.observed_error <= tolerance:  # only the proof is missing: worth as much again, no more
                 budget.end_after(3.0)
+            if found.outcome is Outcome.REFUTED and problem.dim == 1 and len(found.witness) == 1:
+                say("the proof found an error that no sample had seen; building with a closer look there")
+                place = float(domain.to_unit(np.array([found.witness]))[0, 0])
+                problem = replace(problem, suspects=(*problem.suspects, place))
+                continue
             say("the check or the proof missed the tolerance; tightening")
             tighter = problem.tolerance * float(np.clip(0.8 * tolerance / found.error, 0.1, 0.5))
             problem = replace(problem, tolerance=tighter)
@@ -197,6 +202,7 @@ class _Candidate:
     fit: Fit
     error: float
     outcome: Outcome = Outcome.NOT_ASKED
+    witness: tuple[float, ...] = ()  # of a refutation: where the error is
 
 
 def _is_smooth_of_many(problem: Problem, precision: Precision) -> bool:
@@ -295,7 +301,8 @@ def _proved(found: _Candidate, target: Target, budget: Budget, work: float, tigh
         error, unproved = 2 * tolerance, f"{outcome.value} ({answer.reason})"
     else:
         unproved = f"undecided ({answer.reason})"
-    return replace(found, built=replace(found.built, unproved=unproved), error=error, outcome=outcome)
+    built = replace(found.built, unproved=unproved)
+    return replace(found, built=built, error=error, outcome=outcome, witness=tuple(answer.witness))
 
 
 def _proved_stack(found: _Candidate, compiled: Compiled, tolerance: float) -> _Candidate:

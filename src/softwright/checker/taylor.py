@@ -11,7 +11,8 @@ bound `error` for everything else. |a|_k is the sum of the moduli of the coeffic
                  at 0), the hull is taken. The table of functions has every function's own rules
     |a|          a or -a where the sign is certain; else, over a range [l, h], it lies in la a + mu +- mu with
                  la = (h + l)/(h - l) and mu = -l h/(h - l)
-    min, max     (a + b -+ |a - b|)/2;   where: one branch if the condition is certain, else the hull of both
+    min, max     (a + b -+ |a - b|)/2;   where: one branch if the condition is certain, else the hull of both, each
+                 with what the condition says of signs where it is asked for (`guards.py`)
 
 Polynomials are lists of homogeneous parts. A part of degree k is one arb_poly: s_0 is set to 1 (its power follows from
 k) and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_polys, in C.
@@ -27,6 +28,7 @@ from itertools import product
 from flint import arb, arb_mat, arb_poly, arb_series, fmpq
 
 from softwright.checker.functions import FUNCTIONS, INVERSE, Curve
+from softwright.checker.guards import Fact, facts_of, told, with_logarithms
 from softwright.checker.limits import check_time
 from softwright.checker.refusal import UndefinedError
 from softwright.checker.trees import Tree
@@ -250,8 +252,8 @@ def least(b: arb, c: arb) -> arb:
     return (c if c > 0 or c <= 0 else -abs(c)) - abs(b)
 
 
-def evaluate(node: Tree, variables: list[Model]) -> Model:
-    """The formula on a box, in the models of its variables."""
+def evaluate(node: Tree, variables: list[Model], facts: tuple[Fact, ...] = ()) -> Model:
+    """The formula on a box, in the models of its variables; with `facts`, at those of its points where they hold."""
     check_time()
     kind, space = node[0], variables[0].space
     if kind in ("number", "pi", "e"):
@@ -261,8 +263,8 @@ def evaluate(node: Tree, variables: list[Model]) -> Model:
         return variables[node[1]]
     if kind in ("sum", "product"):
         result = Model(space, space.linear(ZERO if kind == "sum" else ONE))
-        for sign, child in node[1]:
-            value = evaluate(child, variables)
+        for sign, child in with_logarithms(node[1], facts) if facts and kind == "product" else node[1]:
+            value = evaluate(child, variables, facts)
             if kind == "sum":
                 result = result + value if sign > 0 else result - value
             else:
@@ -271,10 +273,13 @@ def evaluate(node: Tree, variables: list[Model]) -> Model:
     if kind == "where":
         certain = holds(node[1], variables)
         if certain is not None:
-            return evaluate(node[2] if certain else node[3], variables)
-        node = (kind, *node[2:])
-    values = [evaluate(child, variables) for child in node[1:]]
-    return FUNCTIONS[kind].model(values, node[1:])
+            return evaluate(node[2] if certain else node[3], variables, facts)
+        # Each branch where it is asked for.
+        branches = [(node[2], True), (node[3], False)]
+        values = [evaluate(child, variables, (*facts, *facts_of(node[1], holds))) for child, holds in branches]
+        return FUNCTIONS[kind].model(values, node[2:])
+    values = [evaluate(child, variables, facts) for child in node[1:]]
+    return FUNCTIONS[kind].model(values, [told(child, facts) for child in node[1:]] if facts else node[1:])
 
 
 def holds(node: Tree, variables: list[Model]) -> bool | None:

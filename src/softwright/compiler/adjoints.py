@@ -13,7 +13,7 @@ adjoints are enclosed by interval arithmetic over the widened ranges, from the o
 its condition. Many small boxes keep dependencies small.
 
 A table whose slope is unbounded (`Feature.end`) is taken not to depend on its argument at all: what the argument's
-error does to it, by its modulus of continuity at the slack, is part of its own error (`moduli.py`). One exception, the
+error does to it, by its modulus of continuity at the slack, is part of its own error (`graded.py`). One exception, the
 norm: if the argument is p + sum c_i z_i^2 and p the singular point, the table is a function of s = sqrt(sum c_i z_i^2)
 with a bounded slope, and the slope of s by z_i lies in [-sqrt(c_i), sqrt(c_i)]; the squares are left out on the way.
 """
@@ -29,7 +29,7 @@ import numpy as np
 from softwright.compiler.features import COPY, EXPONENTIAL, INPUT, MAXIMUM, PRODUCT, STEP, TABLE, Feature, Program
 from softwright.compiler.forms import Form
 from softwright.compiler.forward import Forward, Functions, intersected, interval_add, interval_mul, step_slope, widened
-from softwright.compiler.moduli import Moduli
+from softwright.compiler.graded import Moduli
 from softwright.compiler.nodes import RULES, ZERO, CannotCompile, Interval, Node, constant_interval, differentiate
 from softwright.compiler.tables import shifted, unclamped
 from softwright.domain import Box

@@ -31,6 +31,7 @@ from softwright.compiler.gates import (
 from softwright.compiler.heads import Columns, Heads, TableHead
 from softwright.compiler.nodes import CannotCompile, Expression, Interval, Node, mul, number, substitute, text, value
 from softwright.compiler.prove import ROOM, Ledger, Proof, Rows, prove, rows_of
+from softwright.compiler.sides import has_two_sided_root
 from softwright.compiler.table_proof import TableProof, prove_halves, prove_table
 from softwright.compiler.tables import (
     Frame,
@@ -53,6 +54,7 @@ _SHARE = 0.55  # of the tolerance, for tables and maxima; the rest is for gates 
 _FIT = {"float64": 0.85, "float32": 0.5}  # of a table's tolerance is what its sample may show; rounding takes some
 _PRODUCTS = 0.05
 _OF_GAP = 0.5  # the most that a condition may be off, as a share of its gap
+_MOVED = 2.0  # times what arguments do to tables is what a proof charges for it
 _MODULI = 0.2  # of the tolerance, for what errors of arguments do where slopes are unbounded
 
 
@@ -90,6 +92,7 @@ class _Draft:
     partials: dict[int, Partial] = field(default_factory=dict)
     sizes: dict[int, float] = field(default_factory=dict)
     multipliers: dict[int, float] = field(default_factory=dict)  # see `Analysis.sensitivity`
+    needed: dict[int, float] = field(default_factory=dict)  # slacks of singular tables that rounding asks for
 
 
 def compile_formula(
@@ -106,22 +109,50 @@ def compile_formula(
 
     Raises `CannotCompile` if a sub-expression has no rule, or a head none that is found.
     """
+    search = _Search(expression, box, tolerance, precision, check, gap)
+    with_roots = any(map(has_two_sided_root, expression.nodes))
+    found = search.run(sides=True)
+    if with_roots and (found is None or found.proved):  # gates may do with fewer tokens, where they are fine enough
+        other = search.run(sides=False)
+        if other is not None and other.proved and (found is None or other.heads.tokens < found.heads.tokens):
+            return other
+    if found is None:
+        raise search.failure or CannotCompile(None, "no stack was found")
+    return found
+
+
+@dataclass
+class _Search:
+    """The ways to cut one formula, each tried once."""
+
+    expression: Expression
+    box: Box
+    tolerance: float
+    precision: Precision
+    check: Callable[[], None]
+    gap: float | None
     failure: CannotCompile | None = None
-    best: Compiled | None = None
-    for cut in (False, True):
-        try:
-            program = translate(expression, box, cut, gap=gap)
-            found = _compiled(program, box, tolerance, precision, check)
-        except CannotCompile as error:
-            failure = failure or error
-            continue
-        if found.proved:
-            return found
-        if best is None or (not found.proof.faults and found.proof.bound < best.proof.bound):
-            best = found
-    if best is None:
-        raise failure or CannotCompile(None, "no stack was found")
-    return best
+    tried: set[tuple[str, ...]] = field(default_factory=set)
+
+    def run(self, sides: bool) -> Compiled | None:
+        """The first stack that is proved, else the best; None if there is none."""
+        best: Compiled | None = None
+        for cut in (False, True):
+            try:
+                program = translate(self.expression, self.box, cut, gap=self.gap, sides=sides)
+                spelt = (*map(program.described, program.features), str(program.outputs))
+                if spelt in self.tried:
+                    continue
+                self.tried.add(spelt)
+                found = _compiled(program, self.box, self.tolerance, self.precision, self.check)
+            except CannotCompile as error:
+                self.failure = self.failure or error
+                continue
+            if found.proved:
+                return found
+            if best is None or (not found.proof.faults and found.proof.bound < best.proof.bound):
+                best = found
+        return best
 
 
 def _compiled(
@@ -132,10 +163,10 @@ def _compiled(
     analysis = Analysis(program, *box_grid(box, _BOXES if box.dim > 1 else 64), Functions())
     span = max(high - low for low, high in map(analysis.range_of, program.outputs))
     slack = float(np.clip(10.0 * tolerance / max(span, 1e-300), 1e-7, 0.02))
-    share, best = _SHARE, None
+    share, best, needed = _SHARE, None, {}
     for _ in range(_ROUNDS):
         check()
-        draft = _Draft(program, analysis, precision, tolerance, slack)
+        draft = _Draft(program, analysis, precision, tolerance, slack, needed=needed)
         _set_slacks(draft)
         found = _with_share(draft, share, box, check)
         if found.proved:
@@ -144,6 +175,9 @@ def _compiled(
             best = found
         if found.proof.rounding > 0.8 * tolerance:
             break  # smaller shares make tables larger, and their rounding with them
+        needed = needed | {k: 1.1 * off for k, off in found.proof.short.items()}
+        if _MOVED * _moved_by(draft, needed) > tolerance:
+            break  # what rounding does to the arguments of roots is too much, however good the tables are
         if found.proof.faults:
             slack = min(0.1, 6.0 * slack)
         if found.proof.bound > tolerance:
@@ -154,6 +188,12 @@ def _compiled(
     if best is None:
         raise RuntimeError("at least one round was run")
     return best
+
+
+def _moved_by(draft: _Draft, off: dict[int, float]) -> float:
+    """What arguments of singular tables that are off by so much do to the outputs."""
+    slopes = _slopes(draft, {})
+    return sum(slopes[k] * draft.analysis.moduli[k].omega(moved) for k, moved in off.items())
 
 
 def _set_slacks(draft: _Draft) -> None:
@@ -215,7 +255,7 @@ def _narrow_slacks(draft: _Draft) -> None:
     slopes = _slopes(draft, {})
     for f in singular:
         allowed = _MODULI * draft.tolerance / (len(singular) * max(slopes[f.number], 1e-300))
-        found = analysis.moduli[f.number].argument_error(allowed)
+        found = max(analysis.moduli[f.number].argument_error(allowed), draft.needed.get(f.number, 0.0))
         draft.slacks[f.number, "score"] = max(min(draft.slacks[f.number, "score"], found), 1e-300)
         draft.multipliers[f.number] = draft.tolerance / draft.slacks[f.number, "score"]
     draft.partials = analysis.partials(draft.slacks)

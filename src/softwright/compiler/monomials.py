@@ -42,6 +42,7 @@ from softwright.compiler.nodes import (
     text,
 )
 from softwright.compiler.norms import root_beside
+from softwright.compiler.sides import is_absolute, is_root, zero_of
 
 if TYPE_CHECKING:
     from softwright.compiler.translate import Translator
@@ -182,11 +183,12 @@ def _needs_sign(p: Fraction) -> bool:
 
 def build(self: Translator, node: Operation) -> Additive:
     """The rule of products, quotients, roots and constant powers."""
-    found, constant = _apart(self, *merged(self, *factors(self, node)))
+    every, constant = factors(self, node)
+    found, constant = _apart(self, *merged(self, _odd_roots(self, every), constant))
     if is_zero(constant) or not found:
         return Additive.constant(constant)
     for f, p in found:
-        if not _needs_sign(p):
+        if not _needs_sign(p) or _is_two_sided(self, f, p):
             continue
         if self.is_positive(f):
             self.require(f, "> 0", "a quotient or a root of a positive factor")
@@ -196,24 +198,65 @@ def build(self: Translator, node: Operation) -> Additive:
             raise CannotCompile(node, f"its factor {_short(f)} may vanish or change its sign")
     groups: dict[object, list[Factor]] = {}
     for f, p in found:
-        built = self.build(f)
-        single = None if self.cut and built.parts else built.single()
+        two_sided = _is_two_sided(self, f, p)
+        built = _two_sided(self, f) if two_sided else self.build(f)
+        single = None if self.cut and built.parts and not two_sided else built.single()
         groups.setdefault(single[0].key if single is not None else ("node", self._number(f)), []).append((f, p))
     if len(groups) == 1:
         return _one_group(self, found).times(constant)
     return _several(self, list(groups.values()), constant)
 
 
+def _odd_roots(self: Translator, found: list[Factor]) -> list[Factor]:
+    """sign(a) beside a root of abs(a) is one function of a, which is continuous, and linear in a under its root."""
+    out = list(found)
+    for sign in [(f, p) for f, p in found if isinstance(f, Operation) and f.name == "sign" and p % 2 == 1]:
+        size = of("abs", *sign[0].arguments) if isinstance(sign[0], Operation) else sign[0]
+        roots = [(f, p) for f, p in out if self.same(f, size) and _is_two_sided(self, f, p)]
+        if not roots or sign not in out:
+            continue
+        out = [factor for factor in out if factor != sign and factor not in roots]
+        p = sum((p for _, p in roots), Fraction(0))
+        ((atom, inner),) = _two_sided(self, size).parts
+        under = inner.arguments[0] if isinstance(inner, Operation) else inner
+        joined = mul(sign[0], raised(size, p))
+        self.define(joined, Additive(Form(), ((atom, mul(of("sign", under), raised(inner, p))),)))
+        out.append((joined, Fraction(1)))
+    return out
+
+
+def _is_two_sided(self: Translator, f: Node, p: Fraction) -> bool:
+    """Whether it is a root of abs(a) where a changes its sign."""
+    if not self.sides or not is_absolute(f) or not isinstance(f, Operation) or not is_root(p):
+        return False
+    found = self.range_of(f.arguments[0])
+    return found.low < 0 < found.high
+
+
+def _two_sided(self: Translator, f: Node) -> Additive:
+    """abs(a) as a function of the atom of a, which it is linear in: no gate is made of it (`sides.py`)."""
+    inner = self.build(f.arguments[0] if isinstance(f, Operation) else f)
+    single = inner.single()
+    if single is None or zero_of(single[1]) is None:
+        single = Additive(self.materialise(inner)).single()
+    if single is None:
+        raise RuntimeError("what changes its sign is no constant")
+    return Additive(Form(), ((single[0], of("abs", single[1])),))
+
+
 def _one_group(self: Translator, items: list[Factor]) -> Additive:
     """All factors depend on one atom, or there is one factor: a function of one variable."""
     if len(items) == 1:
         (f, p), *_ = items
+        if _is_two_sided(self, f, p):
+            atom, inner = _two_sided(self, f).single() or (Form(), ONE)
+            return Additive(Form(), ((atom, raised(inner, p)),))
         built = self.build(f)
         return built if p == 1 else self.apply(built, lambda inner: raised(inner, p))
     total: Node | None = None
     atom = Form()
     for f, p in items:
-        single = self.build(f).single()
+        single = (_two_sided(self, f) if _is_two_sided(self, f, p) else self.build(f)).single()
         if single is None:
             raise RuntimeError("factors of one group share an atom")
         atom, inner = single

@@ -92,6 +92,7 @@ class Proof:
     shares: dict[int, float]  # by feature, over all boxes
     slopes: dict[int, float]  # largest adjoint by feature
     faults: tuple[str, ...]  # slacks that errors exceed: nothing is proved if there is one
+    short: Mapping[int, float] = field(default_factory=dict)  # what singular tables' arguments may be off by, if more
 
 
 class Ledger:
@@ -207,7 +208,8 @@ def prove(
     own = {f.number: ledger.own_error(f, slacks) for f in program.features if f.kind != INPUT}
     if not all(np.isfinite(total).all() for total, _ in own.values()):
         return Proof(math.inf, math.inf, math.inf, dict.fromkeys(own, math.inf), {}, ("a head has no proof",))
-    faults = _forward_faults(ledger, partials, slacks, sizes, {k: total for k, (total, _) in own.items()})
+    short: dict[int, float] = {}
+    faults = _forward_faults(ledger, partials, slacks, sizes, {k: total for k, (total, _) in own.items()}, short)
     exact, rounding, shares = 0.0, 0.0, dict.fromkeys(own, 0.0)
     slopes = dict.fromkeys(own, 0.0)
     for output, row in enumerate(ledger.rows.outputs):
@@ -230,7 +232,7 @@ def prove(
     bound = sum_rounded_up(exact, rounding)
     if not math.isfinite(bound):
         faults = (*faults, "the bound is not finite")
-    return Proof(bound, exact, rounding, shares, slopes, faults)
+    return Proof(bound, exact, rounding, shares, slopes, faults, short)
 
 
 def _forward_faults(
@@ -239,8 +241,9 @@ def _forward_faults(
     slacks: Mapping[tuple[int, str], float],
     sizes: Mapping[int, float],
     own: Mapping[int, np.ndarray],
+    short: dict[int, float],
 ) -> tuple[str, ...]:
-    """Which forms' errors exceed their slacks, or columns their sizes, going forward."""
+    """Which forms' errors exceed their slacks, or columns their sizes, going forward; `short` is filled."""
     program, n = ledger.analysis.program, ledger.analysis.boxes
     errors: dict[int, np.ndarray] = {}
     faults: list[str] = []
@@ -264,6 +267,8 @@ def _forward_faults(
             score = up(score + 1.001 * ledger.rows.score[k].rounding / ledger.heads.steps[k].slope)
         if not float(score.max()) <= slacks[k, "score"]:
             faults.append(f"the argument of feature {k} may be off by {score.max():.3g}")
+            if feature.end is not None:
+                short[k] = float(score.max())
         partial = partials[k]
         if feature.kind == MAXIMUM:
             through = np.maximum(of_form(feature.score.plus(feature.base)), of_form(feature.base))

@@ -29,12 +29,11 @@ from softwright.compiler.features import (
     MAXIMUM,
     PRODUCT,
     STEP,
-    TABLE,
     Condition,
     Feature,
     Program,
 )
-from softwright.compiler.forms import Additive, Form, composed, exponentials, polynomial, quotient, stripped
+from softwright.compiler.forms import Additive, Form, exponentials, polynomial, quotient, stripped
 from softwright.compiler.forward import Forward, Functions
 from softwright.compiler.nodes import (
     ELEMENTARY,
@@ -61,8 +60,8 @@ from softwright.compiler.nodes import (
 )
 from softwright.compiler.ranges import Range, Ranges
 from softwright.compiler.rules import RULES_OF
+from softwright.compiler.sides import table
 from softwright.compiler.steps import Jumps, jumps_of
-from softwright.compiler.tables import clamped, singular_end
 from softwright.domain import Box
 
 _ROUNDED = 1e-12  # of its width, by which a range may miss the end of a domain that it reaches
@@ -73,9 +72,14 @@ class Translator:
     """The features of one formula on one box, in the making. With `cut`, functions of functions are cut everywhere."""
 
     def __init__(
-        self, box: Box, cut: bool = False, tables_for_squares: bool = False, jumps: Jumps | None = None
+        self,
+        box: Box,
+        cut: bool = False,
+        tables_for_squares: bool = False,
+        jumps: Jumps | None = None,
+        sides: bool = True,
     ) -> None:
-        self.box, self.cut, self.tables_for_squares = box, cut, tables_for_squares
+        self.box, self.cut, self.tables_for_squares, self.sides = box, cut, tables_for_squares, sides
         self.jumps = jumps
         self.ranges = Ranges(box) if jumps is None else jumps.ranges
         self.features: list[Feature] = []
@@ -161,14 +165,14 @@ class Translator:
         form = self.materialise(additive)
         if not form.terms:
             return
-        self._keep(form, found)
+        self.keep(form, found)
         atom, lead, constant = form.normalised()
         ends = Interval(np.asarray([found.low]), np.asarray([found.high]))
         moved = RULES["sub"](ends, constant_interval(constant))[0]
         ends = RULES["div"](moved, constant_interval(lead))[0]
-        self._keep(atom, Range(float(ends.lower[0]), float(ends.upper[0])))
+        self.keep(atom, Range(float(ends.lower[0]), float(ends.upper[0])))
 
-    def _keep(self, form: Form, found: Range) -> None:
+    def keep(self, form: Form, found: Range) -> None:
         old = self.known.get(form.key, (-np.inf, np.inf))
         self.known[form.key] = (max(old[0], found.low), min(old[1], found.high))
         self.forward.forget()
@@ -178,10 +182,10 @@ class Translator:
     def meaning(self, form: Form) -> Node:
         return form.node({feature.number: feature.meaning for feature in self.features})
 
-    def _layer(self, *forms: Form) -> int:
+    def layer(self, *forms: Form) -> int:
         return 1 + max((self.features[k].layer for form in forms for k, _ in form), default=0)
 
-    def _feature(self, key: object, make: Callable[[int], Feature]) -> int:
+    def feature(self, key: object, make: Callable[[int], Feature]) -> int:
         if key not in self._made:
             self._made[key] = len(self.features)
             self.features.append(make(len(self.features)))
@@ -200,9 +204,9 @@ class Translator:
         def make(i: int) -> Feature:
             square = z.key == u.key
             meaning = power(self.meaning(z), number(2)) if square else mul(self.meaning(z), self.meaning(u))
-            return Feature(i, PRODUCT, self._layer(z, u), meaning, score=u, value=z)
+            return Feature(i, PRODUCT, self.layer(z, u), meaning, score=u, value=z)
 
-        return Form.feature(self._feature((PRODUCT, z.key, u.key), make)).times(factor)
+        return Form.feature(self.feature((PRODUCT, z.key, u.key), make)).times(factor)
 
     def exponential(self, exponent: Form, z: Form) -> Form:
         """z exp(T) as a form."""
@@ -212,9 +216,9 @@ class Translator:
         def make(i: int) -> Feature:
             grown = of("exp", self.meaning(exponent))
             meaning = grown if z == Form(ONE) else mul(self.meaning(z), grown)
-            return Feature(i, EXPONENTIAL, self._layer(exponent, z), meaning, score=exponent, value=z)
+            return Feature(i, EXPONENTIAL, self.layer(exponent, z), meaning, score=exponent, value=z)
 
-        return Form.feature(self._feature((EXPONENTIAL, exponent.key, z.key), make))
+        return Form.feature(self.feature((EXPONENTIAL, exponent.key, z.key), make))
 
     def maximum(self, a: Form, b: Form) -> Form:
         difference = a.plus(b.times(neg(ONE)))
@@ -223,9 +227,9 @@ class Translator:
 
         def make(i: int) -> Feature:
             meaning = of("max", self.meaning(a), self.meaning(b))
-            return Feature(i, MAXIMUM, self._layer(a, b), meaning, score=difference, base=b)
+            return Feature(i, MAXIMUM, self.layer(a, b), meaning, score=difference, base=b)
 
-        return Form.feature(self._feature((MAXIMUM, a.key, b.key), make))
+        return Form.feature(self.feature((MAXIMUM, a.key, b.key), make))
 
     def step(self, name: str, z: Form) -> Form:
         """z [c > 0] as a form, c the difference of a comparison."""
@@ -243,42 +247,17 @@ class Translator:
 
         def make(i: int) -> Feature:
             meaning = of("where", Variable(name), self.meaning(z), ZERO)
-            return Feature(i, STEP, self._layer(c, z), meaning, score=c, value=z, gap=jumps.gap)
+            return Feature(i, STEP, self.layer(c, z), meaning, score=c, value=z, gap=jumps.gap)
 
-        return Form.feature(self._feature((STEP, c.key, z.key), make))
+        return Form.feature(self.feature((STEP, c.key, z.key), make))
 
     def copy(self, form: Form) -> Form:
         """The form in a column of its own."""
 
         def make(i: int) -> Feature:
-            return Feature(i, COPY, self._layer(form), self.meaning(form), score=form)
+            return Feature(i, COPY, self.layer(form), self.meaning(form), score=form)
 
-        return Form.feature(self._feature((COPY, form.key), make))
-
-    def table(self, atom: Form, function: Node) -> Form:
-        score = self.forward.form(atom)
-        end = singular_end(function, float(score.lower[0]), float(score.upper[0]))
-        if end is not None:
-            meaning = composed(function, self.meaning(atom))
-            held = clamped(function, *end)
-            made = (TABLE, atom.key, self._number(held))
-            return Form.feature(
-                self._feature(
-                    made,
-                    lambda i: Feature(i, TABLE, self._layer(atom), meaning, score=atom, function=held, end=end),
-                )
-            )
-        if not self.functions.enclose(function, score)[1].all():
-            self._keep(atom, self.ranges.refined(self.meaning(atom)))
-            if not self.functions.enclose(function, self.forward.form(atom))[1].all():
-                meaning = composed(function, self.meaning(atom))
-                raise CannotCompile(meaning, "may be undefined on the range that was proved for its argument")
-
-        def make(i: int) -> Feature:
-            meaning = composed(function, self.meaning(atom))
-            return Feature(i, TABLE, self._layer(atom), meaning, score=atom, function=function)
-
-        return Form.feature(self._feature((TABLE, atom.key, self._number(function)), make))
+        return Form.feature(self.feature((COPY, form.key), make))
 
     def materialise(self, additive: Additive) -> Form:
         """The linear form of features that an additive form is: its functions of atoms become features."""
@@ -307,7 +286,7 @@ class Translator:
                 exponent = atom.times(a).plus(Form(b))
                 form = form.plus(self.exponential(exponent, Form(ONE)).times(c))
             return form
-        return self.table(atom, function)
+        return table(self, atom, function)
 
     def apply(self, additive: Additive, wrap: Callable[[Node], Node]) -> Additive:
         """A smooth function of one variable, `wrap`, of an additive form."""
@@ -374,16 +353,21 @@ class Translator:
 
 
 def translate(
-    expression: Expression, box: Box, cut: bool = False, tables_for_squares: bool = False, gap: float | None = None
+    expression: Expression,
+    box: Box,
+    cut: bool = False,
+    tables_for_squares: bool = False,
+    gap: float | None = None,
+    sides: bool = True,
 ) -> Program:
-    """The program of a formula on a box; with a gap, jumps become steps."""
+    """The program of a formula on a box; with a gap, jumps become steps; `sides`: no gates below roots."""
     depth = _depth(expression.tape)
     if depth > _DEEPEST:
         raise CannotCompile(None, f"the formula is {depth} levels deep; {_DEEPEST} are compiled")
     jumps, nodes = (None, expression.nodes) if gap is None else jumps_of(expression, box, gap)
     if jumps is not None and not jumps.found:
         jumps = None  # nothing jumps
-    translator = Translator(box, cut, tables_for_squares, jumps)
+    translator = Translator(box, cut, tables_for_squares, jumps, sides)
     outputs = [translator.materialise(translator.build(node)) for node in nodes]
     if len(translator.features) == box.dim or not any(k >= box.dim for form in outputs for k, _ in form):
         # An affine formula, or one that is so on the box: heads of one token copy it.

@@ -115,3 +115,37 @@ def find_edges(function: Line, most: int = 16, shortest: float = 1e-2) -> list[f
         found.append(place)
         stack += [(low, place - 2e-6), (place + 2e-6, high)]
     return merged(found)
+
+
+def steep_places(f: Callable[[np.ndarray], np.ndarray], least: float, most: int = 8) -> list[float]:
+    """Where a smooth function (n,) -> (n, m) on [-1, 1] moves much between neighbours of a sample of 2,001 points.
+
+    tanh(1e6 t) and exp(-(1e4 t)^2) do at one place each, and no fit to such a sample can see how. The place is where
+    the function passes the middle of what it steps over, or where it is farthest from both sides if it comes back. A
+    function that moves so much at many places oscillates: none is of use then.
+    """
+    t = np.linspace(-1, 1, 2001)
+    values = f(t)
+    steps = np.abs(np.diff(values, axis=0)).max(axis=1)
+    large = np.flatnonzero(steps > max(least, 0.05 * float(np.ptp(values, axis=0).max())))
+    groups = np.split(large, np.flatnonzero(np.diff(large) > 1) + 1) if len(large) else []
+    if len(groups) > most or len(large) > 4 * most:
+        return []
+    found: list[float] = []
+    for group in groups:
+        low, high = float(t[group[0]]), float(t[group[-1] + 1])
+        inner = np.linspace(low, high, 257)
+        at = f(inner)
+        o = int(np.ptp(at, axis=0).argmax())
+        first, last = at[0, o], at[-1, o]
+        if abs(last - first) < 0.5 * np.ptp(at[:, o]):
+            found.append(float(inner[np.abs(at[:, o] - 0.5 * (first + last)).argmax()]))
+            continue
+        for _ in range(60):
+            half = 0.5 * (low + high)
+            if (f(np.array([half]))[0, o] < 0.5 * (first + last)) == bool(last > first):
+                low = half
+            else:
+                high = half
+        found.append(0.5 * (low + high))
+    return merged(found)

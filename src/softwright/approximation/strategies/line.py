@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
-from softwright.approximation.fitting.edges import find_edges, merged, zeros_of
+from softwright.approximation.fitting.edges import find_edges, merged, steep_places, zeros_of
 from softwright.approximation.fitting.families import chebyshev_points
 from softwright.approximation.problem import Fit, Problem, Scaling, affine_fit, best_of, scaling_of
 from softwright.approximation.strategies.pieces import fit_pieces
@@ -23,7 +23,11 @@ _SAFETY = 0.9  # aim a little below the tolerance: the check points are not all 
 def line_breaks(problem: Problem) -> list[float]:
     """Where the target's smoothness breaks on (-1, 1): zeros of its kink functions, or found by zooming."""
     if problem.kinks is not None:
-        return merged([x for kink in problem.kinks for x in zeros_of(lambda t, kink=kink: kink(t[:, None]))])
+        kinks = merged([x for kink in problem.kinks for x in zeros_of(lambda t, kink=kink: kink(t[:, None]))])
+        if kinks and not problem.suspects:
+            return kinks
+        steep = steep_places(lambda t: problem.function(t[:, None]), 20.0 * problem.tolerance)
+        return merged([*kinks, *(problem.suspects if not steep else ()), *([] if kinks else steep)])
     found: list[float] = []
     for o in range(problem.outputs):
         found += find_edges(lambda t, o=o: problem.function(t[:, None])[:, o])
@@ -99,7 +103,7 @@ def fit_line(problem: Problem) -> Fit:
     """The automatic choice for one variable."""
     t = np.concatenate([np.linspace(-1, 1, 801), chebyshev_points(100)])[:, None]
     trivial = affine_fit(problem, t, problem.function(t))
-    if trivial is not None:
+    if trivial is not None and not problem.suspects:
         return trivial
     breaks = line_breaks(problem)
     pieces: Fit | None = None

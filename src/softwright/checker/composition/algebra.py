@@ -35,6 +35,7 @@ from softwright.checker.composition.polynomials import (
     add_to,
     constant,
     key,
+    multiple,
     plus,
     power_size,
     scaled,
@@ -86,8 +87,9 @@ class Algebra(Atoms):
                     others.append((a, 2 * n))
                 e = tidy(e - 2 * n)
             elif kind == "step":
-                if a in self.assumed:
-                    if self.assumed[a] < 0:
+                side = self.assumed.get(a, 0) or self._decided(a, exponents)
+                if side != 0:
+                    if side < 0:
                         return {}
                     continue
                 if e > 0:
@@ -108,6 +110,17 @@ class Algebra(Atoms):
         for a, e in others:
             result = self.times(result, self._opened(a, e))
         return result
+
+    def _decided(self, a: int, exponents: dict[int, Exponent]) -> int:
+        """The sign of D that decides [D > 0] in a product: assumed for |D|, and another factor is 0 where D is."""
+        inner = self.atoms[a].inner[0]
+        if not any(e > 0 and multiple(self.base(b), inner) for b, e in exponents.items() if b != a):
+            return 0
+        for b, side in self.assumed.items():
+            factor = multiple(self.atoms[b].inner[0], inner) if self.atoms[b].kind == "abs" else 0
+            if factor:
+                return side if factor > 0 else -side
+        return 0
 
     def _divided(self, exponents: dict[int, Exponent], c: fmpq) -> Poly | None:
         """With a constant C = t + R in the denominator, t/C = 1 - R/C; None if no first term t of one is there."""

@@ -74,6 +74,14 @@ def affine(p: Poly) -> tuple[Key, fmpq, fmpq]:
     return frozenset((m, c / factor) for m, c in p.items() if m != UNIT), factor, rest
 
 
+def multiple(p: Poly, q: Poly) -> fmpq:
+    """c if p = c q for a number c, else 0."""
+    if not p or p.keys() != q.keys():
+        return fmpq(0)
+    c = next(iter(p.values())) / q[next(iter(p))]
+    return c if all(p[m] == c * q[m] for m in p) else fmpq(0)
+
+
 def power_size(terms: int, n: int) -> int:
     """How many terms the n-th power of a sum has at most."""
     return math.comb(terms + n - 1, n) if n <= 64 else MANY if terms > 1 else 1

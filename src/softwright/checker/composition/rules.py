@@ -117,8 +117,10 @@ def _x_log_y(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
 
 def _cube_root(self: Normaliser, node: Node, x: list[Poly]) -> Poly:
     side = self.node_sign(self.node(x[0]))  # the same node for all ways to spell it
-    if side == 0:
-        return self.function("cbrt", x)
+    if side == 0:  # of both parts of u = max(u, 0) - max(-u, 0), one of which is 0
+        size, third = self.absolute(x[0]), fraction(fmpq(1, 3))
+        above, below = (self.raised(scaled(plus(size, x[0], sign), HALF), third) for sign in (1, -1))
+        return plus(above, below, -1)
     return scaled(self.raised(scaled(x[0], side), fraction(fmpq(1, 3))), side)
 
 

@@ -30,11 +30,14 @@ from softwright.targets.formula import (
     Constant,
     Expression,
     Node,
+    Operation,
+    Tape,
     Variable,
     constant_balls,
     integer_at,
     literals_of,
 )
+from softwright.targets.formula.algebra import exact_value, mul, number_node, power
 
 
 class _Number(NamedTuple):
@@ -55,7 +58,7 @@ class ExpressionModels:
     """The Taylor models of the outputs of an expression, given those of its variables."""
 
     def __init__(self, expression: Expression) -> None:
-        self.names, self.tape = expression.names, expression.tape
+        self.names, self.tape = expression.names, _continued(expression)
         self._literals = literals_of(self.tape)
         with precision(120):
             self._constants = {
@@ -115,6 +118,57 @@ class ExpressionModels:
             return elementary.real_power(base, float(exact))
         result = elementary.exp(elementary.log(base).times(*exponent))
         return _power_near_zero(base, exponent, result) if exponent.value > 0 else result
+
+
+def _continued(expression: Expression) -> Tape:
+    """The tape; in a formula with choices c log(c) is xlogy(c, c), equal wherever c > 0 and bounded next to 0.
+
+    where(x > 0, x*log(x), 0) asks for it at x > 0 alone, but on a box that touches 0 the product has no bounds. Of
+    c**q, q >= 1, one c is taken.
+    """
+    tape = expression.tape
+    names = {step.node.name for step in tape.steps if isinstance(step.node, Operation)}
+    if not {"where", "mul", "log"} <= names:
+        return tape
+    built: list[Node] = []
+    for step in tape.steps:
+        node = step.node
+        if isinstance(node, Operation):
+            made = Operation(node.name, tuple(built[i] for i in step.arguments))
+            built.append(_with_logarithm(made) if node.name == "mul" else made)
+        else:
+            built.append(node)
+    return Tape([built[i] for i in tape.outputs])
+
+
+def _with_logarithm(product: Operation) -> Node:
+    for one, other in (product.arguments, product.arguments[::-1]):
+        if not isinstance(other, Operation) or other.name != "log":
+            continue
+        (c,) = other.arguments
+        joined = Operation("xlogy", (c, c))
+        found = _exchanged(one, c, joined)
+        if found is not None:
+            return found
+    return product
+
+
+def _exchanged(node: Node, c: Node, joined: Node) -> Node | None:
+    """The product with `joined` in place of one factor c; None if it has none."""
+    if node == c:
+        return joined
+    if not isinstance(node, Operation):
+        return None
+    if node.name == "pow" and node.arguments[0] == c:
+        exponent = exact_value(node.arguments[1])
+        return None if exponent is None or exponent < 1 else mul(power(c, number_node(exponent - 1)), joined)
+    if node.name in ("mul", "div", "neg"):
+        places = range(2) if node.name == "mul" else range(1)
+        for n in places:
+            inner = _exchanged(node.arguments[n], c, joined)
+            if inner is not None:
+                return Operation(node.name, (*node.arguments[:n], inner, *node.arguments[n + 1 :]))
+    return None
 
 
 def _product(a: TaylorModel | _Number, b: TaylorModel | _Number) -> TaylorModel:
