@@ -139,13 +139,11 @@ def in_place_seen_twice(net: Forward, x: torch.Tensor) -> torch.Tensor:
 
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "residual tanh": (lambda: residual(torch.tanh), "tanh, which lets no value through"),
-    "two activations": (
-        lambda: Forward(lambda net, x: net.end(net.down(torch.relu(net.up(x))) + net.down(torch.tanh(net.up(x))))),
-        "run tanh beside relu",
-    ),
     "joined along another axis": (lambda: Forward(lambda net, x: net.end(torch.cat([x, x], dim=0))), "cat joins"),
-    "a value changed in place and used": (lambda: Forward(in_place_seen_twice), "not what its layers say"),
+    "a value changed in place and used": (
+        lambda: Forward(in_place_seen_twice),
+        "not what its layers say",
+    ),
     "batch norm without statistics": (
         lambda: nn.Sequential(nn.Linear(SIZE, 3), nn.BatchNorm1d(3, track_running_stats=False)),
         "BatchNorm1d",

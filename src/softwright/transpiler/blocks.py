@@ -37,6 +37,7 @@ from softwright.targets.mlp import (
     read_source,
     run_module,
 )
+from softwright.transpiler.cutting import Cut, PatchNetwork
 from softwright.transpiler.finding import found_parts, norm_before
 from softwright.transpiler.job import Job, Options, Part
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
@@ -69,7 +70,7 @@ def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> 
     paths = [part.path for part in parts]
 
     def assemble(networks: list[TranspiledNetwork], options: Options) -> TranspiledModule:
-        return TranspiledModule(replace_blocks(module, paths, networks, options.dtype), paths, options.layout)
+        return TranspiledModule(replace_blocks(module, parts, networks, options.dtype), paths, options.layout)
 
     return Job(
         parts,
@@ -89,13 +90,13 @@ def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> 
 
 
 def _range_of(module: nn.Module, part: Part) -> Sides | None:
-    norm = norm_before(module, part.path, part.network.inputs)
+    norm = part.norm if part.cut is not None else norm_before(module, part.path, part.network.inputs)
     return None if norm is None else normalised_box(norm)
 
 
 def _said(module: nn.Module, parts: Sequence[Part]) -> list[str]:
     """Block by block what becomes attention, and what stays as it is."""
-    inside = tuple(part.path for part in parts)
+    inside = tuple(path for part in parts for path in (part.absorbs if part.cut is not None else (part.path,)))
     stays: dict[str, int] = {}
     for path, layer in module.named_modules():
         own = any(True for _ in layer.parameters(recurse=False))
@@ -103,6 +104,8 @@ def _said(module: nn.Module, parts: Sequence[Part]) -> list[str]:
             stays[type(layer).__name__] = stays.get(type(layer).__name__, 0) + 1
     kept = ", ".join(f"{count} {name}" for name, count in stays.items()) or "nothing else"
     blocks = [f"{part.path or 'the module'}: {part.network.describe()['text']}" for part in parts]
+    for cut in dict.fromkeys(part.cut for part in parts if part.cut is not None):
+        blocks.append(f"{cut.path or 'the module'} is cut; as they were run {', '.join(cut.stays) or 'no others'}")
     return [*blocks, f"attention, normalisation and embeddings are the module's own: {kept}"]
 
 
@@ -181,29 +184,43 @@ def normalised_box(norm: nn.Module) -> Sides | None:
 
 
 def replace_blocks(
-    module: nn.Module, paths: Sequence[str], networks: Sequence[TranspiledNetwork], dtype: str
+    module: nn.Module, parts: Sequence[Part], networks: Sequence[TranspiledNetwork], dtype: str
 ) -> nn.Module:
     """A copy of the module, in eval mode, with attention in place of the blocks."""
     result = copy.deepcopy(module).eval().to(precision_of(dtype).torch_dtype)
-    for path, network in zip(paths, networks, strict=True):
-        place = result.get_submodule(path)
+    cuts: dict[Cut, list[TranspiledNetwork]] = {}
+    for part, network in zip(parts, networks, strict=True):
+        if part.cut is not None:
+            cuts.setdefault(part.cut, []).append(network)
+            continue
+        place = result.get_submodule(part.path)
         if isinstance(place, LAYERS):
             layer: Any = place
             layer.linear1, layer.linear2 = network.steps
             layer.activation = nn.Identity()
             layer.activation_relu_or_gelu = 0
-        elif not path:
-            result = network
         else:
-            parent, _, name = path.rpartition(".")
-            setattr(result.get_submodule(parent), name, network)
+            result = _replaced(result, part.path, network)
+    for cut, pieces in cuts.items():
+        result = _replaced(result, cut.path, cut.applied(result.get_submodule(cut.path), pieces))
     for part in result.modules():
         if isinstance(part, nn.TransformerEncoder):
             part.use_nested_tensor = part.enable_nested_tensor = False
     return result
 
 
+def _replaced(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
+    """The module with another one at a path."""
+    if not path:
+        return new
+    parent, _, name = path.rpartition(".")
+    setattr(module.get_submodule(parent), name, new)
+    return module
+
+
 def _runner(module: nn.Module, path: str) -> nn.Module:
     """What took the place of a block, alone."""
     place: Any = module.get_submodule(path)
+    if isinstance(place, PatchNetwork):
+        return place.network
     return nn.Sequential(place.linear1, place.linear2) if isinstance(place, LAYERS) else place

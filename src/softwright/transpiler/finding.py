@@ -19,6 +19,7 @@ from torch import nn
 
 from softwright.errors import InvalidInput
 from softwright.targets.mlp import read_source
+from softwright.transpiler.cutting import cut_parts
 from softwright.transpiler.job import Part
 
 # Names of normalisations whose output a block takes, relative to the modules around it, the nearest first.
@@ -36,12 +37,12 @@ _BEFORE = (
 
 
 def found_parts(module: nn.Module) -> list[Part]:
-    """Every block of a module, outermost first, without ranges."""
+    """Every block of a module, outermost first, without ranges; pieces of what has no blocks."""
     return _parts(module, "", set())
 
 
 def _parts(module: nn.Module, path: str, seen: set[int]) -> list[Part]:
-    found = []
+    found: list[Part] = []
     for name, child in module.named_children():
         if id(child) in seen:  # a module that stands in two places is one module
             continue
@@ -49,7 +50,15 @@ def _parts(module: nn.Module, path: str, seen: set[int]) -> list[Part]:
         inner = f"{path}.{name}" if path else name
         part = _readable(child, inner)
         found += _parts(child, inner, seen) if part is None else [part]
+    if not found and _has_forward(module):
+        found = cut_parts(module, path)
     return found
+
+
+def _has_forward(module: nn.Module) -> bool:
+    """Whether a module has a forward of its own that may be cut: not a layer of torch, nor one of transformers."""
+    where = type(module).__module__
+    return isinstance(module, nn.Sequential) or not where.startswith(("torch.nn", "transformers"))
 
 
 def _readable(module: nn.Module, path: str) -> Part | None:

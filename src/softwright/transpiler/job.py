@@ -31,6 +31,9 @@ class Part:
     path: str
     source: Source
     sides: Sides | None = None
+    cut: Any = None  # the `Cut` of whose pieces it is one (`cutting.py`)
+    absorbs: tuple[str, ...] = ()  # modules that became part of it
+    norm: nn.Module | None = None  # the layer whose outputs it takes, where that is known
 
     @property
     def network(self) -> DenseNetwork | GatedNetwork:

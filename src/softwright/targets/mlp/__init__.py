@@ -2,10 +2,22 @@
 
 from softwright.targets.mlp.activation import Activation
 from softwright.targets.mlp.activations import ACTIVATIONS, BETA, ELU_POWERS, ELU_SHIFT
+from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.mlp.source import Sample, Sides, Source, look_at, network_of, read_source, run_module
-from softwright.targets.mlp.torch_checks import check_parts
-from softwright.targets.mlp.torch_reader import KNOWN, activation_of, read_module
+from softwright.targets.mlp.torch_checks import call_name, check_parts
+from softwright.targets.mlp.torch_reader import (
+    KNOWN,
+    Follower,
+    activation_of,
+    batch_norm,
+    chain_of,
+    check_module,
+    network_from,
+    read_module,
+)
+from softwright.targets.mlp.values import Product, Value
+from softwright.targets.mlp.values import of as value_of
 
 __all__ = [
     "ACTIVATIONS",
@@ -14,17 +26,27 @@ __all__ = [
     "ELU_SHIFT",
     "KNOWN",
     "Activation",
+    "Branch",
     "DenseLayer",
     "DenseNetwork",
+    "Follower",
     "GatedNetwork",
+    "Product",
     "Sample",
     "Sides",
     "Source",
+    "Value",
     "activation_of",
+    "batch_norm",
+    "call_name",
+    "chain_of",
+    "check_module",
     "check_parts",
     "look_at",
+    "network_from",
     "network_of",
     "read_module",
     "read_source",
     "run_module",
+    "value_of",
 ]

@@ -41,6 +41,7 @@ class Branch:
     layers: tuple[DenseLayer, ...] = ()
     scale: np.ndarray | float = 1.0  # a number, or one for each value
     shift: np.ndarray | float = 0.0
+    size: int | None = None  # how many values the input has, where that is known
 
     @property
     def plain(self) -> bool:
@@ -52,7 +53,7 @@ class Branch:
         """How many values it has; None where only the input knows."""
         if self.layers:
             return self.layers[-1].outputs
-        return next((len(x) for x in (self.scale, self.shift) if isinstance(x, np.ndarray)), None)
+        return next((len(x) for x in (self.scale, self.shift) if isinstance(x, np.ndarray)), self.size)
 
     def scaled(self, scale: np.ndarray | float, shift: np.ndarray | float = 0.0) -> Branch:
         """scale s + shift of every value s."""
@@ -83,6 +84,8 @@ class Branch:
     def activated(self, activation: Activation) -> Branch:
         """phi of every value, in the last Linear layer if that has none."""
         whole = self.settled()
+        if not whole.layers and whole.size is not None:
+            whole = whole.linear(identity(whole.size), np.zeros(whole.size))
         if not whole.layers:
             fault = f"{activation} does not follow a Linear layer; put torch.nn.Linear before it"
             raise InvalidInput("transpile", [fault])

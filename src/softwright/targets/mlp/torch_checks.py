@@ -25,6 +25,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 from softwright.errors import Faults
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_CHANGES = (operator.iadd, operator.isub, operator.imul, operator.itruediv)  # a += b
 _VIEWS = (operator.getitem, torch.chunk, "chunk", functional.dropout)
 _RECOMPUTED = {  # a pre-hook that sets a weight before every call: how it is called and how it is undone
     WeightNorm: ("weight_norm", "torch.nn.utils.remove_weight_norm"),
@@ -124,7 +125,7 @@ def _in_place(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     if node.op == "call_module":
         layer = modules[str(node.target)]
         return bool(getattr(layer, "inplace", False)) and not isinstance(layer, DROPOUTS)
-    if call_name(node.target).endswith("_"):
+    if call_name(node.target).endswith("_") or node.target in _CHANGES:
         return True
     if node.target is functional.dropout or not callable(node.target):
         return False

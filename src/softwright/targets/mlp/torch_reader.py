@@ -136,22 +136,28 @@ def _is_transposed(layer: nn.Module) -> bool:
 def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | GatedNetwork:
     """The network that a module computes, layer by layer; raises `InvalidInput` with every fault found."""
     faults = Faults(name or type(module).__name__)
-    check_parts(module, faults)
-    try:
-        if isinstance(module, nn.Linear):
-            module = nn.Sequential(module)
-        graph = _without_questions(_Tracer().trace(module))
-    except Exception as error:  # whatever a foreign forward raises when it is traced
-        faults.add(f"its forward cannot be followed ({error}); write it as torch.nn.Sequential")
+    whole = nn.Sequential(module) if isinstance(module, nn.Linear) else module
+    graph = check_module(whole, faults)
+    if graph is None:
         faults.raise_if_any()
-        raise
-    check_in_place(graph, dict(module.named_modules()), faults)
-    reader = Follower(module, graph)
-    result = reader.result()
+        raise InvalidInput(faults.subject, ["its forward cannot be followed; write it as torch.nn.Sequential"])
+    result = Follower(whole, graph).result()
     if isinstance(result.thing, Missing):
         faults.found += list(dict.fromkeys(result.thing.faults))
     faults.raise_if_any()
     return network_from(result, dtype_of(module), name or type(module).__name__)
+
+
+def check_module(module: nn.Module, faults: Faults) -> fx.Graph | None:
+    """The graph of a module's forward; None, and faults, if it cannot be followed. Other faults are recorded too."""
+    check_parts(module, faults)
+    try:
+        graph = _without_questions(_Tracer().trace(module))
+    except Exception as error:  # whatever a foreign forward raises when it is traced
+        faults.add(f"its forward cannot be followed ({error}); write it as torch.nn.Sequential")
+        return None
+    check_in_place(graph, dict(module.named_modules()), faults)
+    return graph
 
 
 def dtype_of(module: nn.Module) -> str:
@@ -237,7 +243,7 @@ class Follower:
         if called in (functional.selu, torch.selu, functional.celu, torch.celu, functional.logsigmoid):
             layer = self._made_of(called, rest, dict(node.kwargs))
             return _nothing(shown) if layer is None else algebra.chained(first, layer, shown)
-        found = self._activation(node)
+        found = self.activation(node)
         if found is not None or called in _SPELT:
             name = _SPELT.get(called) or (found.name if found is not None and found.name in _INSIDE else "")
             return algebra.function(name, first, found, shown)
@@ -250,7 +256,7 @@ class Follower:
             return chain_of(nn.CELU(float(alpha)))
         return chain_of(nn.SELU() if called in (functional.selu, torch.selu) else nn.LogSigmoid())
 
-    def _activation(self, node: fx.Node) -> Activation | None:
+    def activation(self, node: fx.Node) -> Activation | None:
         rest = tuple(node.args[1:])
         plain = not any(isinstance(entry, fx.Node) for entry in (*rest, *node.kwargs.values()))
         return _functional(node.target, rest, dict(node.kwargs)) if plain else None

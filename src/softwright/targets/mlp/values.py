@@ -43,6 +43,10 @@ class Product:
     value: Branch
     down: DenseLayer | None = None
 
+    @property
+    def outputs(self) -> int:
+        return (self.gate.layers[-1] if self.down is None else self.down).outputs
+
     def scaled(self, scale: Number) -> Product:
         """The product times numbers, which its value takes up."""
         return replace(self, value=self.value.scaled(scale).settled())
