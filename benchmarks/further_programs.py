@@ -110,13 +110,14 @@ def measure(row: dict[str, str], dtype: str) -> str:
 def main() -> None:
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--only", default="", help="programs whose text holds this")
+    reader.add_argument("--dtype", default="", choices=("", "float64", "float32"), help="one type alone")
     options = reader.parse_args()
     torch.set_num_threads(1)
     with PLACE.open(encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if options.only in row["program"]]
     outcomes: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        for dtype in ("float64", "float32"):
+        for dtype in [options.dtype] if options.dtype else ["float64", "float32"]:
             line = measure(row, dtype)
             outcomes[dtype, line.split()[0]] += 1
             print(f"{row['who']:6s} {row['program'][:60]:60s} {dtype} {line}", flush=True)

@@ -229,6 +229,8 @@ def change_tokens(_: dict[str, np.ndarray], sections: dict[str, Any], rng: np.ra
         tokens["length"][1] += int(rng.integers(1, 3))
     elif way == 1:
         tokens["fields"][1]["high"] += 1
+    elif way == 2 and "symbols" not in tokens["fields"][0]:
+        tokens["fields"][0]["high"] += 0.25
     elif way == 2:
         tokens["fields"][0]["symbols"] = tokens["fields"][0]["symbols"][::-1]
     else:

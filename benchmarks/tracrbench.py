@@ -102,10 +102,12 @@ def main() -> None:
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--dtype", default="float64", choices=("float64", "float32"))
     reader.add_argument("--only", type=int, default=0, help="one program, by number")
+    reader.add_argument("--every", type=int, default=1, help="every so many programs alone")
+    reader.add_argument("--first", type=int, default=0, help="from which one on")
     options = reader.parse_args()
     torch.set_num_threads(1)
     passed = total = 0
-    for case in cases():
+    for case in cases()[options.first :: options.every]:
         if options.only not in (0, case.number):
             continue
         results = [(n, *measure(case, n, options.dtype)) for n in (case.longest, LONG)]

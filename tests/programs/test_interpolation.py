@@ -50,6 +50,15 @@ def test_lines_between_points(built: sw.Built, file: ModelFile) -> None:
         assert np.abs(built(q=q, t=t, y=y) - np.interp(q, t, y)).max() <= built.certificate.bound
 
 
+def test_times_may_be_places(tmp_path: Path) -> None:
+    built = sw.compile("interp(3*q, i, y, spacing=1)", TOKENS, tol=1e-5)
+    built.save(tmp_path / "p.safetensors")
+    verdict = sw.verify(tmp_path / "p.safetensors")
+    assert verdict, verdict.reason
+    q, y = np.array([0.1, 0.4, 0.75, -0.2]), np.array([0.5, -1.0, 1.0, 0.25])
+    assert np.abs(built(q=q, t=np.zeros(4), y=y) - np.interp(3 * q, np.arange(4), y)).max() <= built.certificate.bound
+
+
 def _signed(file: ModelFile, tensors: dict[str, np.ndarray], said: dict[str, Any]) -> ModelFile:
     said["certificate"]["claim"]["subject"]["sha256"] = weights_sha256(tensors)
     return ModelFile(tensors, said)
@@ -116,6 +125,7 @@ def test_a_hypothesis_cannot_be_left_out(tmp_path: Path) -> None:
         ("interp(q, t, y)", "spacing"),
         ("interp(q, t, y, spacing=0)", "positive"),
         ("interp(q, t, y, spacing=q)", "positive"),
+        ("interp(q, t, 2, spacing=0.5)", "write that number"),
         ("assume(q, 2, 1)", "two numbers"),
         ("assume(q, 7, 8)", "other ends"),
     ],

@@ -44,7 +44,8 @@ def observe(network: ProgramNetwork, meaning: Meaning, tol: float, seed: int = 0
             with torch.no_grad():
                 values = network(x).double().numpy()
             for k, meant in enumerate(wanted):
-                off = (np.abs(values[..., k] - meant) - _REFERENCE_ERROR * np.abs(meant)).clip(min=0).astype(float)
+                with np.errstate(all="ignore"):
+                    off = (np.abs(values[..., k] - meant) - _REFERENCE_ERROR * np.abs(meant)).clip(min=0).astype(float)
                 off = np.where(np.isfinite(off), off, np.inf)
                 worst = max(worst, float(np.where(good[:, None], off, 0.0).max()))
             count += int(good.sum()) * n

@@ -33,7 +33,7 @@ from softwright.programs.columns import Board, Form, Head
 from softwright.programs.heads import NotPossible
 from softwright.programs.lemmas import PENALTY, order_error
 from softwright.programs.terms import Pool, Term, shown
-from softwright.programs.types import Type
+from softwright.programs.types import Refused, Type
 
 _MOST = 2**50  # of B
 
@@ -94,6 +94,9 @@ class Interpolation(ABC):
 
     def interpolated(self, term: Term) -> Form:
         """start + slope q."""
+        kind = self.type(term.args[2])
+        if kind.low == kind.high:
+            raise Refused(term, f"{shown(term.args[2])} is one number alone; write that number")
         parts = self.lines(term)
         most = 2 * self.type(parts.steep).largest
         slope = self.pool.make("slope", term, self.pool.number(most))

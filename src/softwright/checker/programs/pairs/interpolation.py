@@ -83,7 +83,10 @@ def _scores(
     rounded = max(state.rounding(asked) - own, ZERO)
     reach = max(state.size(asked), state.ranges.of(query).largest + own + apart) + rounded
     product = graph.make("mul", before, time)
-    sharpness = -state.meant(alone).get(product, ZERO)
+    there, meant = state.combination(product), state.meant(alone)
+    key_of = max((one for one in there if one != "" and one in meant), key=lambda one: abs(there[one]), default=None)
+    require(key_of is not None, "a score does not mean what it should")
+    sharpness = -meant[key_of] / there[key_of] if key_of is not None else ZERO
     require(sharpness > 0, "a score falls where it should grow")
     sums = state.combination(graph.make("add", time, before))
     delta = state.apart(state.meant(alone), times(state.combination(product), -sharpness))
