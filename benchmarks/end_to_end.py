@@ -16,10 +16,11 @@ import time
 from typing import Any
 
 import numpy as np
+import torch
 
 import softwright as sw
 from softwright.checker.verify import reprove
-from softwright.fileformat import ModelFile
+from softwright.fileformat import ModelFile, weights_sha256
 from softwright.result.constructed import tensors_of
 
 SETS = ((3, 10.0, 100, 10.0), (3, 100.0, 100, 10.0), (3, 1000.0, 1000, 30.0), (10, 100.0, 1000, 100.0))
@@ -111,12 +112,97 @@ def _believed(file: ModelFile, count: int) -> int:
     return believed
 
 
+def transformers(prompts: int, false: int) -> int:
+    """Four layers, d = 32, ff = 64: proved at prompts and in balls, climbed in the balls, and false claims."""
+    wrong = 0
+    torch.manual_seed(0)
+    print("layers, activation, norm | block | proved, seen | ball 1e-6, climbed | certify, verify s")
+    for layers, activation, first in (
+        (1, "relu", False),
+        (1, "gelu", False),
+        (4, "relu", False),
+        (4, "gelu", False),
+        (4, "gelu", True),
+    ):
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, activation=activation, batch_first=True, norm_first=first)
+        encoder = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).double().eval()
+        built, rng = sw.transpile(encoder), np.random.default_rng(layers)
+        proved = seen = ball = climbed = seconds = 0.0
+        file = None
+        for _ in range(max(1, prompts // 4)):
+            x = rng.normal(size=(8, 32))
+            started = time.process_time()
+            found, wide = built.certify_at(x), built.certify_at(x, radius=1e-6)
+            seconds = (time.process_time() - started) / 2
+            proved, seen, ball = max(proved, found.bound), max(seen, found.seen), max(ball, wide.bound)
+            best = _uphill(encoder, built, x, rng)
+            climbed = max(climbed, best)
+            wrong += found.seen > found.bound or best > wide.bound
+            if file is None and wide.content is not None:
+                tensors, sections = wide.content(wide)
+                file = ModelFile(dict(tensors), json.loads(json.dumps(sections)))
+        if file is None:
+            continue
+        started = time.process_time()
+        verified = reprove(file).verified
+        checking = time.process_time() - started
+        wrong += not verified
+        before = "before" if first else "after"
+        print(
+            f"{layers}, {activation}, {before} | {built.certificate.bound:.1e} | {proved:.1e}, {seen:.1e} | {ball:.1e}, "
+            f"{climbed:.1e} | {seconds:.2f}, {checking:.2f} {'' if verified else 'NOT VERIFIED'}",
+            flush=True,
+        )
+        if activation == "relu":
+            wrong += _believed_at(file, false)
+    return wrong
+
+
+def _uphill(encoder: torch.nn.Module, built: sw.Built[Any], x: np.ndarray, rng: np.random.Generator) -> float:
+    """The largest deviation found in the ball of 1e-6 round a prompt, by steps that are kept where they lead up."""
+    best, at = 0.0, np.zeros_like(x)
+    for _ in range(60):
+        step = at + 5e-7 * rng.normal(size=x.shape) / np.sqrt(x.shape[1])
+        step *= np.minimum(1.0, 0.999e-6 / np.linalg.norm(step, axis=1, keepdims=True))
+        moved = torch.tensor(x + step)[None]
+        with torch.no_grad():
+            apart = float((built.network(moved) - encoder(moved)).abs().max())
+        if apart > best:
+            best, at = apart, step
+    return best
+
+
+def _believed_at(file: ModelFile, count: int) -> int:
+    rng, believed = np.random.default_rng(5), 0
+    names = [name for name in file.tensors if not name.startswith("blocks.")]
+    for _ in range(count):
+        tensors, sections = dict(file.tensors), copy.deepcopy(file.sections)
+        said, place = sections["certificate"], int(rng.integers(4))
+        if place == 0:
+            said["bound"] /= float(10 ** rng.uniform(0.05, 4))
+        elif place == 1:
+            said["budget"][str(rng.choice(list(said["budget"])))] /= float(10 ** rng.uniform(0.05, 4))
+        elif place == 2:
+            sections["model"]["radius"] *= float(10 ** rng.uniform(3, 6))
+            said["statement"] = said["statement"].replace("1e-06", f"{sections['model']['radius']:g}")
+        else:
+            name = str(rng.choice(names))
+            tensors[name] = tensors[name] * float(rng.uniform(20, 40))
+            said["bound"] /= 3
+            said["weights_sha256"] = weights_sha256(tensors)
+        believed += reprove(ModelFile(tensors, sections)).verified
+    print(f"    {count} false claims: {believed} believed")
+    return believed
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompts", type=int, default=20)
     parser.add_argument("--false", type=int, default=25)
     given = parser.parse_args()
-    return 1 if in_context(given.prompts, given.false) else 0
+    wrong = in_context(given.prompts, given.false) + transformers(given.prompts, given.false)
+    print("all bounds hold" if wrong == 0 else f"{wrong} FAULTS")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,9 @@ import torch
 from flint import arb
 
 import softwright as sw
+from softwright.checker.verify import reprove
+from softwright.errors import FileFormatError
+from softwright.fileformat import ModelFile, read_model, weights_sha256
 from softwright.precision import precision_of
 from softwright.proof.arithmetic.balls import precision
 from softwright.transpiler.whole.bound import Whole
@@ -135,7 +141,71 @@ def test_a_softmax_moves_by_the_hyperbolic_tangent_at_most() -> None:
             assert np.abs(q / q.sum() - p).sum() / 2 <= most * (1 + 1e-12)
 
 
-def test_gpt2_is_read_as_a_whole() -> None:
+@cache
+def stored(activation: str, norm_first: bool, dtype: str = "float64") -> ModelFile:
+    _, built = encoder(activation, norm_first, dtype)
+    with TemporaryDirectory() as folder:
+        mask = ~np.tri(TOKENS, dtype=bool) if norm_first else None
+        built.certify_at(prompt(4), radius=1e-6, mask=mask).save(path := Path(folder) / "prompt.safetensors")
+        assert sw.verify(path).verified, sw.verify(path)
+        with pytest.raises(FileFormatError):
+            sw.load(path)
+        return read_model(path)
+
+
+@pytest.mark.parametrize(("activation", "norm_first", "dtype"), [("relu", True, "float64"), ("relu", False, "float32")])
+def test_a_saved_bound_is_verified_and_no_smaller_one(activation: str, norm_first: bool, dtype: str) -> None:
+    file = stored(activation, norm_first, dtype)
+    verdict = reprove(file)
+    assert verdict.verified and "at this prompt" in verdict.reason and verdict.hypotheses[0] == "ieee754"
+    rng = np.random.default_rng(2)
+    for _ in range(12):
+        sections = copy.deepcopy(file.sections)
+        said, place = sections["certificate"], rng.integers(4)
+        if place == 0:
+            said["bound"] /= float(10 ** rng.uniform(0.1, 3))
+        elif place == 1:
+            said["budget"][str(rng.choice(list(said["budget"])))] /= float(10 ** rng.uniform(0.1, 3))
+        elif place == 2:
+            sections["model"]["radius"] *= 1e4
+        else:
+            said["statement"] = said["statement"].replace("every", "any")
+        assert not reprove(ModelFile(file.tensors, sections))
+
+
+def test_forged_files_are_not_verified() -> None:
+    file = stored("relu", True)
+
+    def forged(tensors: dict[str, np.ndarray], sections: dict[str, Any]) -> bool:
+        sections["certificate"]["weights_sha256"] = weights_sha256(tensors)
+        return reprove(ModelFile(tensors, sections)).verified
+
+    for name, factor in (("sublayers.0.query.weight", 30.0), ("prompt", 1e-3), ("blocks.0.steps.1.weight", 1.01)):
+        assert not forged({**file.tensors, name: file.tensors[name] * factor}, copy.deepcopy(file.sections)), name
+    less = {name: array for name, array in file.tensors.items() if name != "last.gain"}
+    assert not forged(less, copy.deepcopy(file.sections))
+    assert not forged({**file.tensors, "more": np.ones(2)}, copy.deepcopy(file.sections))
+    for change in ("block", "eps", "heads", "kind", "unsigned"):
+        sections = copy.deepcopy(file.sections)
+        if change == "block":
+            sections["model"]["sublayers"][1]["block"] = 7
+        if change == "eps":
+            sections["model"]["sublayers"][1]["eps"] = 0.0
+        if change == "heads":
+            sections["model"]["sublayers"][0]["heads"] = 3
+        if change == "kind":
+            sections["model"]["kind"] = "transformer"
+        if change == "unsigned":
+            sections["certificate"]["weights_sha256"] = "0" * 64
+        assert not reprove(ModelFile(file.tensors, sections)), change
+    blocks = copy.deepcopy(file.sections)
+    said = blocks["model"]["blocks"][0]["certificate"]
+    for part in ("bound", "exact_part", "rounding_part"):
+        said[part] /= 10
+    assert not forged(dict(file.tensors), blocks)
+
+
+def test_gpt2_is_read_as_a_whole(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="GPT-2 comes with transformers: pip install transformers")
     torch.manual_seed(0)
     sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 20, "n_positions": 8}
@@ -143,3 +213,5 @@ def test_gpt2_is_read_as_a_whole() -> None:
     model = transformers.GPT2LMHeadModel(config).double().eval()
     found = sw.transpile(model).certify_at([3, 7, 1, 19])
     assert found.seen <= found.bound < 1e-7 and "head" in found.budget
+    found.save(tmp_path / "prompt.safetensors")
+    assert sw.verify(tmp_path / "prompt.safetensors").verified

@@ -30,8 +30,9 @@ from softwright.checker.limits import SECONDS, limited
 from softwright.checker.precision import precision_of
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.subject import check_subject
+from softwright.checker.transpiled.prompt import KIND, prove_prompt
 from softwright.checker.trust import check_trust
-from softwright.checker.verdict import NOT_VERIFIED, Verdict, scoped
+from softwright.checker.verdict import NOT_VERIFIED, VERIFIED, Verdict, scoped
 from softwright.errors import FileFormatError
 from softwright.fileformat import ModelFile, read_model
 
@@ -97,7 +98,7 @@ def reprove(file: ModelFile, progress: Say = None, max_seconds: float = SECONDS)
     try:
         ctx.prec, ctx.cap = BITS, 64
         with limited(max_seconds):
-            verdict = _reproved(read_claim(file), report)
+            verdict = _at_prompt(file) if is_at_prompt(file) else _reproved(read_claim(file), report)
     except NotProvedError as error:
         verdict = Verdict(NOT_VERIFIED, str(error), boxes)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, zlib.error) as error:
@@ -106,6 +107,19 @@ def reprove(file: ModelFile, progress: Say = None, max_seconds: float = SECONDS)
     finally:
         ctx.prec, ctx.cap = before
     return replace(verdict, seconds=time.monotonic() - started)
+
+
+def is_at_prompt(file: ModelFile) -> bool:
+    """Whether a file holds no network to load, but a proof at one prompt."""
+    model = file.sections.get("model")
+    return isinstance(model, dict) and model.get("kind") == KIND
+
+
+def _at_prompt(file: ModelFile) -> Verdict:
+    require("certificate" in file.sections, "the file holds no certificate")
+    precision = precision_of(file.sections["model"]["dtype"])
+    about = {"dtype": precision.name, "arithmetic": f"{precision.name} as run", "runtimes": precision.runtimes}
+    return Verdict(VERIFIED, prove_prompt(file), domain="one prompt", hypotheses=precision.hypotheses, **about)
 
 
 def _reproved(claim: Claim, progress: Progress) -> Verdict:

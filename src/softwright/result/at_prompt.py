@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softwright.errors import InvalidInput
+from softwright.fileformat import write_model
+
+Tensors = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -18,7 +27,17 @@ class AtPrompt:
     budget: Mapping[str, float]
     quantities: Mapping[str, float]
     dtype: str
-    assumptions: tuple[str, ...] = field(default=())
+    assumptions: tuple[str, ...] = ()
+    content: Callable[[AtPrompt], tuple[Tensors, Mapping[str, Any]]] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    def save(self, path: str | Path) -> None:
+        """A file of all that the bound rests on, the prompt among it; `sw.verify(path)` proves it again."""
+        if self.content is None:
+            remedy = "save what was built: its certificate is about the set that the prompt is in"
+            raise InvalidInput("save", [f"a bound of this kind has no file of its own; {remedy}"])
+        write_model(path, *self.content(self))
 
     def __str__(self) -> str:
         lines = [f"{self.statement}: <= {self.bound:.4g} proved, {self.seen:.3g} in this run ({self.dtype})"]

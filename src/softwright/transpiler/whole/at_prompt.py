@@ -1,7 +1,8 @@
 """`certify_at` of a transpiled transformer: the proved deviation of its outputs from the source's, at a prompt.
 
 The model runs once, and its outputs are compared with the exact ones in balls: if they were further off than the bound,
-what was read would not be what the model computes, and nothing is said.
+what was read would not be what the model computes, and nothing is said. The result can be saved: the weights that were
+read, the prompt, and the replaced blocks with their own certificates, of which `verify` proves the bound again.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from softwright.result.at_prompt import AtPrompt
 from softwright.result.built import Built
 from softwright.transpiler.network import TranspiledModule
 from softwright.transpiler.whole.bound import Whole
+from softwright.transpiler.whole.content import content
 from softwright.transpiler.whole.program import Program, read_program, refused
 
 BITS = 192
+ROOM = 1 + 2.0**-20  # the checker rounds in other places
 
 
 @precision(BITS)
@@ -38,7 +41,7 @@ def certify_at(built: Built[TranspiledModule], prompt: Any, *, radius: float = 0
     addends, hidden = _read(program, prompt, mask, dtype, faults)
     faults.raise_if_any()
     exact, bounds, budget = Whole(program, precision_of(dtype), hidden).walk(addends, radius)
-    bound = max(ball_above(each.upper()) for each in bounds)
+    bound = max(ball_above(each.upper()) for each in bounds) * ROOM
     ran = _run(network, program, prompt, hidden)
     off = (abs(exact[t][i] - float(ran[t, i])) for t in range(len(ran)) for i in range(ran.shape[1]))
     seen = max(ball_above(each.upper()) for each in off)
@@ -52,10 +55,11 @@ def certify_at(built: Built[TranspiledModule], prompt: Any, *, radius: float = 0
         statement=f"every output of the model as it runs against its source in real arithmetic, at this prompt{near}",
         bound=bound,
         seen=seen,
-        budget={name: ball_above(error.upper()) for name, error in budget},
+        budget={name: ball_above(error.upper()) * ROOM for name, error in budget},
         quantities={"tokens": float(len(ran)), "sublayers": float(len(program.sublayers)), "radius": float(radius)},
         dtype=dtype,
         assumptions=assumptions(dtype),
+        content=lambda found: content(found, program, built.parts, addends, hidden),
     )
 
 
