@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from softwright.approximation.fitting.families import chebyshev_points, uniform_axis
-from softwright.approximation.fitting.variable_projection import _Reduced, optimise_axis
+from softwright.approximation.fitting.variable_projection import _Reduced, optimise_axis, optimised_axes
 from softwright.attention import Axis
+
+
+def reduced(axis: Axis, *given: Any) -> _Reduced:
+    return _Reduced(axis.keys[None], axis.biases[None], *given)
 
 
 @pytest.mark.parametrize("affine", [False, True])
@@ -21,10 +27,10 @@ def test_gradient_of_the_cost_against_finite_differences(affine: bool, strength:
     k, b = 3 * rng.normal(size=tokens), rng.normal(size=tokens)
 
     def cost(keys: np.ndarray, biases: np.ndarray) -> float:
-        return _Reduced(Axis(keys, biases), t, F, affine, strength, weights).cost
+        return float(reduced(Axis(keys, biases), t, F, affine, strength, weights).cost[0])
 
-    J, residual = _Reduced(Axis(k, b), t, F, affine, strength, weights).jacobian()
-    gradient = 2 * J.T @ residual
+    J, residual = reduced(Axis(k, b), t, F, affine, strength, weights).jacobian(np.array([0]))
+    gradient = 2 * np.einsum("qrj,qr->j", J[0], residual[0])
     h = 1e-5
     for j in range(tokens):
         e = np.eye(tokens)[j] * h
@@ -38,16 +44,16 @@ def test_gradient_of_the_cost_against_finite_differences(affine: bool, strength:
 def test_cost_is_misfit_plus_penalty_at_the_minimum() -> None:
     t = chebyshev_points(30)
     F = np.sin(3 * t)[:, None]
-    reduced = _Reduced(uniform_axis(4, 1.0, 0), t, F, False, 1e-2, np.ones(30))
+    at = reduced(uniform_axis(4, 1.0, 0), t, F, False, 1e-2, np.ones(30))
     axis = uniform_axis(4, 1.0, 0)
     A = axis.weights(t)
 
     def cost(v: np.ndarray) -> float:
         return float(((A @ v - F) ** 2).mean() + 1e-4 * (v**2).sum())
 
-    assert abs(cost(reduced.values) - reduced.cost) <= 1e-14
+    assert abs(cost(at.values[0]) - at.cost[0]) <= 1e-14
     for direction in np.random.default_rng(0).normal(size=(10, 4, 1)):
-        assert cost(reduced.values + 1e-3 * direction) > reduced.cost
+        assert cost(at.values[0] + 1e-3 * direction) > at.cost[0]
 
 
 def test_a_logistic_curve_is_found_with_two_tokens() -> None:
@@ -65,7 +71,7 @@ def test_the_cost_never_rises_and_runs_are_equal() -> None:
     costs = []
     for iterations in (0, 1, 3, 10, 30):
         axis = optimise_axis(start, t, F, affine=True, strength=1e-5, goal=0.0, iterations=iterations)
-        costs.append(_Reduced(axis, t, F, True, 1e-5, np.ones(80)).cost)
+        costs.append(float(reduced(axis, t, F, True, 1e-5, np.ones(80)).cost[0]))
         again = optimise_axis(start, t, F, affine=True, strength=1e-5, goal=0.0, iterations=iterations)
         assert np.array_equal(axis.keys, again.keys)
         assert np.array_equal(axis.biases, again.biases)
@@ -89,6 +95,57 @@ def test_point_weights_pull_the_fit() -> None:
         axis = optimise_axis(
             uniform_axis(3, 1.0, 0.0), t, F, affine=False, strength=1e-6, goal=0.0, point_weights=weights
         )
-        reduced = _Reduced(axis, t, F, False, 1e-6, weights)
-        errors.append(float(np.abs(reduced.fitted - F)[t > 0].max()))
+        fitted = reduced(axis, t, F, False, 1e-6, weights).fitted[0]
+        errors.append(float(np.abs(fitted - F)[t > 0].max()))
     assert errors[1] < 0.5 * errors[0]
+
+
+def _many(tokens: int = 4) -> list[Axis]:
+    rng = np.random.default_rng(1)
+    return [Axis(4 * rng.normal(size=tokens), rng.normal(size=tokens)) for _ in range(6)]
+
+
+def test_starts_side_by_side_are_starts_alone() -> None:
+    """A stack of starts takes the steps that each would take by itself, up to rounding."""
+    t = chebyshev_points(60)
+    F = np.sin(3 * t)[:, None]
+    found = {i: misfit for i, _, misfit in optimised_axes(_many(), t, F, affine=True, strength=1e-4, goal=1e-3)}
+    assert sorted(found) == list(range(6))
+    for i, start in enumerate(_many()):
+        axis = optimise_axis(start, t, F, affine=True, strength=1e-4, goal=1e-3)
+        alone = float(np.sqrt(reduced(axis, t, F, True, 1e-4, np.ones(60)).cost[0]))
+        assert abs(alone - found[i]) <= 1e-3 * max(alone, 1e-3)
+
+
+def test_the_cheapest_starts_go_on() -> None:
+    t = chebyshev_points(60)
+    F = np.abs(t)[:, None]
+    options = {"affine": False, "strength": 1e-6, "goal": 0.0, "iterations": 8}
+    pruned = [i for i, _, _ in optimised_axes(_many(), t, F, pruning={3: 2}, **options)]
+    shorter = {i: misfit for i, _, misfit in optimised_axes(_many(), t, F, **{**options, "iterations": 3})}
+    assert set(pruned) <= set(sorted(shorter, key=lambda i: shorter[i])[:2]) | {i for i in shorter if i in pruned}
+    assert len(pruned) <= len(shorter)
+    assert min(shorter, key=lambda i: shorter[i]) in pruned
+
+
+def test_what_will_do_ends_later_starts_and_no_earlier_ones() -> None:
+    t = chebyshev_points(60)
+    F = np.sin(3 * t)[:, None]
+    found = optimised_axes(_many(), t, F, affine=True, strength=1e-4, goal=0.0, iterations=5)
+    seen = [next(found)[0]]
+    last: int | None = seen[0]
+    while True:
+        try:
+            seen.append(found.send(last)[0])
+            last = None
+        except StopIteration:
+            break
+    assert all(i >= 0 for i in seen) and len(set(seen)) == len(seen)
+
+
+def test_singular_and_infinite_numbers_end_a_start_quietly() -> None:
+    t = chebyshev_points(40)
+    F = np.sin(3 * t)[:, None]
+    odd = [Axis(np.zeros(3), np.zeros(3)), Axis(np.array([1e200, -1e200, 0.0]), np.zeros(3)), uniform_axis(3, 1.0, 0.0)]
+    found = {i: misfit for i, _, misfit in optimised_axes(odd, t, F, affine=False, strength=1e-12, goal=1e-9)}
+    assert 2 in found and np.isfinite(found[2])

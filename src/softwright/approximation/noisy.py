@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.spatial import KDTree
 
 from softwright.approximation.problem import head_of
 from softwright.approximation.strategies.scattered import farthest_points
@@ -189,6 +187,8 @@ def _candidates(rows: _Rows, most_tokens: int) -> Iterator[Candidate]:
             additive = blocks if count <= 5 else additive
     if d == 1:
         return
+    from scipy.spatial import KDTree
+
     step = -(-n // _CENTRES_FROM)
     order = farthest_points(rows.z[::step], min(most_tokens, most))
     spread = rows.z[::step][order]
@@ -224,6 +224,8 @@ def _along(z: np.ndarray, axis: int, count: int) -> Block | None:
 
 def _solved(G: np.ndarray, c: np.ndarray, strength: float) -> np.ndarray:
     """(G + strength D) v = c with D the identity but for the free constant."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
     ridge = np.full(len(G), strength * max(float(np.trace(G)), 1e-300))
     ridge[0] *= _FREE
     ridge += 1e-14 * max(float(np.trace(G)), 1e-300)

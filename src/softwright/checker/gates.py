@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from flint import arb, fmpq
-from scipy.optimize import linprog
 
 from softwright.checker.head import KEY_BLOCK, Head
 from softwright.checker.limits import check_time
@@ -128,6 +127,8 @@ def excess(pieces: set[Piece], others: set[Piece], part: Part) -> fmpq:
 
 def mixed_excess(piece: Piece, others: list[Piece], part: Part) -> fmpq:
     """The same with a convex combination: the multipliers of  max z: z <= piece(x) - other_i(x), x in the domain."""
+    from scipy.optimize import linprog
+
     bounds = [(float(arb(a)), float(arb(b))) for a, b in zip(*part.domain, strict=True)]
     rows = np.array([[float(arb(x)) for x in plus(other, piece, -1)] for other in others])
     A = np.hstack([rows[:, :-1], np.ones((len(others), 1))])

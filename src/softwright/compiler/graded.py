@@ -31,7 +31,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from softwright.compiler.nodes import Expression, Node, differentiate
 
@@ -164,6 +163,8 @@ def _fitted(
     finest: float,
 ) -> GradedAxis | None:
     """Values by regularised least squares for these centres; None if a tolerance is missed."""
+    from scipy.linalg import solve_triangular
+
     exact_keys, exact_biases = keys_of(points, width)
     keys, biases = (array.astype(dtype).astype(float) for array in (exact_keys, exact_biases))
     s = sample(reach, finest, 5 * len(points) + 60)

@@ -23,11 +23,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
-from scipy.spatial import KDTree
 
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
@@ -36,6 +34,10 @@ from softwright.targets.points import as_points
 from softwright.targets.table_files import column_places, read_columns
 from softwright.targets.table_rows import RowPolicy
 from softwright.targets.target import Target
+
+if TYPE_CHECKING:
+    from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
+    from scipy.spatial import KDTree
 
 _TRIANGULATED = 3  # dimensions; Delaunay triangulations grow too fast beyond
 
@@ -258,14 +260,20 @@ class Table(Target):
 
     @cached_property
     def _tree(self) -> KDTree:
+        from scipy.spatial import KDTree
+
         return KDTree(self.points)
 
     @cached_property
     def _triangulation(self) -> LinearNDInterpolator:
+        from scipy.interpolate import LinearNDInterpolator
+
         return LinearNDInterpolator(self.points, self.values, rescale=True)
 
     @cached_property
     def _grid_interpolator(self) -> RegularGridInterpolator:
+        from scipy.interpolate import RegularGridInterpolator
+
         axes = self.axes or ()
         return RegularGridInterpolator(axes, self.values.reshape(*map(len, axes), self.outputs), method="linear")
 

@@ -24,9 +24,12 @@ from softwright.approximation.fitting.families import (
 )
 from softwright.approximation.fitting.least_squares import design, lawson_solve, regularisation
 from softwright.approximation.fitting.tall import is_held, largest_miss, solved
-from softwright.approximation.fitting.variable_projection import optimise_axis
+from softwright.approximation.fitting.variable_projection import PRUNING, optimised_axes
 from softwright.attention.head import Axis
 from softwright.chunks import rows_within
+
+# The sup error is at least the root mean square; a fit with half the regularisation, reweighted, gains less than this.
+_FAR = 5.0
 
 Columns = Callable[[np.ndarray], np.ndarray]  # t (n,) -> (n, q)
 
@@ -90,8 +93,8 @@ class AxisProblem:
         return AxisFit(axis, affine, values, error)
 
 
-def _smallest(attempt: Callable[[int], AxisFit], tolerance: float, most: int) -> AxisFit:
-    """Grow the token count by a quarter until `attempt` meets the tolerance, then bisect; the best failure
+def _smallest(attempt: Callable[[int], AxisFit], tolerance: float, most: int, least: int = 1) -> AxisFit:
+    """Grow the token count from `least` by a quarter until `attempt` meets the tolerance, then bisect; the best failure
     otherwise."""
     tried: dict[int, AxisFit] = {}
 
@@ -100,7 +103,8 @@ def _smallest(attempt: Callable[[int], AxisFit], tolerance: float, most: int) ->
             tried[tokens] = attempt(tokens)
         return tried[tokens].error <= tolerance
 
-    tokens, failed = 1, 0
+    tokens = min(max(1, least), most)
+    failed = tokens - 1
     while not good(tokens):
         if tokens >= most or _hopeless(tried, tolerance, most):
             return min(tried.values(), key=lambda fit: fit.error)
@@ -139,16 +143,18 @@ def fit_uniform(problem: AxisProblem, tokens: int, affine: bool) -> AxisFit:
     return best
 
 
-def search_uniform(problem: AxisProblem, affine: bool, most: int = 400, largest: float = np.inf) -> AxisFit:
-    """Fewest tokens with keys in closed form: a uniform grid at finite temperature. Larger values than `largest` count
-    as a miss: more tokens make them smaller."""
+def search_uniform(
+    problem: AxisProblem, affine: bool, most: int = 400, largest: float = np.inf, least: int = 1
+) -> AxisFit:
+    """Fewest tokens, from `least` on, with keys in closed form: a uniform grid at finite temperature. Values above
+    `largest` count as a miss: more tokens make them smaller."""
 
     def attempt(tokens: int) -> AxisFit:
         fit = fit_uniform(problem, tokens, affine)
         size = float(np.abs(fit.values).max()) / largest
         return fit if size <= 1 else replace(fit, error=max(fit.error, problem.tolerance * size))
 
-    return _smallest(attempt, problem.tolerance, most)
+    return _smallest(attempt, problem.tolerance, most, least)
 
 
 def _compressed(F: np.ndarray, tolerance: float, most: int = 8) -> np.ndarray:
@@ -190,11 +196,13 @@ def search_optimised(
     smallest: int = 2,
     iterations: int = 40,
     most_starts: int = 10,
+    downwards: bool = False,
 ) -> AxisFit | None:
     """Fewer than `below` tokens, and at most `most_tokens`, with keys optimised by variable projection; None if not
     found.
 
-    `value_limit` rejects solutions whose values are too large for the dtype asked for.
+    `value_limit` rejects solutions whose values are too large for the dtype asked for. `downwards` begins just below,
+    where `below` tokens were few already, and ends at the first count that fails.
     """
     if below <= smallest:
         return None
@@ -206,21 +214,37 @@ def search_optimised(
     best: AxisFit | None = None
 
     def attempt(tokens: int) -> AxisFit | None:
-        for start in _starts(problem, tokens, affine, check, wanted)[:most_starts]:
-            axis = optimise_axis(
-                start,
-                t,
-                F,
-                affine=affine,
-                strength=2 * problem.strength,
-                goal=0.15 * problem.tolerance,
-                iterations=iterations,
-            )
+        found = optimised_axes(
+            _starts(problem, tokens, affine, check, wanted)[:most_starts],
+            t,
+            F,
+            affine=affine,
+            strength=2 * problem.strength,
+            goal=0.15 * problem.tolerance,
+            iterations=iterations,
+            pruning=PRUNING,
+        )
+        chosen: tuple[int, AxisFit] | None = None
+        last: int | None = None
+        while True:
+            try:
+                place, axis, misfit = found.send(last)
+            except StopIteration:
+                return None if chosen is None else chosen[1]
+            last = None
+            if misfit > _FAR * problem.tolerance or (chosen is not None and place > chosen[0]):
+                continue
             fit = problem.fit(axis, affine, sup=True)
             if fit.error <= problem.tolerance and np.abs(fit.values).max() <= value_limit:
-                return fit
-        return None
+                chosen, last = (place, fit), place
 
+    if downwards:
+        for tokens in range(min(below - 1, most_tokens), smallest - 1, -1):
+            fewer = attempt(tokens)
+            if fewer is None:
+                break
+            best = fewer
+        return best
     # Small counts cost little and often suffice (a logistic curve is two tokens), so grow from below, then bisect.
     failed, passed, guess = smallest - 1, min(below, most_tokens + 1), smallest
     while guess < passed:

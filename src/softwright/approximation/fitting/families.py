@@ -10,8 +10,9 @@ values r = 0.5 + 0.065 D, margin 0.4 D.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from scipy.special import gammaln
 
 from softwright.attention.head import Axis
 
@@ -33,8 +34,9 @@ def uniform_axis(tokens: int, ratio: float, margin: float) -> Axis:
 
 def bernstein_axis(tokens: int, steepness: float) -> Axis:
     """Binomial biases: the head is a polynomial of degree tokens-1 in sigmoid(steepness t), in Bernstein form."""
-    j, n = np.arange(tokens), tokens - 1
-    return Axis(steepness * (j - n / 2), gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1))
+    n = tokens - 1
+    biases = [math.log(math.comb(n, j)) for j in range(tokens)]
+    return Axis(steepness * (np.arange(tokens) - n / 2), np.array(biases))
 
 
 def graded_axis(centres: np.ndarray, ratio: float) -> Axis:

@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, svd
 
+from softwright.approximation.fitting.lapack import dgeqrf, dorgqr, dtrtrs, svd
 from softwright.attention.head import Axis
 from softwright.work import count
-
-dgeqrf, dorgqr, dtrtrs = get_lapack_funcs(("geqrf", "orgqr", "trtrs"), dtype=np.float64)
 
 # Nominal nanoseconds (`work.py`): of a factorisation, of one weight of its matrix, which was made for it, and of two
 # operations of it.
@@ -121,7 +119,7 @@ def kron_ridge_solve(
     d = len(matrices)
     count(sum(_CALL + A.size * (_WEIGHT + 8 * A.shape[1] * _FLOP) for A in matrices))
     count(6 * F.size * sum(A.shape[1] for A in matrices) * _FLOP)
-    factors = [svd(A, full_matrices=False, check_finite=False) for A in matrices]
+    factors = [svd(A) for A in matrices]
     singular = factors[0][1]
     for _, s, _ in factors[1:]:
         singular = np.multiply.outer(singular, s)

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from softwright.approximation.fitting.least_squares import dtrtrs, ridge_solve, solve_upper, triangle_of
+from softwright.approximation.fitting.lapack import dtrtrs
+from softwright.approximation.fitting.least_squares import ridge_solve, solve_upper, triangle_of
 from softwright.chunks import rows_within
 
 Design = Callable[[np.ndarray], np.ndarray]  # points (n, ...) -> rows of the matrix (n, p)

@@ -18,6 +18,7 @@ Young). Where the product of these exceeds the tokens that are allowed, nothing 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -52,6 +53,15 @@ class _Grid:
         return int(np.prod([axis.tokens for axis in self.axes]))
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What was found along an axis for a share of the tolerance, and how many tokens keys in closed form needed."""
+
+    share: float
+    fit: AxisFit
+    uniform: int
+
+
 class _Slices:
     """Slices of the scaled target along each axis, through random points and corners, cached by the axis problem."""
 
@@ -81,14 +91,22 @@ class _Slices:
         rows = rows_within(8 * (4 * dim + 3 * outputs))
         return arrays_in_chunks(values, np.arange(int(np.prod(shape))), rows).reshape(*shape, outputs)
 
+    @cache  # noqa: B019 (a problem's slices live as long as its search)
+    def _tails(self, axis: int) -> np.ndarray:
+        """By rank, how far the slices along the axis are from the nearest matrix of that rank: root mean squares."""
+        F = self.along(axis, chebyshev_points(_RANKED))
+        squares = np.linalg.svd(F, compute_uv=False)[::-1] ** 2
+        return np.sqrt(np.cumsum(squares)[::-1] / F.size)
+
+    def least_along(self, axis: int, allowed: float, affine: bool) -> int:
+        """What no axis falls below whose slices are within `allowed`."""
+        rank = max(1, int((self._tails(axis) > allowed).sum()))
+        return -(-rank // 2) if affine else rank
+
     def least_tokens(self, affine: bool) -> int:
         """What no grid that meets the tolerance falls below, at most one axis being affine."""
         allowed = self.problem.tolerance / self.scaling.scale
-        ranks = []
-        for axis in range(self.problem.dim):
-            F = self.along(axis, chebyshev_points(_RANKED))
-            tails = np.sqrt(np.cumsum(np.linalg.svd(F, compute_uv=False)[::-1] ** 2))[::-1]
-            ranks.append(max(1, int((tails > allowed * np.sqrt(F.size)).sum())))
+        ranks = [self.least_along(axis, allowed, False) for axis in range(self.problem.dim)]
         least = int(np.prod(ranks))
         return min(least // rank * -(-rank // 2) for rank in ranks) if affine else least
 
@@ -107,6 +125,7 @@ class _Search:
         self.wanted = self.slices.on_grid(self.check_nodes)
         self.aligned = [_aligned_kinks(problem, i) for i in range(d)]
         self.column_cache: dict[tuple[int, bytes], np.ndarray] = {}
+        self.found: dict[tuple[int, bool], _Found] = {}  # by axis and kind of values, what the last attempt found
 
     def columns(self, axis: int, t: np.ndarray) -> np.ndarray:
         key = (axis, t.tobytes())
@@ -115,30 +134,59 @@ class _Search:
         return self.column_cache[key]
 
     def axis_fits(self, share: float, cap: float) -> tuple[list[AxisFit], list[AxisFit]]:
-        """For every axis, the smallest with constant values and (where allowed) with affine values."""
+        """For every axis, the smallest with constant values and (where allowed) with affine values.
+
+        Only the axis that saves most becomes affine. So affine values are searched first where ranks leave most to save
+        and no longer where they leave less than was saved already: such an axis counts with its constant values.
+        """
         d = self.problem.dim
-        fits: tuple[list[AxisFit], list[AxisFit]] = ([], [])
-        for i in range(d):
-            setting = AxisProblem(lambda t, i=i: self.columns(i, t), share, cap, self.problem.budget.check)
-            for affine, found in zip((False, True), fits, strict=True):
-                if affine and not self.affine:
-                    continue
-                gated = self.gated_axis(setting, i) if affine else None
-                fit = gated or search_uniform(setting, affine, self.most_axis, self.largest)
-                if self.optimise and fit.tokens > 2 and fit.error <= share:
-                    fewer = search_optimised(
-                        setting,
-                        affine,
-                        fit.tokens,
-                        10 * cap,
-                        most_tokens=_MOST_OPTIMISED.get(d, 8),
-                        smallest=max(2, fit.tokens // 4),
-                        iterations=25,
-                        most_starts=8 if d == 2 else 6,
-                    )
-                    fit = fewer or fit
-                found.append(fit)
-        return fits
+        settings = [
+            AxisProblem(lambda t, i=i: self.columns(i, t), share, cap, self.problem.budget.check) for i in range(d)
+        ]
+        constant = [self.smallest_axis(setting, i, False) for i, setting in enumerate(settings)]
+        if not self.affine:
+            return constant, []
+        affine = list(constant)
+        most = [fit.tokens / self.slices.least_along(i, share, True) for i, fit in enumerate(constant)]
+        saved = 1.0
+        for i in sorted(range(d), key=lambda i: -most[i]):
+            if most[i] > saved:
+                affine[i] = self.smallest_axis(settings[i], i, True)
+                saved = max(saved, constant[i].tokens / affine[i].tokens)
+        return constant, affine
+
+    def smallest_axis(self, setting: AxisProblem, axis: int, affine: bool) -> AxisFit:
+        """The fewest tokens along an axis. What an earlier attempt found, for a smaller share, passes for a larger one:
+        only fewer are then searched for. For a smaller share no fewer do than did for a larger one."""
+        share, least = setting.tolerance, self.slices.least_along(axis, setting.tolerance, affine)
+        before = self.found.get((axis, affine))
+        fit = self.gated_axis(setting, axis) if affine else None
+        if fit is None and before is not None and before.fit.error <= before.share <= share:
+            fit = before.fit
+        warm = fit is not None and before is not None
+        uniform = 0
+        if fit is None:
+            fit = search_uniform(
+                setting, affine, self.most_axis, self.largest, max(least, 0 if before is None else before.uniform)
+            )
+            uniform = fit.tokens
+        if self.optimise and fit.tokens > 2 and fit.error <= share:
+            tighter = before is not None and share < before.share
+            smallest = fit.tokens // 4 if before is None or not tighter else before.fit.tokens
+            fewer = search_optimised(
+                setting,
+                affine,
+                fit.tokens,
+                10 * setting.value_cap,
+                most_tokens=_MOST_OPTIMISED.get(self.problem.dim, 8),
+                smallest=max(2, least, smallest),
+                iterations=25,
+                most_starts=8 if self.problem.dim == 2 else 6,
+                downwards=warm,
+            )
+            fit = fewer or fit
+        self.found[axis, affine] = _Found(share, fit, uniform)
+        return fit
 
     def gated_axis(self, setting: AxisProblem, axis: int) -> AxisFit | None:
         """Hard gates at kinks that stand at the same place in every slice along the axis, if these suffice."""

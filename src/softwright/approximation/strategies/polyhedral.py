@@ -12,8 +12,6 @@ N pieces is one head: scores beta times the pieces, values the pieces themselves
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.special import lambertw
 
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points
@@ -44,6 +42,12 @@ def _winners(pieces: Pieces) -> Pieces:
     if len(pieces) == 1:
         return pieces
     d = pieces.shape[1] - 1
+    if len(pieces) == 2:  # one beats the other somewhere: the difference is affine
+        off = pieces - pieces[::-1]
+        kept = np.flatnonzero(np.abs(off[:, :d]).sum(axis=1) + off[:, d] > 1e-12)
+        return pieces[kept] if len(kept) else pieces[:1]
+    from scipy.optimize import linprog
+
     kept = []
     for i in range(len(pieces)):
         others = np.delete(pieces, i, axis=0)
@@ -159,6 +163,8 @@ def fit_polyhedral(problem: Problem, formula: Formula | None) -> Fit | None:
         parts = [_walk(node, formula.box) for node in formula.expression.nodes]
     except _NotPiecewiseLinear:
         return None
+    from scipy.special import lambertw
+
     heads: list[Head] = []
     m, d = problem.outputs, problem.dim
     constant, gradient = np.zeros(m), np.zeros((m, d))

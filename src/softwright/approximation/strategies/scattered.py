@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from softwright.approximation.fitting.tall import largest_miss, solved
 from softwright.approximation.formula import Formula
@@ -109,6 +108,8 @@ def fit_points(
 def _spacing(centres: np.ndarray) -> float:
     if len(centres) < 2:
         return 1.0
+    from scipy.spatial import KDTree
+
     return float(np.median(KDTree(centres).query(centres, k=2)[0][:, 1]))
 
 

@@ -118,11 +118,9 @@ class TaylorModel:
         left, right = sparse.moduli(), dense.moduli()  # (p+1, B)
         left_norm, right_norm = left.sum(axis=0), right.sum(axis=0)
         beyond = np.cumsum(right[::-1], axis=0)[::-1]  # beyond[k]: degrees k and above
-        cut = np.zeros(self.boxes)
-        for k in range(order + 1):
-            first = max(degree - k + 1, 0)
-            if first <= order:
-                cut += left[k] * beyond[first]
+        lowest = max(degree + 1 - order, 0)  # what degrees below this one make is not cut
+        first = np.maximum(np.arange(degree + 1 - lowest, degree - order, -1), 0)  # of the other factor
+        cut = np.einsum("kb,kb->b", left[lowest:], beyond[first])
         remainder = (
             cut
             + left_norm * dense.remainder

@@ -25,7 +25,6 @@ from fractions import Fraction
 
 import numpy as np
 from flint import arb
-from scipy.optimize import linprog
 
 from softwright.domain import Box
 from softwright.proof.arithmetic.directed import up
@@ -264,12 +263,17 @@ def _nearest(pieces: list[Affine], others: list[Affine], region: _Region) -> lis
 def _by_combination(piece: Affine, others: list[Affine], region: _Region) -> Fraction:
     """The smallest max over the box of piece - sum lambda r that a linear program finds, evaluated exactly.
 
-    max over the box of an affine function is linear in auxiliary variables z_i >= g_i lo_i, g_i hi_i.
+    max over the box of an affine function is linear in auxiliary variables z_i >= g_i lo_i, g_i hi_i. Of two others
+    there is one parameter: the maximum is convex in it and bends only where a coordinate of the gradient vanishes.
     """
+    if len(others) == 2:
+        return _between_two(piece, others[0], others[1], region)
     d, n = len(region.low), len(others)
     low, high = np.array([float(x) for x in region.low]), np.array([float(x) for x in region.high])
     R = np.array([[float(x) for x in other] for other in others])  # (n, d + 1)
     p = np.array([float(x) for x in piece])
+    from scipy.optimize import linprog
+
     A, b = [], []
     for i in range(d):
         for bound in (low[i], high[i]):
@@ -290,6 +294,14 @@ def _by_combination(piece: Affine, others: list[Affine], region: _Region) -> Fra
     for weight, other in zip(weights, others, strict=True):
         mixed = _add(mixed, _scale(other, -weight / total))
     return region.largest(mixed)
+
+
+def _between_two(piece: Affine, one: Affine, other: Affine, region: _Region) -> Fraction:
+    """The smallest max over the box of piece - s one - (1 - s) other, 0 <= s <= 1, exactly."""
+    rest, turn = _add(piece, _scale(other, Fraction(-1))), _add(other, _scale(one, Fraction(-1)))
+    bends = {-r / t for r, t in zip(rest[:-1], turn[:-1], strict=True) if t != 0}
+    shares = {Fraction(0), Fraction(1)} | {share for share in bends if 0 < share < 1}
+    return min(region.largest(_add(rest, _scale(turn, share))) for share in shares)
 
 
 def prove_max_affine(

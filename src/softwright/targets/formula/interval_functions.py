@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
 
+from softwright.targets.formula import special
 from softwright.targets.formula.intervals import (
     ULPS,
     Interval,

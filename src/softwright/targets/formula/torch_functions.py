@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from scipy import special
+
+from softwright.targets.formula import special
 
 Tensor = torch.Tensor
 Function = Callable[[Tensor], Tensor]

@@ -36,10 +36,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import erfc
 from torch import nn
 from torch.nn import functional
 
+from softwright.targets.formula import special
 from softwright.targets.mlp.activation_row import ActivationRow, Array, Spelling, Token, number
 
 BETA = 2.0**60
@@ -274,7 +274,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
         ),
         ActivationRow(
             name="gelu",
-            function=lambda x: x * 0.5 * erfc((-x / np.sqrt(x.dtype.type(2))).astype(np.float64)),
+            function=lambda x: x * 0.5 * special.erfc((-x / np.sqrt(x.dtype.type(2))).astype(np.float64)),
             formula=lambda: "0.5*x*(1+erf(x/sqrt(2)))",
             torch=tuple(Spelling(call, only=("approximate", "none", "none")) for call in (nn.GELU, functional.gelu)),
             onnx=(Spelling("Gelu", only=("approximate", "none", "none")),),
@@ -297,7 +297,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
         ActivationRow(
             name="gelu_erf",
             parameters={"rate": 1.0, "divisor": math.sqrt(2)},
-            function=lambda x, rate, divisor: x * 0.5 * erfc((-(rate * x) / divisor).astype(np.float64)),
+            function=lambda x, rate, divisor: x * 0.5 * special.erfc((-(rate * x) / divisor).astype(np.float64)),
             formula=lambda rate, divisor: f"0.5*x*(1+erf({number(rate)}*x/{number(divisor)}))",
             family="fitted",
             shapes=_GELU_SHAPES,

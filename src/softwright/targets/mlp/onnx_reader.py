@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import erf
 
 from softwright.errors import Faults, FileFormatError, InvalidInput
+from softwright.targets.formula import special
 from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation
 from softwright.targets.mlp.branches import Branch
@@ -175,7 +175,7 @@ def _evaluated(
         op_domain = ""
 
         def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
-            return (erf(x).astype(x.dtype),)
+            return (special.erf(x).astype(x.dtype),)
 
     class Gelu(OpRun):  # onnx's own is made of its Erf
         op_domain = ""

@@ -1,0 +1,52 @@
+"""LAPACK's routines for small matrices, called directly and found without the rest of SciPy.
+
+The searches factorise thousands of matrices of about 120 x 10, where the checks of a public function cost more than the
+work. SciPy holds these routines in one compiled module, `scipy.linalg._flapack`. Its package loads ten times as much
+around them and takes longer to start than a small network takes to build, so the module is loaded by its place. A SciPy
+that has none there is asked by its public function for the same routines.
+"""
+
+from __future__ import annotations
+
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_ROUTINES = ("dgeqrf", "dorgqr", "dtrtrs", "dgesdd", "dgesdd_lwork")
+
+
+def _by_place() -> tuple[Any, ...] | None:
+    package = find_spec("scipy")
+    if package is None or not package.submodule_search_locations:
+        return None
+    found = PathFinder.find_spec("_flapack", [str(Path(package.submodule_search_locations[0]) / "linalg")])
+    if found is None or found.loader is None:
+        return None
+    try:
+        module = module_from_spec(found)
+        found.loader.exec_module(module)
+        return tuple(getattr(module, name) for name in _ROUTINES)
+    except (ImportError, AttributeError):
+        return None
+
+
+def _by_name() -> tuple[Any, ...]:
+    from scipy.linalg import get_lapack_funcs
+
+    return tuple(get_lapack_funcs([name[1:] for name in _ROUTINES], dtype=np.float64))
+
+
+dgeqrf, dorgqr, dtrtrs, dgesdd, dgesdd_lwork = _by_place() or _by_name()
+
+
+def svd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """U (n, r), the singular values (r,) and V^T (r, p) of A (n, p), r = min(n, p)."""
+    work, info = dgesdd_lwork(*A.shape, compute_uv=1, full_matrices=0)
+    if info == 0:
+        U, s, Vt, info = dgesdd(A, compute_uv=1, lwork=int(work.real), full_matrices=0)
+        if info == 0:
+            return U, s, Vt
+    raise np.linalg.LinAlgError("SVD did not converge")
