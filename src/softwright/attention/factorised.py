@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def factorised_head(head: SoftmaxHead, t: Tensor) -> Tensor:
     """(q, d) -> (q, m) for a head whose structure is a grid."""
     sizes = head.axis_sizes
-    columns, active = _columns(head)
+    columns, active = columns_of(head)
     width = head.tokens // sizes[0] * columns[0].numel() + 2 * sum(sizes)  # of one query after the first contraction
     rows = rows_within(2 * width * t.element_size())
     return in_chunks(lambda part: _contract(head, part, sizes, columns, active), t, rows)
 
 
-def _columns(head: SoftmaxHead) -> tuple[Tensor, list[int]]:
+def columns_of(head: SoftmaxHead) -> tuple[Tensor, list[int]]:
     """Values and slopes (N, m, 1 + active), and the coordinates along which some value has a slope."""
     columns = head.values[:, :, None]
     if head.slopes is None:

@@ -8,11 +8,13 @@ subtracting the centre first is what keeps float32 accurate far from the origin.
 Engines: the same formula in another order or another type. "sdpa" is stock attention in the network's dtype;
 "factorised" takes grid heads axis by axis; "double" is stock attention in float64 on the network's own float32 weights
 and inputs, rounded once at the end, so that a float32 network is wrong by its weights and half an ulp of its output.
-`network.engine` is what runs unless a call names another.
+"window" takes large grid heads by the keys that carry weight (see `window.py`), in float64; no certificate speaks of
+it, `network.window_error()` bounds what it computes. `network.engine` is what runs unless a call names another.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, ClassVar, Self
@@ -27,20 +29,22 @@ from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.attention.token_names import in_user_coordinates, token_names
 from softwright.attention.view import AttentionView, HeadView, check_size
+from softwright.attention.window import window_error, window_head
 from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.precision import name_of, precision_of
+from softwright.precision import FLOAT64, name_of, precision_of
 from softwright.result.constructed import Room, load_tensors
-from softwright.settings import runs_as_proved
+from softwright.settings import looked_through, runs_as_proved
 
-ENGINES = ("sdpa", "factorised", "double")
+ENGINES = ("sdpa", "factorised", "double")  # what certificates speak of
+_RUN_BY = (*ENGINES, "window")
 
 
 def check_engine(engine: str, place: str = "AttentionNetwork") -> str:
     """The name of an engine; an `InvalidInput` that lists them for anything else."""
-    if engine not in ENGINES:
-        raise InvalidInput(place, [f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}"])
+    if engine not in _RUN_BY:
+        raise InvalidInput(place, [f"unknown engine {engine!r}; choose from {', '.join(_RUN_BY)}"])
     return engine
 
 
@@ -95,7 +99,7 @@ class AttentionNetwork(nn.Module):
 
     @property
     def engine(self) -> str:
-        """What runs unless a call names another: one of `ENGINES`."""
+        """What runs unless a call names another: one of `ENGINES`, or "window"."""
         return self._engine
 
     @engine.setter
@@ -127,11 +131,15 @@ class AttentionNetwork(nn.Module):
                 [f"input is {x.dtype}, the network {self.dtype}; use x.to({self.dtype}) or network.to({x.dtype})"],
             )
         points = x.reshape(-1, x.shape[-1])  # (q, d)
-        size = 8 if engine == "double" else x.element_size()
+        size = 8 if engine in ("double", "window") else x.element_size()
         y = in_chunks(lambda part: self._run(part, engine), points, self._rows(size))
         return y.reshape(*x.shape[:-1], y.shape[-1])
 
     def _run(self, x: Tensor, engine: str) -> Tensor:
+        if engine == "window" and not (looked_through() or (torch.is_grad_enabled() and self._learns(x))):
+            t = (x.double() - self.center.double()) * self.scale.double()
+            runs = (window_head(head, t) if head.structure == "grid" else head(t) for head in self.layer)
+            return reduce(torch.add, runs).to(x.dtype)
         if engine == "double":  # every float32 number is a float64 number: nothing is rounded but the end
             t = (x.double() - self.center.double()) * self.scale.double()
             return self.layer(t).to(x.dtype)
@@ -141,6 +149,21 @@ class AttentionNetwork(nn.Module):
         return reduce(
             torch.add, (factorised_head(head, t) if head.structure == "grid" else head(t) for head in self.layer)
         )
+
+    def _learns(self, x: Tensor) -> bool:
+        return x.requires_grad or any(parameter.requires_grad for parameter in self.parameters())
+
+    def window_error(self) -> float:
+        """A proved bound, for points of the box, of |what engine "window" computes - the same heads in real numbers|.
+
+        With `certificate.exact_part` it bounds the distance to the target. Infinite if some head is no grid.
+        """
+        heads = list(self.layer)
+        if any(head.structure != "grid" for head in heads):
+            return math.inf
+        one = max(window_error(head, precision_of(self.dtype).unit) for head in heads)
+        sizes = sum(float(head.values.abs().max()) + _steepest(head.slopes) for head in heads)
+        return len(heads) * one + 4 * len(heads) * FLOAT64.unit * (sizes + len(heads) * one) * (len(heads) > 1)
 
     def _rows(self, size: int) -> int:
         """How many points are taken at a time: the point, its frame, and the sums of the heads so far."""
@@ -205,7 +228,7 @@ class AttentionNetwork(nn.Module):
 
     def describe(self) -> dict[str, Any]:
         heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in self.layer]
-        engine = {} if self.engine == "sdpa" else {"engine": self.engine}
+        engine = {} if self.engine not in ENGINES[1:] else {"engine": self.engine}
         return {"box": self.box.as_dict(), "dtype": name_of(self.dtype), "heads": heads, **engine}
 
     @classmethod
@@ -218,6 +241,10 @@ class AttentionNetwork(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{', '.join(self.names)} -> {self.outputs} output(s), {self.tokens} tokens, {self.dtype}"
+
+
+def _steepest(slopes: Tensor | None) -> float:
+    return 0.0 if slopes is None else float(slopes.abs().sum(dim=-1).max())
 
 
 def _head(tensors: Mapping[str, np.ndarray], index: int, info: Mapping[str, Any]) -> Head:

@@ -30,6 +30,10 @@ _EXPORT = "softwright.export:export"
 _PAGE, _INLINE = "softwright.page.write:write_page", "softwright.page.write:inline"
 _PROOF_FIGURE = "softwright.report.proof_figure:proof_figure"
 _STANDING = Standing()
+_ENGINES_TOLD = {
+    "double": "double: float64 inside, rounded once",
+    "window": "window: proved by exact part + network.window_error(), not by the certificate's rounding",
+}
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,8 @@ class Built(Generic[NetworkT]):
             ("parameters", str(self.plan.parameters)),
             ("dtype", name_of(self.network.dtype)),
         ]
-        if self.engine == "double":
-            rows.append(("engine", "double: float64 inside, rounded once"))
+        if self.engine in _ENGINES_TOLD:
+            rows.append(("engine", _ENGINES_TOLD[self.engine]))
         if self.plan.tolerance > 0:
             rows.append(("tolerance", f"{self.plan.tolerance:.3g}"))
         if self.plan.noise is not None:

@@ -26,7 +26,7 @@ import numpy as np
 from softwright.attention.head import Axis, softmax_rows
 from softwright.work import count
 
-PRUNING = {5: 5, 10: 3}  # after so many steps, so many starts go on
+PRUNING = {8: 4}  # after so many steps, so many starts go on
 _LEAST_DAMPING, _MOST_DAMPING = 1e-13, 1e8
 _CALL, _WEIGHT, _FLOP = 80_000, 15.0, 0.12  # nominal nanoseconds (`work.py`), as in `least_squares.py`
 
