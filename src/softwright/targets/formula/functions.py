@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from flint import arb
 
+from softwright.targets import special
 from softwright.targets.formula import interval_functions as intervals
-from softwright.targets.formula import special
 from softwright.targets.formula import special_balls as balls
 from softwright.targets.formula import torch_functions as tensors
 from softwright.targets.formula.algebra import (

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softwright.targets.formula import special
+from softwright.targets import special
 from softwright.targets.formula.intervals import (
     ULPS,
     Interval,

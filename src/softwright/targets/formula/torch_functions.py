@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from softwright.targets.formula import special
+from softwright.targets import special
 
 Tensor = torch.Tensor
 Function = Callable[[Tensor], Tensor]

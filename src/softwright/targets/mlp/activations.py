@@ -39,7 +39,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from softwright.targets.formula import special
+from softwright.targets import special
 from softwright.targets.mlp.activation_row import ActivationRow, Array, Spelling, Token, number
 
 BETA = 2.0**60

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from softwright.errors import Faults, FileFormatError, InvalidInput
-from softwright.targets.formula import special
+from softwright.targets import special
 from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation
 from softwright.targets.mlp.branches import Branch
