@@ -14,7 +14,7 @@ t^ is what the run has for t. All of the way from t to t^ must lie in [-1, 1].
 
 A function whose slope is unbounded at an end p of its range (a root at 0, acos at 1) is taken beyond p as F(p); the
 frame's centre is p, so that t is known relatively, and instead of a slope there is a modulus of continuity of F
-(`compiler/moduli.py`). If the argument is a sum of squares, F is taken as a function of its root (`roots.py`).
+(`compiler/graded.py`). If the argument is a sum of squares, F is taken as a function of its root (`roots.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from softwright.compiler.moduli import Moduli
+from softwright.compiler.graded import Moduli
 from softwright.compiler.table_proof import prove_halves, prove_table
 from softwright.compiler.tables import (
     Frame,
