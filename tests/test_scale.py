@@ -29,7 +29,7 @@ def test_faults_are_named_together() -> None:
 def test_a_local_dask_cluster_builds_models_of_the_zoo(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="distributed is not installed: make test-extras does it")
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
     ):
         address = cluster.scheduler_address
         asked = ["zoo", "build", "sigmoid", "--cluster", address, "-o", str(tmp_path), "--json"]

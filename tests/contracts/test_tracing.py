@@ -3,8 +3,10 @@ torch.func, copy it. Small networks; `tests/contracts/tracing.py` has the calls.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,3 +125,14 @@ def test_a_prompt_that_is_no_prompt_is_still_refused_outside_of_graphs() -> None
     x, y, queries = inputs_of(built, 2)
     with pytest.raises(sw.InvalidInput, match="nan or infinite"):
         built.network(x * torch.nan, y, queries)
+
+
+def test_no_product_of_three_tensors_is_left_to_what_is_installed() -> None:
+    """torch.einsum asks opt_einsum, if there is one, in which order: another graph, without a free batch."""
+    calls = []
+    for path in Path(sw.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.einsum":
+                calls.append((path.name, node.lineno, len(node.args)))
+    assert calls
+    assert [call for call in calls if call[2] > 3] == []

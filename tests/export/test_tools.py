@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from softwright.export import hugging_face
 from softwright.export.extras import needed
 from softwright.export.selftest import allowance, answered, given_to
 from softwright.export.stock import stock_attention
+from softwright.methods.prompts import read_prompt
 from tests.contracts.kinds_made import MADE
 from tests.export.networks import NETWORKS
 
@@ -74,6 +76,9 @@ def test_transformer_lens_sees_patterns_and_ablations(name: str) -> None:
         assert float((y - ablated - first_head).abs().max()) <= _allowed(built)
         return
     layers = len(model.stack.layers)
+    view = built.attention(x[0].double().numpy())
+    renamed = [replace(one, tokens=[n.replace("bank", "fixed") for n in one.tokens]) for one in view.heads]
+    _same_patterns(model, replace(view, heads=renamed), cache, "data")
     feature = built.network.features[-1]
     column = model.column(feature)
 
@@ -95,10 +100,15 @@ def _longer() -> dict[str, tuple[sw.Built[Any], dict[str, int]]]:
     mlp = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)).double().eval()
     tokens = sw.Sequence(length=(1, 4), s=sw.Symbols("ab"), x=(-1, 1))
     program = sw.compile("count(s[j] == s[i]), sum(x[j] for j <= i)", tokens, tol=1e-6)
-    return {"program": (program, {"length": 4}), "transpiled": (sw.transpile(mlp, box=(-1, 1)), {})}
+    ridge = sw.in_context("ridge", features=1, penalty=0.1, solver="gradient", steps=2)
+    return {
+        "program": (program, {"length": 4}),
+        "transpiled": (sw.transpile(mlp, box=(-1, 1)), {}),
+        "in_context": (ridge, {"rows": 12, "queries": 3}),
+    }
 
 
-@pytest.mark.parametrize("name", ["program", "transpiled"])
+@pytest.mark.parametrize("name", ["program", "transpiled", "in_context"])
 def test_sequences_and_neurons_are_stacks_of_tokens(name: str) -> None:
     built, sizes = _longer()[name]
     given = given_to(built, 5, seed=3)
@@ -109,11 +119,11 @@ def test_sequences_and_neurons_are_stacks_of_tokens(name: str) -> None:
     with pytest.raises(sw.InvalidInput, match="means nothing"):
         stock_attention(built, **sizes, width=3)
     if sizes:
-        with pytest.raises(sw.InvalidInput, match="length= must say how many"):
+        with pytest.raises(sw.InvalidInput, match=f"{next(iter(sizes))}= must say how many"):
             stock_attention(built)
 
 
-@pytest.mark.parametrize("name", ["program", "transpiled"])
+@pytest.mark.parametrize("name", ["program", "transpiled", "in_context"])
 def test_transformer_lens_sees_sequences_and_neurons(name: str) -> None:
     pytest.importorskip("transformer_lens", reason="transformer-lens is not installed: make test-extras does it")
     from softwright.export.lens import to_lens
@@ -131,6 +141,61 @@ def test_transformer_lens_sees_sequences_and_neurons(name: str) -> None:
         own = built.network.attention_of(0, s=symbols, x=given[0][0, :, 1])
         bank = len(model.tokens) - 1 - 4
         assert np.abs(pattern[: len(own), bank:-1, :-1].numpy() - own).max() <= 1e-14
+    if name == "in_context":
+        x, labels, queries = given
+        _same_patterns(model, built.attention(x=x[0], y=labels[0], queries=queries[0]), cache, "query")
+    _ablated(name, built, model, given, y)
+
+
+def _same_patterns(model: Any, view: Any, cache: Any, rows: str) -> None:
+    """Every head of every layer, as the tokens of one segment see it."""
+    asking = [i for i, token in enumerate(model.tokens) if token.partition(" ")[0] == rows]
+    assert view.heads
+    for head in view.heads:
+        layer, number = (int(part.split()[1]) - 1 for part in (head.name, head.name.rpartition(", ")[2]))
+        seen = [token if token in model.tokens else token.removesuffix(" 0") for token in head.tokens]
+        places = [model.tokens.index(token) for token in seen]
+        pattern = cache[f"blocks.{layer}.attn.hook_pattern"][0, number][asking][:, places]
+        assert np.abs(pattern.numpy() - head.weights).max() <= 1e-14, head.name
+
+
+def _ablated(name: str, built: sw.Built[Any], model: Any, given: tuple[np.ndarray, ...], y: torch.Tensor) -> None:
+    """What a named feature held, by our own network, is what its ablation takes away."""
+    network, inputs = built.network, tuple(map(torch.from_numpy, given))
+    if name == "transpiled":
+        feature, hidden = "neuron of layer 1 0, token 0", network(inputs[0])
+        with torch.no_grad():  # the neuron alone: what the last layer makes of the others is subtracted
+            last = network.state_dict()["steps.1.weight"]
+            others = torch.stack([_neuron(network, inputs[0], i) * last[:, i] for i in (1, 2)]).sum(dim=0)
+        held = hidden - others - network.state_dict()["steps.1.bias"]
+    elif name == "program":
+        stream = list(network.states_of(inputs[0]))[-1]
+        column = int(network.get_buffer("read").abs().sum(dim=1).argmax())
+        feature, held = model.columns[column], stream[..., column, None] * network.get_buffer("read")[column]
+    else:
+        prompt = read_prompt(*inputs, None, network.constants, network.dtype, True)
+        column = int(network.read.abs().argmax())
+        feature, held = model.columns[column], network.run(prompt)["query"][..., column] * network.read[column]
+    place = model.column(feature)
+
+    def without(stream: torch.Tensor, hook: Any) -> torch.Tensor:
+        stream = stream.clone()
+        stream[:, :, place] = 0
+        return stream
+
+    last = f"blocks.{len(model.stack.layers) - 1}.hook_resid_post"
+    changed = y - model.run_with_hooks(inputs, [(last, without)])
+    assert float(held.abs().max()) > 1e-3
+    assert float((changed - held).abs().max()) <= max(1e-12, allowance(built, float(y.abs().max()))[0])
+
+
+def _neuron(network: Any, x: torch.Tensor, i: int) -> torch.Tensor:
+    """(q, 1): one neuron of the first layer."""
+    tensors = network.state_dict()
+    s = x @ tensors["steps.0.weight"][i] + tensors["steps.0.bias"][i]
+    keys, biases, slopes, offsets = tensors["steps.0.tokens"]
+    weights = torch.softmax(s[:, None] * keys + biases, dim=1)
+    return (weights * (s[:, None] * slopes + offsets)).sum(dim=1, keepdim=True)
 
 
 def test_the_model_card_shows_a_figure_where_one_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

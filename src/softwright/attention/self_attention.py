@@ -44,7 +44,8 @@ class SumOfLinear(nn.Module):
     @runs_as_proved
     def forward(self, X: Tensor) -> Tensor:
         """(..., d, n) -> (..., rows, N)"""
-        return torch.einsum("pzd,...dn,pnN->...zN", self.P, X, self.Q) + self.R
+        left = torch.einsum("pzd,...dn->...pzn", self.P, X)  # two products, in this order whatever is installed
+        return torch.einsum("...pzn,pnN->...zN", left, self.Q) + self.R
 
 
 class SelfAttention(nn.Module):

@@ -189,7 +189,7 @@ def of_transpiled(network: Any) -> TokenStack:
 
 def sizes_of(kind: str, options: Mapping[str, Any]) -> dict[str, int]:
     """The sizes that a kind of sequences needs, checked."""
-    wanted = {"program": ("length",)}.get(kind, ())
+    wanted = {"program": ("length",), "in_context": ("rows", "queries")}.get(kind, ())
     missing = [name for name in wanted if not isinstance(options.get(name), int) or options[name] < 1]
     unknown = sorted(set(options) - set(wanted))
     faults = [f"{name}= must say how many, a whole number of at least 1" for name in missing]

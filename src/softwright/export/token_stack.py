@@ -53,15 +53,18 @@ class TokenStack:
     tokens: list[str]
     owners: list[tuple[int, int]]  # of an approximation: where each head's tokens begin and end; else empty
     answers: list[int] | None = None
+    flat: bool = False  # one number a token, without an axis of its own
 
     def answer(self, outputs: Tensor) -> Tensor:
         """What stands at the tokens that answer, of values (q, S, m)."""
-        return outputs[:, 0] if self.answers is None else outputs[:, self.answers]
+        found = outputs[:, 0] if self.answers is None else outputs[:, self.answers]
+        return found[..., 0] if self.flat else found
 
 
 def token_stack(built: Built[Any], **sizes: int) -> TokenStack:
     """What was built, as tokens and layers; networks over sequences are told how long these are."""
     from softwright.export.masked_stack import of_program, of_transpiled, sizes_of
+    from softwright.export.prompt_stack import of_prompt
 
     network, told = built.network, sizes_of(built.kind, sizes)
     match built.kind:
@@ -73,8 +76,11 @@ def token_stack(built: Built[Any], **sizes: int) -> TokenStack:
             return of_program(network, **told)
         case "transpiled":
             return of_transpiled(network)
+        case "in_context":
+            return of_prompt(network, **told)
     fault = f"a network of kind {built.kind!r} is not written as a stack of tokens"
-    raise InvalidInput("export", [f"{fault}; approximations, compositions, programs and transpiled ones are"])
+    kinds = "approximations, compositions, programs, transpiled ones and stacks in context"
+    raise InvalidInput("export", [f"{fault}; {kinds} are"])
 
 
 def _of_heads(network: AttentionNetwork) -> TokenStack:
