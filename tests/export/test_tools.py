@@ -173,7 +173,8 @@ def _ablated(name: str, built: sw.Built[Any], model: Any, given: tuple[np.ndarra
         column = int(network.get_buffer("read").abs().sum(dim=1).argmax())
         feature, held = model.columns[column], stream[..., column, None] * network.get_buffer("read")[column]
     else:
-        prompt = read_prompt(*inputs, None, network.constants, network.dtype, True)
+        x, labels, queries = inputs
+        prompt = read_prompt(x, labels, queries, None, network.constants, network.dtype, True)
         column = int(network.read.abs().argmax())
         feature, held = model.columns[column], network.run(prompt)["query"][..., column] * network.read[column]
     place = model.column(feature)

@@ -14,30 +14,25 @@ fixed tokens need ten such columns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from softwright.attention.stack import FIXED
 from softwright.errors import Faults
 from softwright.export.token_stack import Layer, TokenStack
-
-if TYPE_CHECKING:
-    from softwright.attention.stack import AttentionStack, StackLayer
 
 _OMEGA = {torch.float64: 2.0**100, torch.float32: 2.0**50}  # beyond all scores, and whole multiples of it are exact
 _SINK = "sink"
 MOST_TOKENS = 4096
 
 
-def of_prompt(network: AttentionStack, rows: int, queries: int) -> TokenStack:
+def of_prompt(network: Any, rows: int, queries: int) -> TokenStack:
     """x (q, rows, d), y (q, rows) and queries (q, queries, d) in, predictions (q, queries) out."""
-    lengths = {"data": rows, "query": queries}
+    lengths = {"data": rows, "query": queries}  # all other sources are fixed tokens
     counts = {
-        name: len(network.get_buffer(f"base_{name}")) if source == FIXED else lengths[source]
-        for name, source in network.sources.items()
+        name: lengths.get(source, len(network.get_buffer(f"base_{name}"))) for name, source in network.sources.items()
     }
     read = network.get_buffer("read")
     S = sum(counts.values()) + 1
@@ -74,7 +69,7 @@ def of_prompt(network: AttentionStack, rows: int, queries: int) -> TokenStack:
     return TokenStack(base, embed, layers, whole, columns, tokens, [], answers, flat=True)
 
 
-def _layer(layer: StackLayer, D: int, segments: range, codes: range, names: list[str], dtype: torch.dtype) -> Layer:
+def _layer(layer: Any, D: int, segments: range, codes: range, names: list[str], dtype: torch.dtype) -> Layer:
     """Its heads with the mask of its segments, and its linear map as one more."""
     H, _, k = layer.Wq.shape
     v, n, bits = layer.Wv.shape[2], len(segments), len(codes)
