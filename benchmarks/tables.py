@@ -7,8 +7,8 @@
 Sizes: the same function as a table of more and more rows, on a line, on a grid of two variables and scattered in eight,
 each in a process of its own so that the peak of its memory is its own. Property tables: every other node of a grid is
 left out, the network is built from the rest, and both it and bilinear interpolation of the same nodes are asked at what
-was left out; errors are over half the range, and a row that is worse than both interpolation and the tolerance says so.
-Times are CPU seconds.
+was left out; errors are over half the range, and a row that is worse than interpolation by more than the tolerance says
+so. Times are CPU seconds.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def properties() -> None:
         bilinear = RegularGridInterpolator((fine[0][::2], fine[1][::2]), values[::2, ::2])
         off = float(np.abs(built(left)[:, 0] - values[~kept]).max()) / half
         other = float(np.abs(bilinear(left) - values[~kept]).max()) / half
-        worse = "" if off <= max(other, tol) else " **worse**"
+        worse = "" if off <= other + tol else " **worse**"
         cells = [name, f"{nodes} x {nodes}", f"{tol:g}", str(built.plan.tokens), f"{built.observed_error / half:.1e}"]
         print("| " + " | ".join([*cells, f"{off:.1e}{worse}", f"{other:.1e}", f"{seconds:.1f}"]) + " |", flush=True)
 

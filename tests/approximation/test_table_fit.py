@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.interpolate import RegularGridInterpolator
 
 import softwright as sw
 
@@ -89,3 +90,37 @@ def test_tokens_do_not_grow_with_the_rows_of_one_function() -> None:
         assert built.observed_error <= 1e-3  # at all of them
         tokens.append(built.plan.tokens)
     assert tokens[1] <= tokens[0] + 1
+
+
+def kinked(points: np.ndarray) -> np.ndarray:
+    x, y = points.T
+    return (np.maximum(x - 0.31 * y, 0.2) * (1 + 0.3 * y) + 0.1 * np.sin(3 * x))[:, None]
+
+
+def test_between_the_rows_of_a_kinked_grid_no_worse_than_interpolation() -> None:
+    nodes = [np.linspace(-1, 1, 11), np.linspace(-1, 1, 9)]
+    mesh = np.stack([g.ravel() for g in np.meshgrid(*nodes, indexing="ij")], axis=1)
+    table, tol = sw.Table(mesh, kinked(mesh), names=["x", "y"]), 2e-3
+    places = np.random.default_rng(1).uniform(-1, 1, (4000, 2))
+    straight = RegularGridInterpolator(nodes, kinked(mesh).reshape(11, 9))(places)[:, None]
+    linear = np.abs(straight - kinked(places)).max()
+    built = sw.approximate(table, tol=tol, progress=False)
+    assert worst(built, mesh, kinked(mesh)) <= tol
+    assert worst(built, places, kinked(places)) <= linear + tol
+    assert any("left out" in reason for reason in built.plan.reasons)
+
+
+def test_linear_between_the_rows_of_a_line_is_a_token_a_cell() -> None:
+    x = np.array([0.0, 0.1, 0.4, 0.5, 0.9, 1.5, 2.0])
+    y = np.array([0.0, 1.0, 1.0, -2.0, 3.0, 3.5, 3.0])
+    built = sw.approximate(sw.Table(x[:, None], y[:, None], names=["x"]), tol=1e-3, between="linear", progress=False)
+    places = np.linspace(0, 2, 2001)
+    assert built.plan.tokens == 6
+    assert worst(built, places[:, None], np.interp(places, x, y)[:, None]) <= 1e-3
+
+
+def test_between_is_asked_of_tables_alone() -> None:
+    with pytest.raises(sw.InvalidInput, match="between= is for tables"):
+        sw.approximate("x", sw.Box(x=(0, 1)), between="linear")
+    with pytest.raises(sw.InvalidInput, match="between must be one of"):
+        sw.approximate("x", sw.Box(x=(0, 1)), between=0.1)  # type: ignore[arg-type]

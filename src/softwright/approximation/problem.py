@@ -106,6 +106,7 @@ class Problem:
     budget: Budget = field(default_factory=Budget)
     gap: float | None = None  # how far from a jump nothing is asked; None: everywhere
     saves_queries: bool = False  # whether values are few: a limit was given
+    between: str = "auto"  # of a table on a grid: what the head does between the rows (`strategies/between.py`)
     suspects: tuple[float, ...] = ()  # of one variable: where a proof found an error that no sample had seen
     only_fewer: bool = False  # a network is proved already: what the budget's tokens do not meet is of no use
 

@@ -11,6 +11,7 @@ from softwright.approximation.catalogue import STRATEGIES
 from softwright.approximation.in_norm import norm_faults
 from softwright.approximation.problem import probe_points
 from softwright.approximation.readable import style_faults
+from softwright.approximation.strategies.between import WAYS
 from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput, UndefinedFormula
 from softwright.precision import Precision, precision_of
@@ -33,6 +34,7 @@ def checked(
     max_queries: Any = None,
     noise: Any = None,
     style: Any = "plain",
+    between: Any = "auto",
 ) -> tuple[Target, Box, Precision]:
     """Everything that can be wrong with the input, found before any work and reported together."""
     faults = Faults("approximate")
@@ -70,6 +72,10 @@ def checked(
         faults.check(asked, "max_queries is for callables; leave it out: formulas and tables are not asked")
     is_table = isinstance(target, Table) or (isinstance(target, tuple) and len(target) == 2)
     faults.found += _noise_faults(noise, is_table, strategy, norm)
+    ways = ", ".join(WAYS)
+    faults.check(isinstance(between, str) and between in WAYS, f"between must be one of {ways}, got {between!r}")
+    if isinstance(between, str) and between in ("linear", "smooth"):
+        faults.check(is_table, "between= is for tables on a grid; leave it out: formulas and callables are asked there")
     wanted = None
     if domain is not None:
         wanted = faults.take(as_target, target, domain)

@@ -68,6 +68,7 @@ def approximate(
     max_seconds: float = 600.0,
     max_queries: int | None = None,
     noise: float | str | None = None,
+    between: str = "auto",
     certify: bool = True,
     tightness: float | None = 0.1,
     progress: Progress = None,
@@ -92,6 +93,8 @@ def approximate(
     noise        of a table: "auto", or the standard deviation of its values. The rows are then measurements, not values
                  to meet: tokens are chosen by cross-validation, the result is a fit and says so, with its rms and
                  coverage in `plan.noise` and its residuals as the figure; `tol` and `certify` do not apply
+    between      of a table on a grid: "smooth" between the rows, "linear", which follows their multilinear
+                 interpolation, or "auto": smooth, unless rows that are left out show that interpolation is better
     max_seconds  a last resort by the clock; the plan says so if it ended the search
     certify      prove the tolerance over the whole box, rounding included; a callable needs a `Function` with bounds
                  on its derivatives for that. A table is proved at its points, and if they fill a grid, a second bound
@@ -106,7 +109,20 @@ def approximate(
         switches = {"relative": relative, "certify": certify}
         before = target.asked if isinstance(target, Function) else 0
         wanted, domain, precision = checked(
-            target, box, tol, strategy, dtype, gap, norm, limits, tightness, switches, max_queries, noise, style
+            target,
+            box,
+            tol,
+            strategy,
+            dtype,
+            gap,
+            norm,
+            limits,
+            tightness,
+            switches,
+            max_queries,
+            noise,
+            style,
+            between,
         )
         if isinstance(wanted, Function):
             wanted.allow(max_queries, before)
@@ -119,7 +135,7 @@ def approximate(
             built = in_norm(wanted, domain, tolerance, norm, precision, budget, partial(approximate, **more))
             return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
-        problem = replace(problem, gap=gap)
+        problem = replace(problem, gap=gap, between=between)
         rival, missing, plainly = None, "", None
         if style == "readable":
             same = {"tol": tolerance, "dtype": dtype, "certify": certify, "progress": say, "tightness": tightness}

@@ -48,6 +48,9 @@ def approximate_command(
     noise: Annotated[
         str | None, option("The table holds measurements: auto, or their standard deviation. A fit, without a bound.")
     ] = None,
+    between: Annotated[
+        str, typer.Option(help="Between the rows of a grid: smooth, linear, or auto, whichever is better.")
+    ] = "auto",
     inputs: Annotated[str | None, option("Columns of the table that are variables: x,y")] = None,
     outputs: Annotated[str | None, option("Columns of the table that are values: z")] = None,
     output: Output = None,
@@ -72,6 +75,7 @@ def approximate_command(
             "certify": certify,
             "tightness": tightness,
             "noise": _noise(noise),
+            "between": between,
         }
         deliver(_build(arguments or [], table, inputs, outputs, options=options, say=deliver.say))
 

@@ -2,8 +2,8 @@
 
 A regular grid keeps its product structure: along every axis the smallest uniform (or optimised) axis of tokens that
 meets the unfolded data is found, and the values solve one Kronecker least-squares problem on the grid itself.
-Scattered points take scattered tokens. Both measure the error at the table's points; between them the head is smooth
-and nothing is claimed.
+Scattered points take scattered tokens. Both measure the error at the table's points; between the rows of a grid the
+head is smooth, or follows their interpolation where that is better (`between.py`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, s
 from softwright.approximation.fitting.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
 from softwright.approximation.fitting.tall import is_held, parts, shortened
 from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_fit, scaling_of
+from softwright.approximation.strategies.between import divided, interpolated, left_out
 from softwright.approximation.strategies.grid import grid_head
 from softwright.approximation.strategies.scattered import fit_points
+from softwright.attention.head import Axis
 from softwright.domain import Box
 from softwright.targets import Table
 
 _MOST_SLICES = 200
+_LOOK, _BETWEEN = 11, 3.0  # parts of a cell at whose ends a look is taken, and how many tolerances it may be off there
+_FEW = 0.5  # tokens for a row along an axis: with no more a head has no freedom to swing between the rows
 _FIT_ROWS, _CHECK_ROWS = 4_000, 20_000  # of a long axis, while tokens are searched; the result is checked on all
 
 
@@ -102,25 +106,21 @@ def _miss(axes: tuple[AxisFit, ...], nodes: list[np.ndarray], F: np.ndarray, val
     return float(np.max(worst))
 
 
-def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
-    """Heads that meet the table at its points."""
-    points, values = box.to_unit(table.points), table.values
-    trivial = affine_fit(problem, points, values)
-    if trivial is not None:
-        return trivial
-    if table.axes is None or len(table.axes) > 4:
-        return fit_points(points, values, problem)
-    scaling = scaling_of(values)
-    d, m = len(table.axes), values.shape[1]
-    nodes = [(axis - c) / h for axis, c, h in zip(table.axes, box.center, box.halfwidth, strict=True)]
-    order = np.lexsort(table.points.T[::-1])  # rows in C order of the axes, whatever order the table came in
-    F = ((values[order] - scaling.middle) / scaling.scale).reshape(*[len(n) for n in nodes], m)
-    relative = min(0.9 * problem.tolerance / scaling.scale, 0.5)
-    cap = problem.value_cap(scaling.scale)
+def _on_grid(
+    problem: Problem,
+    nodes: list[np.ndarray],
+    F: np.ndarray,
+    relative: float,
+    cap: float,
+    first: bool = True,
+    given: dict[int, AxisFit] | None = None,
+) -> tuple[float, tuple[AxisFit, ...], np.ndarray] | None:
+    """(error, axes, values) of the smallest grid of tokens found; the first attempt of all ends whatever it takes."""
+    d = len(nodes)
     share, best = relative / (1.5 * d if d > 1 else 1.0), None
 
     def tick() -> None:
-        if best is not None:  # the first attempt always ends: a table without any network is of no use
+        if best is not None or not first:  # a table without any network is of no use
             problem.budget.check()
 
     for _ in range(5):
@@ -129,7 +129,10 @@ def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
         problem.budget.say("fitting the table axis by axis")
         try:
             axes = tuple(
-                _axis_fit(t, _slices(np.moveaxis(F, i, 0).reshape(len(t), -1)), share, max(2.0, cap ** (1 / d)), tick)
+                (given or {}).get(i)
+                or _axis_fit(
+                    t, _slices(np.moveaxis(F, i, 0).reshape(len(t), -1)), share, max(2.0, cap ** (1 / d)), tick
+                )
                 for i, t in enumerate(nodes)
             )
         except OutOfBudget:
@@ -141,15 +144,92 @@ def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
         if error <= relative:
             break
         share *= float(np.clip(0.6 * relative / error, 0.02, 0.5))
+    return best
+
+
+def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
+    """Heads that meet the table at its points."""
+    points, values = box.to_unit(table.points), table.values
+    trivial = affine_fit(problem, points, values)
+    if trivial is not None:
+        return trivial
+    if table.axes is None or len(table.axes) > 4:
+        return fit_points(points, values, problem)
+    scaling = scaling_of(values)
+    m = values.shape[1]
+    nodes = [(axis - c) / h for axis, c, h in zip(table.axes, box.center, box.halfwidth, strict=True)]
+    order = np.lexsort(table.points.T[::-1])  # rows in C order of the axes, whatever order the table came in
+    F = ((values[order] - scaling.middle) / scaling.scale).reshape(*[len(n) for n in nodes], m)
+    relative = min(0.9 * problem.tolerance / scaling.scale, 0.5)
+    cap = problem.value_cap(scaling.scale)
+    best = _on_grid(problem, nodes, F, relative, cap)
     if best is None:
         raise RuntimeError("at least one grid was tried")
-    error, axes, solved = best
-    shape = " x ".join(str(axis.tokens) for axis in axes)
-    source = " x ".join(str(len(n)) for n in nodes)
-    reason = f"a table on a {source} grid: a {shape} grid of tokens, met at the table's points"
-    fit = Fit([grid_head(axes, solved, scaling.scale, scaling.middle)], error * scaling.scale, "spectral", (reason,))
-    return (
-        fit
-        if fit.error <= problem.tolerance
-        else min((fit, fit_points(points, values, problem)), key=lambda f: f.error)
-    )
+
+    def as_fit(found: tuple[float, tuple[AxisFit, ...], np.ndarray], *more: str) -> Fit:
+        error, axes, solved = found
+        shape, source = (" x ".join(map(str, each)) for each in ([a.tokens for a in axes], [len(n) for n in nodes]))
+        reason = f"a table on a {source} grid: a {shape} grid of tokens, met at the table's points"
+        head = grid_head(axes, solved, scaling.scale, scaling.middle)
+        return Fit([head], error * scaling.scale, "spectral", (reason, *more))
+
+    many = any(axis.tokens > _FEW * len(t) for axis, t in zip(best[1], nodes, strict=True))
+    if problem.between != "smooth" and (many or best[0] > relative or problem.between == "linear"):
+        found, why = _straightened(problem, nodes, F, relative, cap)
+        if found is not None:
+            return as_fit(found, why)
+    fit = as_fit(best)
+    if fit.error <= problem.tolerance:
+        return fit
+    return min((fit, fit_points(points, values, problem)), key=lambda f: f.error)
+
+
+def gated_axis(t: np.ndarray, F: np.ndarray, axis: int, relative: float) -> AxisFit:
+    """One token with affine values for every cell of an axis, gates at its nodes: what is linear there is met exactly.
+
+    At a node with a jump C of the slope the softmax is off by W0(1/e) C / beta (`pieces.py`).
+    """
+    along = np.moveaxis(F, axis, 0).reshape(len(t), -1)
+    slopes = np.diff(along, axis=0) / np.diff(t)[:, None]
+    jump = float(np.abs(np.diff(slopes, axis=0)).max(initial=0.0))
+    steepness = np.full(len(t) - 2, max(50.0, 0.2785 * jump / (0.1 * relative)))
+    keys = np.concatenate([[0.0], np.cumsum(steepness)])
+    biases = np.concatenate([[0.0], -np.cumsum(steepness * t[1:-1])])
+    gates = Axis(keys - 0.5 * keys[-1], biases - biases.max())
+    return AxisFit(gates, True, np.zeros((2 * len(keys), 1)), 0.0)
+
+
+def _straightened(
+    problem: Problem, nodes: list[np.ndarray], F: np.ndarray, relative: float, cap: float
+) -> tuple[tuple[float, tuple[AxisFit, ...], np.ndarray] | None, str]:
+    """A grid that follows interpolation of the table between its rows, if that is the better one, and why."""
+
+    def smooth(coarse: list[np.ndarray], rows: np.ndarray, places: list[np.ndarray]) -> np.ndarray:
+        found = _on_grid(problem, coarse, rows, relative, cap, first=False)
+        if found is None:
+            return np.full((*[len(t) for t in places], F.shape[-1]), np.inf)
+        matrices = [design(axis.axis, t, axis.affine) for axis, t in zip(found[1], places, strict=True)]
+        return kron_evaluate(matrices, found[2])
+
+    seen = left_out(nodes, F, smooth) if problem.between == "auto" else None
+    way = seen.best if seen is not None else "linear" if problem.between == "linear" else "smooth"
+    kind = "multilinear" if way == "linear" else "shape-preserving cubic"
+    unseen, longest = divided(nodes, _LOOK), int(np.argmax([len(t) for t in nodes]))
+    if way == "smooth" or unseen is None:
+        return None, ""
+    for times in (4, 8):
+        places = divided(nodes, times)
+        if places is None:
+            break
+        problem.budget.say("following the table between its rows")
+        straight = {longest: gated_axis(nodes[longest], F, longest, relative)} if way == "linear" else None
+        G = interpolated(nodes, F, places, way)
+        found = _on_grid(problem, places, G, relative, cap, first=False, given=straight)
+        if found is None:
+            break
+        off = _miss(found[1], unseen, interpolated(nodes, F, unseen, way), found[2])
+        if found[0] <= relative and off <= (1.0 if times == 4 else _BETWEEN) * relative / 0.9:
+            reach = max(off, found[0]) * problem.tolerance / (relative / 0.9)
+            told = f"between the rows it follows their {kind} interpolation, seen to be within {reach:.3g}"
+            return found, told if seen is None else f"{told}: {seen}"
+    return None, ""
