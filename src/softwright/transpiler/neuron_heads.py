@@ -4,9 +4,11 @@ The number s = W x + b of a neuron is linear in the token x, so it belongs to th
 (s, 1), the key of token j is (k_j, b_j), its value v_j s + u_j. Four layouts run the same formula:
 
 softmax    scores stacked along a leading axis, `torch.softmax` over it. The fastest on a CPU, and the default.
-sdpa       `scaled_dot_product_attention`, positions folded into the batch, one query for each neuron.
-multihead  stock `torch.nn.MultiheadAttention` weights. For {0: 0; beta s: s} a sequence of length one whose sink token
-           is `add_zero_attn`; other tables have p tokens (v_j x, v_j, u_j, k_j, b_j), made linearly from x.
+sdpa       `scaled_dot_product_attention`, positions folded into the batch. Neurons share keys, so a head has eight of
+           them: a query for each, and their values v_j s + u_j side by side, of which each query wants its own.
+multihead  stock `torch.nn.MultiheadAttention` weights. For {0: 0; beta s: s} sequences of 16 positions under a mask
+           that leaves each position itself and the sink token, which is `add_zero_attn`; a masked token has the weight
+           0 exactly. Other tables have p tokens (v_j x, v_j, u_j, k_j, b_j), made linearly from x.
 sequence   one plain sequence: all positions and the sink tokens together, no mask. Positions carry a one-hot e_i; query
            i holds -Omega (1 - e_i), so tokens of other positions get the score -Omega, kept scores are not touched.
 """
@@ -29,6 +31,8 @@ from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
 _CHUNK = {"softmax": 1 << 19, "sdpa": 1 << 21, "multihead": 1 << 21, "sequence": 1 << 22}  # of the largest temporary
+_GROUP = 8  # neurons of one head of `sdpa`: keys and values are as wide, since unequal widths fall to a slow kernel
+_MASKED = 16  # positions of one sequence of stock attention with a zero token, each of which sees itself alone
 WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256
 OMEGA = {"float64": 1e150, "float32": 1e30}
@@ -91,19 +95,31 @@ class NeuronHeads(nn.Module):
 
     def _multihead(self, rows: Tensor) -> Tensor:
         step = max(1, _CHUNK["multihead"] // (self.attention.embed_dim * self.tokens.shape[1]))
-        return in_chunks(self._stock, rows, step)
+        return in_chunks(self._stock, rows, step - step % _MASKED if step > _MASKED else step)
 
     def _stock(self, rows: Tensor) -> Tensor:
         size = self.attention.embed_dim
         if self.attention.add_zero_attn:
-            tokens = rows[:, None]  # (N, 1, d)
-            query = rows.new_zeros(rows.shape[0], 1, size)
-        else:
-            k, b, v, u = self.tokens  # (p,) each
-            constant = torch.stack([v, u, k, b], dim=1).expand(rows.shape[0], -1, 4)  # (N, p, 4)
-            tokens = torch.cat([rows[:, None] * v[:, None], constant], dim=2)  # (N, p, d + 4)
-            query = pad(rows, (0, size - self.inputs))[:, None]  # (N, 1, E)
+            return self._with_sink(rows)
+        k, b, v, u = self.tokens  # (p,) each
+        constant = torch.stack([v, u, k, b], dim=1).expand(rows.shape[0], -1, 4)  # (N, p, 4)
+        tokens = torch.cat([rows[:, None] * v[:, None], constant], dim=2)  # (N, p, d + 4)
+        query = pad(rows, (0, size - self.inputs))[:, None]  # (N, 1, E)
         return self.attention(query, tokens, tokens, need_weights=False)[0][:, 0, : self.heads]
+
+    def _with_sink(self, rows: Tensor) -> Tensor:
+        """Sequences of some positions, each of which sees itself and the zero token; single ones if little is known."""
+        # A weight of 0 keeps numbers out, but not what is no number.
+        alone = looked_through() or rows.shape[0] < _MASKED or not bool(torch.isfinite(rows).all())
+        length = 1 if alone else _MASKED
+        missing = -rows.shape[0] % length if length > 1 else 0
+        tokens = (pad(rows, (0, 0, 0, missing)) if missing else rows).reshape(-1, length, self.inputs)
+        query = rows.new_zeros(tokens.shape[0], length, self.attention.embed_dim)
+        mask = None
+        if length > 1:
+            mask = torch.full((length, length), -math.inf, dtype=rows.dtype, device=rows.device).fill_diagonal_(0.0)
+        found = self.attention(query, tokens, tokens, need_weights=False, attn_mask=mask)[0]
+        return found.reshape(-1, self.attention.embed_dim)[: rows.shape[0], : self.heads]
 
     def _sequences(self, x: Tensor) -> Tensor:
         shape = x.shape
@@ -184,14 +200,18 @@ def _mixed(weights: Tensor, values: Tensor) -> Tensor | None:
 
 
 def _by_sdpa(s: Tensor, tokens: Tensor) -> Tensor:
-    count, heads = s.shape
-    p = tokens.shape[1]
+    """Neurons in groups: a head has one query for each neuron of its group, and their values side by side."""
+    count, neurons = s.shape
     keys, biases, slopes, offsets = tokens
-    query = torch.stack([s, torch.ones_like(s)], -1)[:, :, None]  # (N, H, 1, 2)
-    key = torch.stack([keys, biases], -1).expand(count, heads, p, 2)
-    value = torch.addcmul(offsets, slopes, s[..., None])  # (N, H, p)
-    value = pad(value[..., None], (0, 1))  # as wide as the keys: unequal widths fall to a slow kernel
-    return scaled_dot_product_attention(query, key, value, scale=1.0)[:, :, 0, 0]
+    missing = -neurons % _GROUP
+    own = pad(s, (0, missing)) if missing else s
+    groups = own.shape[1] // _GROUP
+    grouped = own.reshape(count, groups, _GROUP)
+    query = pad(torch.stack([grouped, torch.ones_like(grouped)], -1), (0, _GROUP - 2))  # (N, groups, G, G)
+    key = pad(torch.stack([keys, biases], -1), (0, _GROUP - 2)).expand(count, groups, tokens.shape[1], _GROUP)
+    value = torch.addcmul(offsets[:, None], slopes[:, None], grouped[:, :, None])  # (N, groups, p, G)
+    found = scaled_dot_product_attention(query, key, value, scale=1.0)  # of query g the number g is wanted
+    return torch.diagonal(found, dim1=2, dim2=3).reshape(count, -1)[:, :neurons]
 
 
 def _stock_attention(

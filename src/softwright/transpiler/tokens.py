@@ -23,6 +23,7 @@ FINEST = 99
 _SAMPLES = 400
 _CUT = 1e-13  # singular values below this share of the largest are left out: values stay near 1
 _MOST_FLOAT32 = 16  # finer tokens are no better once they are stored in float32
+_LOST = 2.0**-24  # an error of a head that rounding of values near 1 hides in float32
 
 
 def table_for(activation: Activation, dtype: str, fineness: int = FINEST) -> TokenTable:
@@ -30,8 +31,21 @@ def table_for(activation: Activation, dtype: str, fineness: int = FINEST) -> Tok
     table = exact_table(activation, dtype)
     if table is not None:
         return table
-    counts = [count for count in token_counts(activation) if dtype == "float64" or count <= _MOST_FLOAT32]
+    counts = token_counts(activation) if dtype == "float64" else _helpful(activation)
     return fitted_table(activation, counts[min(fineness, len(counts) - 1)], dtype)
+
+
+@lru_cache(maxsize=64)
+def _helpful(activation: Activation) -> list[int]:
+    """The sizes that are worth their time in float32: up to the first whose error is lost in rounding."""
+    counts = [count for count in token_counts(activation) if count <= _MOST_FLOAT32]
+    s = np.linspace(-12.0, 12.0, 4001) / activation.rate
+    meant = activation.smooth(s) * activation.rate
+    for i, count in enumerate(counts):
+        table = fitted_table(activation, count, "float64")
+        if float(np.abs(table(s) * activation.rate - meant).max()) <= _LOST:
+            return counts[: i + 1]
+    return counts
 
 
 def exact_table(activation: Activation, dtype: str) -> TokenTable | None:

@@ -306,7 +306,7 @@ def _folded(kind: str, operands: list[np.ndarray], options: dict[str, Any]) -> n
             case ("Neg", [_]):
                 return -first
             case ("Sqrt", [_]):
-                return np.sqrt(first)
+                return np.sqrt(first.astype(np.float64))  # as real numbers: rounded once, not to the file's dtype
     except (ValueError, IndexError, TypeError):
         return None
     return None
