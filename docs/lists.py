@@ -72,8 +72,8 @@ def methods() -> str:
 
 # step of the evidence -> the file of the checker that proves it again
 REPROOFS = {
-    "boxes, gates, points, cells": "boxes",
-    "memory": "memory",
+    "boxes, gates, points, cells": "parts",
+    "memory": "memory.recall",
     "layers": "transpiled.statement",
     "solver": "in_context.statement",
     "compose": "composition.statement",

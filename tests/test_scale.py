@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from typer.testing import CliRunner
 
 import softwright as sw
 from softwright.cli import app
-from softwright.scale import completed
+from softwright.records import Record
+from softwright.scale import completed, crew
 
 
 def test_processes_hand_over_results_and_errors() -> None:
@@ -19,6 +22,35 @@ def test_processes_hand_over_results_and_errors() -> None:
     assert done[4.0].result == 2.0
     assert done[9.0].result == 3.0
     assert isinstance(done[-1.0].error, ValueError)
+
+
+def killed_once(folder: str, item: int) -> int:
+    """The double of a number, by a process that is killed at 3 when it sees it for the first time."""
+    mark = Path(folder) / "killed"
+    if item == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * item
+
+
+def deadly(_: None, item: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+def test_a_process_that_is_killed_costs_its_piece_alone(tmp_path: Path) -> None:
+    with crew(workers=2, record=Record(tmp_path / "record", {})) as hands:
+        assert list(hands.each(killed_once, str(tmp_path), range(8))) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert (tmp_path / "killed").exists()
+    with crew(record=Record(tmp_path / "record", {})) as hands:  # in this process, which would die of it
+        assert list(hands.each(deadly, None, [])) == []
+        assert list(hands.each(killed_once, str(tmp_path), range(8)))[3] == 6
+        assert hands.record is not None and hands.record.kept == 8
+
+
+def test_a_piece_that_kills_every_worker_is_given_up() -> None:
+    with crew(workers=1) as hands, pytest.raises(RuntimeError, match="lost 4 times at one piece"):
+        list(hands.each(deadly, None, [1]))
 
 
 def test_faults_are_named_together() -> None:
@@ -37,3 +69,32 @@ def test_a_local_dask_cluster_builds_models_of_the_zoo(tmp_path: Path) -> None:
         assert found.exit_code == 0, found.output
         assert json.loads(found.stdout) == {"ok": True, "built": 1, "failed": []}
     assert (tmp_path / "sigmoid.safetensors").is_file()
+
+
+def test_a_local_dask_cluster_proves_and_verifies(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed: make test-extras does it")
+    text, claim = "sin(3*x)*exp(-y**2)*cos(2*x*y)", ["--bound", "2e-3", "--order", "2"]
+    built = sw.approximate(text, {"x": (-1, 1), "y": (-1, 1)}, tol=1e-3, strategy="grid", certify=False)
+    file, proved = tmp_path / "network.safetensors", tmp_path / "proved.safetensors"
+    built.save(file)
+    serial = sw.certify(built.network, text, bound=2e-3, order=2)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        there = ["--cluster", cluster.scheduler_address]
+        asked = [
+            "certify",
+            str(file),
+            *claim,
+            *there,
+            "--resume",
+            str(tmp_path / "record"),
+            "-o",
+            str(proved),
+            "--json",
+        ]
+        found = CliRunner().invoke(app, asked)
+        assert found.exit_code == 0, found.output
+        assert json.loads(found.stdout)["boxes"] == serial.boxes
+        checked = CliRunner().invoke(app, ["verify", str(proved), *there, "--json"])
+        assert json.loads(checked.stdout)["status"] == "VERIFIED", checked.output
+    certificate = sw.load(proved).certificate
+    assert serial.certificate is not None and certificate.tree == serial.certificate.tree

@@ -33,7 +33,7 @@ GROUPS = (
         ),
     ),
     Group("Look and use", ("docs/attention.md", "docs/page.md", "docs/studio.md", "docs/cli.md", "docs/exports.md")),
-    Group("Proofs", ("docs/certificates.md", "docs/files.md")),
+    Group("Proofs", ("docs/certificates.md", "docs/cluster.md", "docs/files.md")),
     Group("Strategies", ("docs/strategies/*.md",)),
     Group("Theorems", ("docs/theorems/index.md", "docs/theorems/[A-C]*.md")),
     Group("Reference", (), ("api-verbs.html", "api-results.html", "api-targets.html", "examples.html")),

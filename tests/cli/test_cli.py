@@ -342,6 +342,21 @@ def test_verify(sine: Path) -> None:
     assert content(run("info", sine, "--json"))["certificate"]["bound"] <= 1e-6
 
 
+def test_certify_proves_a_stored_network_and_goes_on(sine: Path, tmp_path: Path) -> None:
+    path, folder = tmp_path / "proved.safetensors", tmp_path / "record"
+    asked = ["certify", sine, "--bound", "1e-6", "--order", "3", "--workers", "1", "--resume", folder]
+    result = run(*asked, "-o", path)
+    assert result.exit_code == 0 and result.stdout.startswith("proved: sup error <= 1e-06"), result.output
+    assert content(run(*asked, "--json"))["status"] == "proved" and list(folder.glob("??/*.piece"))
+    assert run("verify", path, "--resume", tmp_path / "checked").exit_code == 0
+    result = run("certify", sine, "--bound", "1e-12", "--json")
+    assert result.exit_code == 1 and content(result)["status"] == "refuted"
+    result = run(*asked, "--bound", "2e-6")
+    assert result.exit_code == 2 and "another question (claim differ)" in result.stderr
+    result = run("verify", sine, "--workers", "1", "--cluster", "tcp://127.0.0.1:1")
+    assert result.exit_code == 2 and "cluster and workers are given" in result.stderr
+
+
 def test_verify_without_a_certificate_fails(tmp_path: Path) -> None:
     path = tmp_path / "bare.safetensors"
     result = run("approximate", "exp(x)", "x=0:1", "--no-certify", "-o", path)

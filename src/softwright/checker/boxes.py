@@ -6,17 +6,15 @@ bound it: sup <= max|b_i|, and as Bernstein polynomials are weights of equal int
 A leaf whose bound is not sharp enough here is bisected further; a centre with a larger error than stated refutes. So
 does, of a norm, int |q|^P >= volume |mean of q|^P, by Jensen, and the mean of q is that of its b_i.
 
-Parts. With several parts each is proved on its own variables; their bounds, and the modulus of the sum of the constants
-taken off their residuals, must add up to no more than the statement (see `statement.py`).
+The parts of a statement, and pieces of a long walk that others take, are in `parts.py`.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat, ctx
@@ -26,11 +24,10 @@ from softwright.checker.grid import GridView, sides_of
 from softwright.checker.head import View, ceiling
 from softwright.checker.limits import check_time
 from softwright.checker.parser import NotProvedError, UndefinedError, require
-from softwright.checker.statement import Box, Part, Statement, read_statement
+from softwright.checker.statement import Box, Part, Statement
 from softwright.checker.taylor import ZERO, Model, Space, evaluate, total
-from softwright.checker.verdict import Verdict, settled
-from softwright.fileformat import ModelFile
 
+Way = Sequence[tuple[int, int]]  # from the domain to one of its boxes: variable and half of each halving
 # variables -> smallest and largest degree used here, whatever order the certificate names
 ORDERS = {1: (12, 24), 2: (10, 14), 3: (8, 10), 4: (6, 8), 5: (5, 8), 6: (4, 6), 7: (4, 4), 8: (4, 4)}
 EXTRA_DEPTH, OWN_BUDGET = 16, 10_000  # bisections of one leaf here; boxes in all if the file brings no tree
@@ -39,8 +36,6 @@ MOST_BITS = 1024  # of the balls, after doublings
 BATCH = 64  # boxes worked on together
 ROUNDS = 6  # of bisecting all boxes for an Lp norm
 NORM_BUDGET = 2_000  # boxes for it, beside three for each leaf of the tree
-# targets that a file may name without holding them -> the hypothesis that they are what the builder saw
-ELSEWHERE = {"table": "table", "interpolant": "table", "network": "source-weights"}
 
 
 @dataclass
@@ -114,10 +109,16 @@ class Proof:
             found.append(GridView(sides) if sides is not None and fine else View(head, np.arange(len(head.bias))))
         return tuple(found)
 
-    def leaves(self) -> Iterator[Item]:
-        """The leaves of the tree in preorder; the domain itself if the file brings no tree."""
-        pending = [Item(self.part.domain, self.views(by_axes=True))]
-        for node in b"\xff" if self.part.tree is None else self.part.tree:
+    def leaves(self, way: Way = (), tree: bytes | None = None) -> Iterator[Item]:
+        """The leaves of the tree in preorder; the domain itself if the file brings no tree. With `way` and `tree`,
+        those of a sub-tree: a variable and a half (0 or 1) for each halving that leads to it.
+        """
+        start = Item(self.part.domain, self.views(by_axes=True))
+        for node, half in way:
+            start = halves(self.narrowed(start) if start.depth % 2 == 0 else start, node)[half]
+        whole = b"\xff" if self.part.tree is None else self.part.tree
+        pending = [start]
+        for node in whole if tree is None else tree:
             require(pending, "the proof tree goes on after its last leaf")
             item = pending.pop()
             item = self.narrowed(item) if item.depth % 2 == 0 else item
@@ -135,7 +136,11 @@ class Proof:
         if self.exponent is not None:
             self.integrate(self.exponent, progress)
             return
-        for batch in batches(self.leaves()):
+        self.walk(self.leaves(), progress)
+
+    def walk(self, leaves: Iterable[Item], progress: Callable[[int], None]) -> None:
+        """Prove the sup bound on all of these leaves."""
+        for batch in batches(leaves):
             self.settle(batch)
             progress(self.boxes)
 
@@ -279,34 +284,3 @@ def volume(box: Box) -> arb:
 
 def show(box: Box) -> str:
     return " x ".join(f"[{float(arb(a)):.9g}, {float(arb(b)):.9g}]" for a, b in zip(*box, strict=True))
-
-
-def reprove_boxes(file: ModelFile, progress: Callable[[int], None]) -> Verdict:
-    """Prove every part of the statement in a file again. `progress` is called with the boxes done so far."""
-    statement, boxes = read_statement(file), 0
-    for part in statement.parts:
-        if not statement.formula:  # what remains of the residual is the network: no bound of it is claimed
-            part.exact = arb.pos_inf()
-        if not statement.formula and part.tree is None:
-            continue
-        proof, before = Proof(part, statement), boxes
-        with np.errstate(all="ignore"):  # overflows become infinities, which prove nothing
-            proof.run(lambda done, before=before: progress(before + done))
-        boxes += proof.boxes
-    norm = "sup" if statement.exponent is None else f"L{statement.exponent:g} norm of"
-    claim = f"{norm} |network - target| <= {statement.bound:.6g}"
-    if statement.formula:
-        by_axes = " as the factorised engine runs it" if file.sections["certificate"]["engine"] == "factorised" else ""
-        return settled(f"{claim} re-proved{by_axes}", boxes=boxes)
-    known = "cover and rounding were re-proved" if boxes else "nothing but its sums could be checked"
-    reason = f"{claim}; the file does not hold the target: {known}"
-    stated = "stated-exact-part" if boxes else "stated-bound"
-    return settled(reason, (*hypotheses_of(file.sections["target"]), stated), boxes=boxes)
-
-
-def hypotheses_of(target: dict[str, Any]) -> tuple[str, ...]:
-    """What must be assumed of a target that is not in the file, beside what is stated of the error."""
-    if target["kind"] != "function":
-        return (f"{ELSEWHERE[target['kind']]}:{target['sha256']}",)
-    promise = "user-lipschitz" if target["second_derivative"] is None else "user-second-derivative"
-    return "callable-values", promise

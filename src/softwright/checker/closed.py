@@ -14,7 +14,7 @@ from flint import fmpq
 
 from softwright.checker.composition.statement import prove_composition
 from softwright.checker.in_context.statement import prove_step
-from softwright.checker.memory import prove_recall
+from softwright.checker.memory.recall import prove_recall
 from softwright.checker.programs.statement import HYPOTHESES, prove_program
 from softwright.checker.refusal import require
 from softwright.checker.theorems.table import prove_theorem

@@ -22,9 +22,9 @@ class UndecidedError(NotProvedError):
 
 
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Everything within must be done in this time."""
-    token = _LIMIT.set((time.monotonic() + seconds, seconds))
+def limited(seconds: float | None) -> Iterator[None]:
+    """Everything within must be done in this time; None is no limit."""
+    token = _LIMIT.set(None if seconds is None else (time.monotonic() + seconds, seconds))
     try:
         yield
     finally:
@@ -36,3 +36,9 @@ def check_time() -> None:
     limit = _LIMIT.get()
     if limit is not None and time.monotonic() > limit[0]:
         raise UndecidedError(f"undecided within {limit[1]:g} s; give more time (max_seconds)")
+
+
+def time_left() -> float | None:
+    """The seconds until the limit; None if there is none."""
+    limit = _LIMIT.get()
+    return None if limit is None else max(0.0, limit[0] - time.monotonic())

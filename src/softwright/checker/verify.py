@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from flint import ctx
 
-from softwright.checker.boxes import reprove_boxes
 from softwright.checker.claims import Claim, read_claim
 from softwright.checker.closed import (
     reprove_composition,
@@ -27,6 +27,7 @@ from softwright.checker.closed import (
 )
 from softwright.checker.graphs.reading import read_graph, runs
 from softwright.checker.limits import SECONDS, limited
+from softwright.checker.parts import Helper, helped, reprove_boxes
 from softwright.checker.precision import precision_of
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.subject import check_subject
@@ -62,30 +63,47 @@ STEPS: dict[str, Step] = {
 }
 
 
-def verify(path: str | Path, progress: Say = None, max_seconds: float = SECONDS) -> Verdict:
+def verify(
+    path: str | Path,
+    progress: Say = None,
+    max_seconds: float = SECONDS,
+    *,
+    executor: Helper | Executor | None = None,
+) -> Verdict:
     """Re-prove the certificate in a model file. `progress`, if given, is told in words how far the proof has come.
 
     What is not proved within `max_seconds` is not verified: a file decides how much work it is, its reader how much of
-    it is done.
+    it is done. `executor` takes the pieces of a long proof: a `concurrent.futures.Executor`, or a crew
+    (`softwright.scale`); what it returns is believed.
     """
     try:
-        return reprove_file(path, progress, max_seconds)
+        return reprove_file(path, progress, max_seconds, executor)
     except FileFormatError as error:
         return Verdict(NOT_VERIFIED, str(error))
 
 
-def reprove_file(path: str | Path, progress: Say = None, max_seconds: float = SECONDS) -> Verdict:
+def reprove_file(
+    path: str | Path,
+    progress: Say = None,
+    max_seconds: float = SECONDS,
+    executor: Helper | Executor | None = None,
+) -> Verdict:
     """The same; a file that cannot be read is a `FileFormatError`. Of an ONNX file the graph itself is proved."""
     if Path(path).suffix != ".onnx":
-        return reprove(read_model(path), progress, max_seconds)
+        return reprove(read_model(path), progress, max_seconds, executor)
     try:
-        verdict = reprove(read_graph(path), progress, max_seconds)
+        verdict = reprove(read_graph(path), progress, max_seconds, executor)
     except NotProvedError as error:
         return Verdict(NOT_VERIFIED, str(error))
     return replace(verdict, runtimes=(runs(precision_of(verdict.dtype)),)) if verdict.runtimes else verdict
 
 
-def reprove(file: ModelFile, progress: Say = None, max_seconds: float = SECONDS) -> Verdict:
+def reprove(
+    file: ModelFile,
+    progress: Say = None,
+    max_seconds: float = SECONDS,
+    executor: Helper | Executor | None = None,
+) -> Verdict:
     """The same for a file that has been read."""
     started, before, boxes = time.monotonic(), (ctx.prec, ctx.cap), 0
 
@@ -97,7 +115,7 @@ def reprove(file: ModelFile, progress: Say = None, max_seconds: float = SECONDS)
 
     try:
         ctx.prec, ctx.cap = BITS, 64
-        with limited(max_seconds):
+        with limited(max_seconds), helped(executor):
             verdict = _at_prompt(file) if is_at_prompt(file) else _reproved(read_claim(file), report)
     except NotProvedError as error:
         verdict = Verdict(NOT_VERIFIED, str(error), boxes)

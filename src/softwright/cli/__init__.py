@@ -19,6 +19,7 @@ from softwright.version import __version__
 
 COMMANDS = (
     "approximate",
+    "certify",
     "compile",
     "evaluate",
     "export",

@@ -48,6 +48,11 @@ Certify = Annotated[bool, typer.Option("--certify/--no-certify", help="Prove the
 Explain = Annotated[bool, typer.Option("--explain", help="Say why this construction was chosen.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Dtype = Annotated[str, typer.Option(help="What the network runs in: float64 or float32.", autocompletion=_dtypes)]
+Workers = Annotated[int | None, option("Processes of this machine that work; as many as it has cores unless given.")]
+Cluster = Annotated[str | None, option("The address of a Dask scheduler whose workers work: tcp://HOST:PORT")]
+Resume = Annotated[
+    Path | None, option("A folder where every finished piece is written down; the same command goes on from there.")
+]
 
 
 class Delivery:

@@ -24,7 +24,7 @@ GIVEN = 6
 INTERRUPTED = 130
 
 EXIT_CODE_HELP = (
-    "Exit codes: 0 ok; 1 the check failed (verify); 2 bad input; 3 the tolerance was not reached "
+    "Exit codes: 0 ok; 1 the check failed (verify, certify); 2 bad input; 3 the tolerance was not reached "
     "(the best network is still written); 4 a file cannot be read or written; "
     "5 verified on a part of the model's box only (verify); 6 verified given hypotheses that only you can answer for "
     "(verify); 130 interrupted."

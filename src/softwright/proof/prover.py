@@ -20,6 +20,7 @@ import math
 import time
 from concurrent.futures import Executor
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,12 +46,16 @@ from softwright.proof.search.additive import Group, Term
 from softwright.proof.search.integrate import integrate, root_up
 from softwright.proof.search.points_prover import point_errors
 from softwright.proof.search.probe import worst_points
-from softwright.proof.search.search import Goal, Limits, Run, SearchResult, lower_at, search
+from softwright.proof.search.search import Goal, Limits, Run, SearchResult, lower_at
 from softwright.proof.search.sum_prover import prove_sum, split_sum
+from softwright.proof.search.units import find
+from softwright.records import Record
 from softwright.result.between import Between
 from softwright.result.certificate import Part, sum_rounded_up
 from softwright.result.outcome import Outcome
+from softwright.scale import Crew, crew
 from softwright.targets import Interpolant, Table
+from softwright.version import __version__
 
 if TYPE_CHECKING:
     from softwright.attention import AttentionNetwork
@@ -87,7 +92,10 @@ def certify(
     max_seconds: float = 600.0,
     max_boxes: int = 200_000,
     progress: Progress = None,
-    executor: Executor | None = None,
+    executor: Executor | Crew | None = None,
+    cluster: str | None = None,
+    workers: int | None = None,
+    resume: str | Path | None = None,
     order: int | None = None,
     between: bool = True,
 ) -> Certification:
@@ -104,7 +112,9 @@ def certify(
     max_work, max_boxes    the budget: work is counted, about a second of one core a unit, and the same everywhere
     max_seconds  a last resort by the clock; the reason says so if it ended the search
     progress     a function that is told, in a string, how far each round came; None reports by itself, False not at all
-    executor     a `concurrent.futures.Executor` of processes that bounds batches of boxes
+    executor, cluster, workers   who proves sub-boxes: a `concurrent.futures.Executor` or a crew (`softwright.scale`),
+                 the Dask cluster at this address, or so many processes; this process unless one of them is given
+    resume       a folder where every finished sub-box is written down; a killed proof goes on from there (sup norm)
     order        degree of the Taylor models; chosen by the number of variables unless given
     between      for a table on a grid whose claim is proved: spend up to 5 more units of work on the smallest bound
                  between its points, kept as `certificate.between`
@@ -122,12 +132,28 @@ def certify(
     faults.raise_if_any()
     with reporting(progress, "proving") as say:
         question = pose(network, target, domain, engine or getattr(network, "engine", "sdpa"), order)
-        run = Run(Limits(max_work, max_boxes, max_seconds), executor, say)
-        found = _answer(question, p, bound, tightness if bound is None else None, run, between)
-        if bound is not None and tightness is not None and p is None:
-            found = _further(question, found, tightness, run)
+        record = None if resume is None else Record(resume, _asked(question, p, bound, tightness))
+        with crew(executor=executor, cluster=cluster, workers=workers) as hands:
+            apart = hands if hands.executor is not None or record is not None else None
+            run = Run(Limits(max_work, max_boxes, max_seconds), hands.executor, say, apart, record)
+            found = _answer(question, p, bound, tightness if bound is None else None, run, between)
+            if bound is not None and tightness is not None and p is None:
+                found = _further(question, found, tightness, run)
     found.seconds = time.monotonic() - question.started
     return found
+
+
+def _asked(question: Question, p: float | None, bound: float | None, tightness: float | None) -> dict[str, Any]:
+    """The question in entries that can be compared."""
+    return {
+        "weights": question.weights_sha256,
+        "target": question.target.describe(),
+        "box": {name: [low.hex(), high.hex()] for name, low, high in question.domain},
+        "claim": {"norm": "sup" if p is None else p, "bound": bound, "tightness": tightness},
+        "engine": question.engine,
+        "order": question.residual.order,
+        "version": __version__,
+    }
 
 
 def _further(question: Question, found: Certification, tightness: float, run: Run) -> Certification:
@@ -135,7 +161,7 @@ def _further(question: Question, found: Certification, tightness: float, run: Ru
     if not found.proved or isinstance(question.target, Table):
         return found
     limits = Limits(min(run.limits.work, _FURTHER_WORK), run.limits.boxes, run.limits.seconds)
-    return smaller_of(found, _answer(question, None, None, tightness, Run(limits, run.executor, run.say), False))
+    return smaller_of(found, _answer(question, None, None, tightness, replace(run, limits=limits), False))
 
 
 def _answer(
@@ -363,7 +389,7 @@ def _sup(question: Question, bound: float | None, tightness: float | None, run: 
     rounding = float(np.max(sampled.rounding))
     if bound is None:
         goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, aimed_tightness(tightness))
-        result = search(question.residual, box, goal, run, lower=lower, witness=witness, tree=question.tree())
+        result = find(question.residual, box, goal, run, lower=lower, witness=witness, tree=question.tree())
         return conclude(question, bound, tightness, result, ended=run.limits.outcome)
     if lower > bound:
         refuted = refuted_by(question, witness, lower, bound)
@@ -379,7 +405,7 @@ def _sup(question: Question, bound: float | None, tightness: float | None, run: 
         if not exact > lower:
             break
         goal = Goal(exact * (1.0 - 1e-12), share * (1.0 - 1e-12))
-        result = search(question.residual, box, goal, run, lower=lower, witness=witness, tree=question.tree())
+        result = find(question.residual, box, goal, run, lower=lower, witness=witness, tree=question.tree())
         lower, witness = result.lower, result.witness
         settled = result.rounding <= share  # the exact part was proved for this very share
         if not result.finished or settled or run.limits.spent:

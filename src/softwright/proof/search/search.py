@@ -24,7 +24,9 @@ import numpy as np
 from softwright.progress import Say, Settled
 from softwright.proof.arithmetic.directed import U, two_product, two_sum
 from softwright.proof.search.residual import BoxBounds, Residual, concatenate
+from softwright.records import Record
 from softwright.result.outcome import Outcome
+from softwright.scale import Crew
 from softwright.work import Allowance, count
 
 LEAF = 255
@@ -116,6 +118,8 @@ class Run:
     limits: Limits
     executor: Executor | None = None
     say: Say | None = None
+    crew: Crew | None = None  # who proves sub-boxes (`units.py`)
+    record: Record | None = None  # and where they are written down
 
 
 @dataclass
@@ -149,6 +153,8 @@ class SearchResult:
     witness: np.ndarray | None
     leaf_upper: np.ndarray  # (leaves,) in preorder
     interrupted: bool = False
+    rest: tuple[Open, BoxBounds | None] | None = None  # the leaves that did not meet the goal
+    rounding_met: float = 0.0  # largest rounding bound over the others
 
 
 class BoxTree:
@@ -309,6 +315,7 @@ def search(
     exact = rounding = done_volume = 0.0
     leaves = evaluations = 0
     interrupted = refuted = False
+    found: BoxBounds | None = None
     try:
         while len(boxes):
             out_of_budget = limits.spent or evaluations + len(boxes) > limits.boxes
@@ -340,20 +347,19 @@ def search(
             if give_up or tree.is_exhausted(boxes):
                 break
             if len(boxes):
-                boxes = _split(tree, boxes, found, target)
+                boxes = split_boxes(tree, boxes, found, target)
     except KeyboardInterrupt:
         interrupted = True
     finished = not interrupted and not refuted and len(boxes) == 0
     upper_of.update(zip(boxes.nodes.tolist(), boxes.known[:, 0].tolist(), strict=True))
     exact = max(exact, float(np.max(boxes.known[:, 0], initial=0.0)))
-    rounding = max(rounding, float(np.max(boxes.known[:, 1], initial=0.0)))
+    met, rounding = rounding, max(rounding, float(np.max(boxes.known[:, 1], initial=0.0)))
     data, order = tree.preorder()
     leaf_upper = np.array([upper_of.get(int(node), np.inf) for node in order])
     if not np.all(np.isfinite(leaf_upper)):
         exact = np.inf  # interrupted in the middle of a split: some leaf was never bounded
-    return SearchResult(
-        finished, refuted, data, len(order), evaluations, exact, rounding, lower, witness, leaf_upper, interrupted
-    )
+    numbers = (len(order), evaluations, exact, rounding, lower, witness)
+    return SearchResult(finished, refuted, data, *numbers, leaf_upper, interrupted, (boxes, found), met)
 
 
 def _shares(centers: np.ndarray, radii: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> list[list[float]]:
@@ -420,7 +426,7 @@ def evaluate_boxes(
     return _in_order([part for _, part in found], [chosen for chosen, _ in found])
 
 
-def _split(tree: BoxTree, boxes: Open, found: BoxBounds, target: float) -> Open:
+def split_boxes(tree: BoxTree, boxes: Open, found: BoxBounds, target: float) -> Open:
     """Halve every box along its worst variable; where the bound is far off, along all that matter nearly as much.
 
     A wall at t_1 = 0 matters along t_1 alone: boxes then become thin, and there are few of them.

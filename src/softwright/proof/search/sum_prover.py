@@ -20,7 +20,8 @@ from softwright.proof.models.targets import FormulaModels
 from softwright.proof.search.additive import Group, Term, groups_of, part_box, part_residual, terms_of
 from softwright.proof.search.probe import worst_points
 from softwright.proof.search.residual import Residual
-from softwright.proof.search.search import Goal, Run, SearchResult, lower_at, search
+from softwright.proof.search.search import Goal, Run, SearchResult, lower_at
+from softwright.proof.search.units import find
 from softwright.result.certificate import Part, sum_rounded_up
 from softwright.result.outcome import Outcome
 from softwright.targets import Node
@@ -161,7 +162,7 @@ def prove_sum(
         for i, (piece, goal) in enumerate(zip(pieces, goals, strict=True)):
             if piece.result is not None and bound is None:
                 continue
-            found = search(piece.residual, (piece.box.lower, piece.box.upper), goal, run, lower=piece.lower)
+            found = find(piece.residual, (piece.box.lower, piece.box.upper), goal, run, lower=piece.lower)
             evaluations += found.evaluations
             piece.result, piece.lower = found, found.lower
             if found.interrupted:

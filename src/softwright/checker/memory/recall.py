@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb
 
 from softwright.checker.limits import check_time
-from softwright.checker.memory_entries import check_memory, check_quantities
+from softwright.checker.memory.entries import check_memory, check_quantities
 from softwright.checker.precision import PRECISIONS, Precision, precision_of
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile

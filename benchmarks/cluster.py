@@ -1,0 +1,285 @@
+"""Proofs on a cluster: the same verdict, lost workers and clients, speed-up, and the memory of ten million boxes.
+
+python benchmarks/cluster.py --part all          needs softwright[scale]; about five minutes on two free cores
+python benchmarks/cluster.py --part speedup      two free cores, or the figure means nothing
+
+same      a proof of about 10^5 boxes, serial and by two Dask workers: verdict, bound, tree; then `verify`, cut in
+pieces worker    the same while one of the workers is killed client    the same while the client is killed; then
+--resume, and how much is computed twice speedup   seconds by the clock with one worker and with two memory    a
+simulated search of 10^7 boxes: the coordinator's memory, the bytes that travel, the file and its reader
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import softwright as sw
+from softwright.checker.parts import PIECE, cut
+from softwright.proof.arithmetic.series import basis
+from softwright.proof.prover import certify
+from softwright.proof.question import pose
+from softwright.proof.search.residual import BoxBounds, Residual
+from softwright.proof.search.search import Goal, Limits, Run
+from softwright.proof.search.units import find
+from softwright.records import Record
+from softwright.result.built import Built
+from softwright.result.proof_tree import count_leaves, decode_tree, encode_tree
+from softwright.scale import Crew, connected, crew
+
+TEXT, BOX = "sin(3*x)*exp(-y**2)*cos(2*x*y)", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}
+CLAIM: dict[str, Any] = {"bound": 6e-6, "order": 2, "max_boxes": 10**7, "max_work": 1e6, "max_seconds": 3600.0}
+LONG: dict[str, Any] = {**CLAIM, "bound": 4.5e-7}
+
+
+def network() -> Built[Any]:
+    return sw.approximate(TEXT, BOX, tol=1e-6, strategy="grid", certify=False, progress=False)
+
+
+@contextmanager
+def local(workers: int) -> Iterator[Any]:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with import_module("distributed").LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        warm(cluster.scheduler_address, workers)
+        yield cluster
+
+
+def warm(address: str, workers: int) -> None:
+    """Have every worker import what it needs, so that this is no part of a measurement."""
+    with connected(address) as client:
+        client.wait_for_workers(workers)
+        client.run(_imported)
+
+
+def _imported() -> str:
+    import softwright.checker.verify
+    import softwright.proof.prover
+
+    return softwright.checker.verify.__name__ + softwright.proof.prover.__name__
+
+
+def same() -> None:
+    built = network()
+    started, before = time.perf_counter(), time.process_time()
+    serial = certify(built.network, TEXT, progress=False, **CLAIM)
+    print(
+        f"serial          {serial.status}, {serial.boxes} boxes, {serial.evaluations} bounded, "
+        f"{time.process_time() - before:.1f} s CPU, {time.perf_counter() - started:.1f} s"
+    )
+    with local(2) as cluster:
+        started = time.perf_counter()
+        found = certify(built.network, TEXT, cluster=cluster.scheduler_address, progress=False, **CLAIM)
+        _compare("two workers", serial, found, time.perf_counter() - started)
+        # A claim of few boxes at the usual order, because the checker takes its time for each.
+        short = certify(built.network, TEXT, bound=1e-6, order=4, progress=False)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "proved.safetensors"
+            replace(built, certificate=short.certificate).save(path)
+            alone = sw.verify(path, progress=False)
+            with crew(cluster=cluster.scheduler_address) as hands:
+                apart = sw.verify(path, progress=False, executor=hands)
+            print(f"verify          {short.boxes} boxes: alone {alone.status}, by two workers {apart.status}")
+            _demand(alone.status == apart.status == "VERIFIED" and alone.boxes == apart.boxes, "the verdicts differ")
+
+
+def _compare(name: str, serial: Any, found: Any, seconds: float) -> None:
+    tree = found.certificate is not None and found.certificate.tree == serial.certificate.tree
+    print(f"{name:15} {found.status}, {found.boxes} boxes, {seconds:.1f} s; the tree of the serial proof: {tree}")
+    _demand(found.status == serial.status and found.bound == serial.bound, "the verdicts differ")
+
+
+def _demand(held: bool, otherwise: str) -> None:
+    if not held:
+        raise SystemExit(f"FAILED: {otherwise}")
+
+
+def worker() -> None:
+    built = network()
+    serial = certify(built.network, TEXT, progress=False, **CLAIM)
+    with local(2) as cluster, tempfile.TemporaryDirectory() as folder:
+        victim = next(iter(cluster.workers.values())).process.pid
+        killer = threading.Thread(target=_kill_at, args=(victim, Path(folder), 8))
+        killer.start()
+        started = time.perf_counter()
+        found = certify(built.network, TEXT, cluster=cluster.scheduler_address, resume=folder, progress=False, **CLAIM)
+        killer.join()
+        _compare("worker killed", serial, found, time.perf_counter() - started)
+
+
+def _kill_at(pid: int, folder: Path, pieces: int) -> None:
+    while len(_pieces(folder)) < pieces:
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    print(f"                (killed process {pid} with {len(_pieces(folder))} units written down)")
+
+
+def _pieces(folder: Path) -> list[Path]:
+    return list(folder.glob("??/*.piece"))
+
+
+def client() -> None:
+    built = network()
+    serial = certify(built.network, TEXT, progress=False, **CLAIM)
+    with local(2) as cluster, tempfile.TemporaryDirectory() as made:
+        folder, file = Path(made) / "record", Path(made) / "network.safetensors"
+        built.save(file)
+        options = [
+            part
+            for name in ("bound", "order", "max_boxes", "max_work", "max_seconds")
+            for part in (f"--{name.replace('_', '-')}", str(CLAIM[name]))
+        ]
+        command = [sys.executable, "-m", "softwright", "certify", str(file), *options]
+        command += ["--cluster", cluster.scheduler_address, "--resume", str(folder), "--json"]
+        first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        wanted = 25
+        while len(_pieces(folder)) < wanted and first.poll() is None:
+            time.sleep(0.02)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        kept = len(_pieces(folder))
+        print(f"client killed   {kept} units written down")
+        started = time.perf_counter()
+        found = certify(built.network, TEXT, cluster=cluster.scheduler_address, resume=folder, progress=False, **CLAIM)
+        _compare("resumed", serial, found, time.perf_counter() - started)
+        units, done = len(_pieces(folder)), _executed(cluster.scheduler_address)
+        # The first unit, alone in the queue, is computed by the client itself, and is written down.
+        again = done - (units - 1)
+        print(f"                {units} units; {again} computed twice, {again / units:.1%}")
+        _demand(0 < kept < units and again / units < 0.05, "too much was computed twice")
+
+
+def _executed(address: str) -> int:
+    """How many pieces the workers have computed since they started."""
+    with connected(address) as client:
+        return sum(client.run(_count).values())
+
+
+def _count(dask_worker: Any = None) -> int:
+    return int(dask_worker.state.executed_count)
+
+
+def speedup() -> None:
+    built = network()
+    seconds = {}
+    for workers in (1, 2):
+        with local(workers) as cluster:
+            started, before = time.perf_counter(), time.process_time()
+            found = certify(built.network, TEXT, cluster=cluster.scheduler_address, progress=False, **LONG)
+            seconds[workers] = time.perf_counter() - started
+            own = time.process_time() - before
+            print(f"{workers} worker(s)     {found.status}, {found.boxes} boxes, {seconds[workers]:.1f} s")
+            print(f"                {own:.1f} s CPU of the client")
+    load = os.getloadavg()[0]
+    print(f"speed-up        {seconds[1] / seconds[2]:.2f} (load of the machine {load:.1f}; it needs two free cores)")
+
+
+@dataclass(frozen=True)
+class Simulated(Residual):
+    """Bounds by a formula of place and size of a box, so that a search of any length costs little."""
+
+    def cost(self, boxes: int, groups: int) -> float:
+        return 1000.0 * boxes
+
+    @property
+    def at_once(self) -> int:
+        return 4096
+
+    def bounds(
+        self, centers: np.ndarray, radii: np.ndarray, groups: Sequence[np.ndarray], accuracy: float
+    ) -> BoxBounds:
+        ridge = 1.0 + 40.0 * np.exp(-30.0 * (centers[:, 0] ** 2 + 0.3 * centers[:, 1] - 0.2) ** 2)
+        upper = ridge * (radii**2).sum(axis=1)
+        nothing, none = np.zeros(len(centers)), np.zeros((1, len(centers)))
+        split = radii * (1.0 + 0.3 * np.abs(centers))
+        return BoxBounds(upper, nothing, 1e-3 * upper, 1e-3 * upper, split, -upper[None], upper[None], none)
+
+
+class Counting(Crew):
+    """This process as a worker, with a count of what would have travelled."""
+
+    sent = received = pieces_sent = 0
+
+    def submit(self, function: Any, *arguments: Any) -> Any:
+        future = super().submit(function, *arguments)
+        self.sent += sum(array.nbytes for array in arguments[-1])
+        self.received += len(future.result())
+        self.pieces_sent += 1
+        return future
+
+
+def memory(leaves: int) -> None:
+    built = network()
+    real = pose(built.network, TEXT, None, "sdpa", 2).residual
+    residual = Simulated(real.heads, real.target, 2, 1, 2, np.zeros(1))
+    goal = Goal(52.0 / leaves, 1.0)
+    print(f"before          {_peak():.0f} MB, basis of {basis(2, 2).size}")
+    started, hands = time.process_time(), Counting()
+    with tempfile.TemporaryDirectory() as folder:
+        record = Record(folder, {"what": "simulation"})
+        run = Run(Limits(1e9, 10**9), crew=hands, record=record)
+        low, high = np.full(2, -1.0), np.full(2, 1.0)
+        found = find(residual, (low, high), goal, run)
+        disk = sum(path.stat().st_size for path in _pieces(Path(folder)))
+        files = len(_pieces(Path(folder)))
+    seconds = time.process_time() - started
+    print(f"search          {found.leaves} leaves, {found.evaluations} boxes, finished: {found.finished}")
+    print(f"                {seconds:.0f} s CPU, peak {_peak():.0f} MB")
+    back = hands.received / found.leaves
+    print(
+        f"traffic         {hands.pieces_sent} units: {hands.sent / 1e6:.1f} MB out, {hands.received / 1e6:.1f} MB back"
+    )
+    print(f"                {back:.2f} bytes a leaf; on disk {disk / 1e6:.1f} MB in {files} files")
+    text = encode_tree(found.tree)
+    _demand(count_leaves(decode_tree(text), 2) == found.leaves, "the tree is not what was searched")
+    print(f"file            tree {len(found.tree) / 1e6:.1f} MB, {len(text) / 1e6:.2f} MB in the file")
+    print(f"                peak {_peak():.0f} MB")
+    pieces, most, total, nodes = 0, 0, 0, 0
+    for way, below in cut(found.tree, 2, PIECE):
+        pieces, nodes = pieces + 1, nodes + below.count(255)
+        total += len(below) + 2 * len(way)
+        most = max(most, len(below))
+    _demand(nodes == found.leaves, "the pieces are not the tree")
+    print(f"verify          {pieces} pieces, {total / 1e6:.1f} MB out, the largest {most} nodes; peak {_peak():.0f} MB")
+    _demand(_peak() < 2000.0, "more than 2 GB")
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", default="all", choices=("all", "same", "worker", "client", "speedup", "memory"))
+    parser.add_argument("--leaves", type=int, default=10_000_000, help="of the simulated proof")
+    given = parser.parse_args()
+    parts = {
+        "same": same,
+        "worker": worker,
+        "client": client,
+        "memory": lambda: memory(given.leaves),
+        "speedup": speedup,
+    }
+    for name in parts if given.part == "all" else [given.part]:
+        print(f"--- {name}", flush=True)
+        parts[name]()
+
+
+if __name__ == "__main__":
+    main()
