@@ -55,6 +55,8 @@ def test_the_distance_is_proved_for_the_set_and_holds_at_prompts(name: str) -> N
         if shown["leverage"] <= LEVERAGE and shown["condition"] <= CONDITION:
             assert found.bound <= certificate.bound * shown["rms of y"]
     assert abs(sum(proved[0].budget.values()) - proved[0].bound) <= 1e-9 * proved[0].bound
+    x, y = prompt(rng, 2.0)
+    assert built(name).certify_at(torch.tensor(x), torch.tensor(y)) == built(name).certify_at(x, y)
 
 
 @pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), (1e-5, 3.0, 1e5), (2.0**-19, 0.7390851332151607, 2.0**17)])

@@ -67,7 +67,7 @@ def test_the_bound_holds_at_prompts_and_in_their_balls(activation: str, norm_fir
 def test_a_mask_is_part_of_the_prompt() -> None:
     _, built = encoder("relu", False)
     x, causal = prompt(0), ~np.tri(TOKENS, dtype=bool)
-    masked = built.certify_at(x, mask=causal)
+    masked = built.certify_at(torch.tensor(x)[None], mask=torch.tensor(causal))
     assert masked.seen <= masked.bound and masked.bound != built.certify_at(x).bound
     with pytest.raises(sw.InvalidInput, match="hides all keys"):
         built.certify_at(x, mask=np.ones((TOKENS, TOKENS), dtype=bool))

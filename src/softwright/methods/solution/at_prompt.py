@@ -49,7 +49,8 @@ def certify_at(built: Built[InContextStack], x: Any, y: Any, queries: Any = None
     read_prompt(x, y, queries, None, c, stack.dtype, True)  # all that a prompt must be to be answered
     with torch.no_grad():
         answers = stack(x, y, queries).double().numpy()
-    kept = [np.asarray(torch.as_tensor(np.array(part), dtype=stack.dtype).double()) for part in (x, y, queries)]
+    read = (part if isinstance(part, torch.Tensor) else np.array(part) for part in (x, y, queries))
+    kept = [torch.as_tensor(part, dtype=stack.dtype).detach().double().cpu().numpy() for part in read]
     faults.check(kept[0].ndim == 2 and kept[1].ndim == 1, "give one prompt at a time: x (n, d), y (n,), queries (m, d)")
     faults.raise_if_any()
     rows, values, asked = kept

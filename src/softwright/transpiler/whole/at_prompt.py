@@ -63,9 +63,13 @@ def certify_at(built: Built[TranspiledModule], prompt: Any, *, radius: float = 0
     )
 
 
+def _array(values: Any) -> np.ndarray:
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.array(values)
+
+
 def _read(program: Program, prompt: Any, mask: Any, dtype: str, faults: Faults) -> tuple[np.ndarray, np.ndarray | None]:
     """Addends (k, T, d) of the first stream, and the mask."""
-    given = np.array(prompt.detach().cpu() if isinstance(prompt, torch.Tensor) else prompt)
+    given = _array(prompt)
     given = given[0] if given.ndim == (3 if program.embed is None else 2) and len(given) == 1 else given
     width = len(program.sublayers[0].norm.gain)
     if program.embed is None:
@@ -82,7 +86,7 @@ def _read(program: Program, prompt: Any, mask: Any, dtype: str, faults: Faults) 
     T = addends.shape[1]
     if mask is None:
         return addends, None
-    hidden = np.array(mask.cpu() if isinstance(mask, torch.Tensor) else mask)
+    hidden = _array(mask)
     faults.check(hidden.dtype == bool and hidden.shape == (T, T), f"mask must be True or False of shape {(T, T)}")
     faults.check(program.embed is None, "this model has a mask of its own; leave it out")
     faults.raise_if_any()
@@ -92,7 +96,7 @@ def _read(program: Program, prompt: Any, mask: Any, dtype: str, faults: Faults) 
 
 def _run(network: TranspiledModule, program: Program, prompt: Any, hidden: np.ndarray | None) -> np.ndarray:
     """The outputs (T, m) of the model as it runs."""
-    values = torch.as_tensor(np.array(prompt.detach().cpu() if isinstance(prompt, torch.Tensor) else prompt))
+    values = torch.as_tensor(_array(prompt))
     if program.embed is not None:
         values = values.reshape(1, -1).long()
         with torch.no_grad():

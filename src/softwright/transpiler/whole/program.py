@@ -161,7 +161,7 @@ def _gpt2(module: Any, parts: Mapping[str, Built[Any]], prefix: str = "") -> Pro
         found.append(Sublayer(f"h.{i}, block", read_block(f"{prefix}h.{i}.mlp", parts), read_norm(layer.ln_2), True))
 
     def embed(indices: Any) -> np.ndarray:
-        given = torch.as_tensor(np.array(indices)).reshape(-1)
+        given = torch.as_tensor(indices).reshape(-1)
         return np.stack([numbers(module.wte.weight[given]), numbers(module.wpe.weight[: len(given)])])
 
     return Program(found, read_norm(module.ln_f), None, embed)
