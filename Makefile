@@ -22,8 +22,8 @@ test: check
 test-extras:
 	test -d .venv-extras || $(PYTHON) -m venv .venv-extras
 	.venv-extras/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	.venv-extras/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,jax,hf,lens,nnsight,scale]'
-	.venv-extras/bin/python -m pytest tests/export tests/contracts/test_exporters.py tests/test_scale.py -rs
+	.venv-extras/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,jax,hf,lens,nnsight,scale,fast]'
+	.venv-extras/bin/python -m pytest tests/export tests/contracts/test_exporters.py tests/test_scale.py tests/attention/test_window.py -rs
 
 check: $(STAMP)
 	$(BIN)/ruff check .
