@@ -100,10 +100,20 @@ def with_logarithms(factors: list[tuple[int, Tree]], facts: tuple[Fact, ...]) ->
         c = logarithm[1]
         for n, (sign, factor) in enumerate(found):
             exponent = rational_value(factor[2]) if factor[0] == "pow" and factor[1] == c else None
-            if sign < 0 or (factor != c and (exponent is None or exponent < 1)):
+            times = share(factor, c)
+            if sign < 0 or factor is logarithm or (times == 0 and (exponent is None or exponent < 1)):
                 continue
-            rest = [] if exponent is None or exponent == 1 else [(1, ("pow", c, ("number", exponent - 1)))]
-            found = found[:n] + rest + [(1, ("xlogy", c, c))] + found[n + 1 :]
+            rest = ("number", times) if exponent is None else ("pow", c, ("number", exponent - 1))
+            found = [*found[:n], (1, rest), (1, ("xlogy", c, c)), *found[n + 1 :]]
             found.remove((1, logarithm))
             break
     return found
+
+
+def share(node: Tree, other: Tree) -> fmpq:
+    """k if node = k other for a number k, by their linear forms; else 0."""
+    one, two = linear(node), linear(other)
+    if not one or one.keys() != two.keys():
+        return fmpq(0)
+    factor = one[min(one)] / two[min(one)]
+    return factor if all(c == factor * two[name] for name, c in one.items()) else fmpq(0)

@@ -21,6 +21,8 @@ GUARDED = [
     "where(x <= 0.25, 0, sqrt(4*x - 1))",
     "where(x > 0, x*log(x), 0)",
     "where(x > 0, 2*x**2.5*log(x)/3, -x)",
+    "where(x > 0, -x*log(x), 0) + where(x < 1, -(1 - x)*log(1 - x)/2, 0)",
+    "where(x > 0, (x/3)*log(2*x)*y, 0)",
     "where((x > 0) and (x < 0.5), sqrt(x)*(0.5 - x)**1.5, 0)",
     "where(not (x <= 0.125), (x - 0.125)**0.3, 0)",
     "where(x + y > 0, sqrt(x + y), 0)",
