@@ -424,5 +424,10 @@ def test_tokens_beyond_64_bits_are_refused_and_large_labels_too() -> None:
     with pytest.raises(sw.InvalidInput, match="below 2\\^63"):
         sw.memorize(np.array([[2**64 - 1, 3]], dtype=np.uint64), ["a"])
     assert sw.memorize(np.array([[2**63 - 1, 3]], dtype=np.uint64), ["a"]).network.recall([[2**63 - 1, 3]]).known.all()
+    rows = [np.array([1, 2], dtype=np.uint64), np.array([3], dtype=np.uint64)]
+    assert sw.memorize(rows, ["a", "b"]).network.recall([[3], [1, 2]]).labels == ["b", "a"]
+    for vectors in (np.array([[[2**53 + 2]], [[2**53 + 1]]]), [np.array([[-(2**60)]]), np.array([[1]])]):
+        with pytest.raises(sw.InvalidInput, match=r"whole numbers beyond 2\^53"):
+            sw.memorize(vectors, ["a", "b"])
     with pytest.raises(sw.InvalidInput, match="float64 holds sums of labels"):
         sw.memorize([[1], [2]], [1e308, -1e308])

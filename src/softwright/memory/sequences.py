@@ -96,7 +96,9 @@ def _pack_array(array: np.ndarray, faults: Faults) -> Packed | None:
     if array.ndim == 2 and array.dtype.kind in "iu":
         content = array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)
     elif array.ndim == 3 and array.dtype.kind in "fiu":
-        content = array.astype(np.float64)
+        content = _as_float64(array, faults)
+        if content is None:
+            return None
     else:
         faults.add(
             f"sequences are an array of shape {array.shape} and type {array.dtype}; "
@@ -124,6 +126,8 @@ def _pack_rows(sequences: Any, faults: Faults) -> Packed | None:
         return _pack_vectors(
             [np.asarray(row, dtype=np.float64).reshape(-1, flat.shape[-1]) for row in sequences], faults
         )
+    if flat.dtype == np.uint64 and flat.max(initial=0) < 2**63:
+        flat = flat.astype(np.int64)
     if flat.ndim != 1 or flat.dtype.kind not in "iu" or flat.dtype == np.uint64:
         faults.add(f"tokens must be integers that fit 64 bits; {_first_odd(sequences)}")
         return None
@@ -137,7 +141,16 @@ def _pack_vectors(rows: Sequence[np.ndarray], faults: Faults) -> Packed | None:
         faults.add(f"vectors of widths {sorted(widths)}; every token needs the same number of real numbers")
         return None
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    return _padded(np.concatenate(rows).astype(np.float64), lengths, faults)
+    flat = _as_float64(np.concatenate(rows), faults)
+    return None if flat is None else _padded(flat, lengths, faults)
+
+
+def _as_float64(numbers: np.ndarray, faults: Faults) -> np.ndarray | None:
+    """Vectors as they are compared; whole numbers that float64 would take for each other are refused."""
+    if numbers.dtype.kind in "iu" and numbers.size and max(int(numbers.max()), -int(numbers.min())) > 2**53:
+        faults.add("vectors hold whole numbers beyond 2^53, of which float64 takes several for one; scale them down")
+        return None
+    return numbers.astype(np.float64)
 
 
 def _padded(flat: np.ndarray, lengths: np.ndarray, faults: Faults) -> Packed | None:
