@@ -176,6 +176,8 @@ class Printer:
     def _columns(self, s: View, out: View, row: int) -> list[str]:
         """Many rows at once, one score of each after another: no sum and no maximum goes across a vector."""
         R, n = out.shape[row], out.shape[-1]
+        if n == 2 and isinstance(R, int):
+            return self._pairs(s, out, row, R)
 
         def each(text: Callable[[str, str], str], c: str) -> str:
             def statement(r: str) -> str:
@@ -216,6 +218,30 @@ class Printer:
             *grown("part[#] = {w};", lambda s, w: f"part[#] += {' + '.join(w)};"),
             f"  {run_over('r', R, lambda r: f'part[{r}] = 1 / part[{r}];')}",
             f"  {every}{each(lambda s, w: f'{w} *= part[#];', 'c')} }}",
+        ]
+
+    def _pairs(self, s: View, out: View, row: int, R: int) -> list[str]:
+        """Two scores in each of many rows: the smaller one has an exp to take. Whole vectors, filled up with zeros."""
+        lanes = lanes_of(self.real, R)
+        room = -(-R // lanes) * lanes
+
+        def at(view: View, r: str, c: str) -> str:
+            return view.entry([*(r if axis == row else "" for axis in range(len(out.shape) - 1)), c])
+
+        every = f"for (int r = 0; r < {room}; r++) "
+        rest = f" for (int r = {R}; r < {room}; r++) d[r] = 0;" if room > R else ""
+        chosen = (
+            f"{{ {at(out, '#', '0')} = d[#] > 0 ? e[#] : part[#]; {at(out, '#', '1')} = d[#] > 0 ? part[#] : e[#]; }}"
+        )
+        difference = f"d[#] = {at(s, '#', '1')} - {at(s, '#', '0')};"
+        return [
+            f"  {{ {self.real} d[{room}], e[{room}], part[{room}];",
+            f"  {run_over('r', R, lambda r: difference.replace('#', r))}{rest}",
+            f"  {every}e[r] = softwright_least(d[r] > 0 ? -d[r] : d[r]);",
+            f"  {every}e[r] = softwright_exp(e[r]);",
+            f"  {every}part[r] = 1 / (1 + e[r]);",
+            f"  {every}e[r] *= part[r];",
+            f"  {run_over('r', R, lambda r: chosen.replace('#', r))} }}",
         ]
 
     def _hardmax(self, s: View, out: View) -> list[str]:
