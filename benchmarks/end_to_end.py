@@ -181,7 +181,7 @@ def _believed_at(file: ModelFile, count: int) -> int:
         elif place == 1:
             said["budget"][str(rng.choice(list(said["budget"])))] /= float(10 ** rng.uniform(0.05, 4))
         elif place == 2:
-            sections["model"]["radius"] *= float(10 ** rng.uniform(3, 6))
+            sections["model"]["radius"] *= float(10 ** rng.uniform(5, 7))  # where the bound is another one
             said["statement"] = said["statement"].replace("1e-06", f"{sections['model']['radius']:g}")
         else:
             name = str(rng.choice(names))  # a block that is not its source, signed
