@@ -4,6 +4,7 @@ CROWN (where it is installed, see `crown_peer.py`), all in the same run.
     python benchmarks/certify.py            all jobs, twenty seconds for each peer
     python benchmarks/certify.py --quick    small jobs, two seconds for each peer
     python benchmarks/certify.py --grids    and --tight, --attack N: see `grids.py`
+    python benchmarks/certify.py --float32  rounding proved and seen, and exp as measured: see `single_precision.py`
 
 Every method is asked to prove 1.1 times the error that is certainly there. A peer that does not finish within its time
 is shown as "~n": what its bounds at random points say that it would need (the mean over points of the number of boxes
@@ -20,8 +21,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import exp_accuracy
 import grids
 import numpy as np
+import single_precision
 import torch
 from crown_peer import crown_bound
 from torch import Tensor
@@ -239,10 +242,17 @@ def main() -> None:
     parser.add_argument("--grids", action="store_true", help="grid heads in four to six variables, without peers")
     parser.add_argument("--tight", action="store_true", help="bounds that `approximate` states")
     parser.add_argument("--attack", type=int, metavar="N", help="soundness on N random grid heads")
+    parser.add_argument("--float32", action="store_true", help="nine float32 networks, and exp of the kernels")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.grids or options.tight or options.attack:
-        for asked, run in ((options.grids, grids.print_grids), (options.tight, grids.print_stated)):
+    if options.grids or options.tight or options.attack or options.float32:
+        rows = (
+            (options.grids, grids.print_grids),
+            (options.tight, grids.print_stated),
+            (options.float32, single_precision.print_rows),
+            (options.float32, lambda: exp_accuracy.print_rows(499)),
+        )
+        for asked, run in rows:
             if asked:
                 run()
         if options.attack:

@@ -8,11 +8,18 @@ that state it in certificates are written here, from the same numbers that the b
 holds where e^x is at least `exp_floor`; a smaller result may be any number up to that, 0 above all. (The float32
 attention kernel returns 0 from x = -86.98997 down, where e^x = 1.66e-38 is still a normal number.)
 
+In float32 the constant is one that can be looked at: `attention/exp_accuracy.py` reads the exp of the kernels that run,
+at every float32 if need be, and `softwright kernels` says what holds on a processor. 4 ulp hold where it was run. On a
+processor where they do not, the environment variable SOFTWRIGHT_EXP_ULPS=32 makes proofs assume what they assumed
+before anybody looked; certificates name the number that they rest on, and are checked with that number.
+
 What is *known* of a type is here. What is *chosen* for one (a step size, an order) stays where it is used.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, Union
 
@@ -59,6 +66,17 @@ class Precision:
         return getattr(torch, self.name)
 
 
+EXP_ULPS = (4, 32)  # what may be assumed of float32's exp: what was measured, and what was assumed before
+
+
+def _assumed() -> int:
+    asked = os.environ.get("SOFTWRIGHT_EXP_ULPS", str(EXP_ULPS[0]))
+    if asked not in map(str, EXP_ULPS):
+        known = " or ".join(map(str, EXP_ULPS))
+        raise InvalidInput("SOFTWRIGHT_EXP_ULPS", [f"{asked!r} is no accuracy that proofs know; set it to {known}"])
+    return int(asked)
+
+
 PRECISIONS = {
     row.name: row
     for row in (
@@ -66,7 +84,7 @@ PRECISIONS = {
         Precision(
             "float32",
             24,
-            32,
+            _assumed(),
             smallest=2.0**-126,
             largest=(2 - 2.0**-23) * 2.0**127,
             exp_floor=2.0**-125,
@@ -96,19 +114,30 @@ def computing_in(dtype: Dtype, engine: str = "") -> Precision:
     return FLOAT64 if engine == "double" else precision_of(dtype)
 
 
-def assumptions(dtype: Dtype, engine: str = "") -> tuple[str, ...]:
-    """What a proof about a network that runs in this type takes for granted, as its certificate says it."""
+def assumptions(dtype: Dtype, engine: str = "", ulps: int | None = None) -> tuple[str, ...]:
+    """What a proof about a network that runs in this type takes for granted, as its certificate says it; `ulps` is the
+    accuracy of exp, that of the type unless given."""
     row, inside = precision_of(dtype), computing_in(dtype, engine)
     shortcuts = f", no {inside.shortcuts}" if inside.shortcuts else ""
     on, once = ("", "") if inside is row else (f" on {row.name} numbers", f", and once to {row.name} at the end")
     return (
         f"IEEE 754 {inside.name} arithmetic{on}, rounded to nearest{shortcuts}{once}; "
-        f"exp in torch's CPU kernels accurate to {inside.exp_ulps} ulp",
+        f"exp in torch's CPU kernels accurate to {inside.exp_ulps if ulps is None else ulps} ulp",
         f"inputs are {row.name} numbers of the domain",
     )
 
 
-def assumptions_of_all() -> tuple[str, ...]:
-    """The same where a statement covers engines that compute in different types."""
-    accuracy = ", ".join(f"{row.exp_ulps} ulp in {row.name}" for row in PRECISIONS.values())
+def assumptions_of_all(ulps: int | None = None) -> tuple[str, ...]:
+    """The same where a statement covers engines that compute in different types; `ulps` is that of float32's exp."""
+    known = {row.name: row.exp_ulps for row in PRECISIONS.values()} | ({} if ulps is None else {FLOAT32.name: ulps})
+    accuracy = ", ".join(f"{number} ulp in {name}" for name, number in known.items())
     return ("IEEE 754 arithmetic, rounded to nearest", f"exp accurate to {accuracy}")
+
+
+def exp_ulps_of(dtype: str, engine: str, said: Sequence[str]) -> int:
+    """The accuracy of exp that a certificate with these assumptions rests on: files may have been written with any."""
+    inside = computing_in(dtype, engine)
+    for ulps in EXP_ULPS if inside is FLOAT32 else ():
+        if assumptions(dtype, engine, ulps)[0] in said or assumptions_of_all(ulps)[1] in said:
+            return ulps
+    return inside.exp_ulps

@@ -9,8 +9,19 @@ import pytest
 import torch
 
 from softwright.checker.precision import PRECISIONS as CHECKERS_OWN
+from softwright.checker.precision import as_run, assumed_by
+from softwright.checker.precision import precision_of as checkers_row
 from softwright.errors import InvalidInput
-from softwright.precision import PRECISIONS, Precision, assumptions, assumptions_of_all, precision_of
+from softwright.precision import (
+    PRECISIONS,
+    Precision,
+    assumptions,
+    assumptions_of_all,
+    computing_in,
+    exp_ulps_of,
+    precision_of,
+)
+from softwright.proof.arithmetic.rounding import arithmetic_of
 from softwright.result.closed_form import EXACT_ARITHMETIC
 from softwright.result.runtimes import runtimes_of
 
@@ -90,13 +101,40 @@ def test_the_sentences_of_stored_certificates() -> None:
     )
     assert assumptions("float32") == (
         "IEEE 754 float32 arithmetic, rounded to nearest, no TF32 or bfloat16 matrix products; "
-        "exp in torch's CPU kernels accurate to 32 ulp",
+        "exp in torch's CPU kernels accurate to 4 ulp",
         "inputs are float32 numbers of the domain",
     )
     assert assumptions_of_all() == (
         "IEEE 754 arithmetic, rounded to nearest",
-        "exp accurate to 4 ulp in float64, 32 ulp in float32",
+        "exp accurate to 4 ulp in float64, 4 ulp in float32",
     )
+
+
+def test_the_sentences_of_certificates_from_before_exp_was_measured() -> None:
+    """They name what they rest on, and are read as resting on that."""
+    for engine in ("", "sdpa", "any"):
+        before = assumptions("float32", engine, 32)
+        assert "accurate to 32 ulp" in before[0] and exp_ulps_of("float32", engine, before) == 32
+        assert exp_ulps_of("float32", engine, assumptions("float32")) == 4
+    assert exp_ulps_of("float32", "any", assumptions_of_all(32)) == 32
+    assert exp_ulps_of("float64", "any", assumptions_of_all(32)) == 4
+    with assumed_by({"claim": {"premises": list(assumptions("float32", ulps=32))}}):
+        assert checkers_row("float32").exp_ulps == 32 and checkers_row("float64") is CHECKERS_OWN["float64"]
+        assert checkers_row("float32").words == assumptions("float32", ulps=32)[0]
+    for damaged in (None, {}, {"claim": None}, {"assumptions": 3}, {"claim": {"premises": [None, 32]}}):
+        with assumed_by(damaged):
+            assert checkers_row("float32") is CHECKERS_OWN["float32"]
+
+
+@pytest.mark.parametrize("engine", ["sdpa", "double"])
+def test_prover_and_checker_say_the_same_of_an_engine(engine: str) -> None:
+    run = as_run("float32", engine)
+    assert run.words == assumptions("float32", engine)[0]
+    assert run.runtimes == runtimes_of("float32", assumptions("float32", engine), engine)
+    assert run.exp_ulps == computing_in("float32", engine).exp_ulps
+    charged = arithmetic_of("float32", engine)
+    for name in ("unit", "exp_error", "smallest", "largest", "exp_floor", "rounded"):
+        assert getattr(charged, name) == getattr(run, name), name
 
 
 @_ROWS

@@ -46,6 +46,9 @@ NETWORKS: dict[str, Callable[[], sw.Built[Any]]] = {
         "plane": lambda: sw.approximate("sin(2*x)*cos(y), x*y", _PLANE, tol=1e-3, strategy="affine"),
         "sum": lambda: sw.approximate("sin(2*x) + exp(-y)", _PLANE, tol=1e-4, strategy="layer"),
         "plane-float32": lambda: sw.approximate("sin(2*x)*cos(y)", _PLANE, tol=1e-3, dtype="float32", strategy="layer"),
+        "plane-sdpa32": lambda: sw.approximate(
+            "x*y", _PLANE, tol=1e-3, dtype="float32", engine="sdpa", strategy="layer"
+        ),
         "stack": MADE["composition"],
         "softmax": lambda: _mlp("softmax", "float64"),
         "sdpa-float32": lambda: _mlp("sdpa", "float32"),

@@ -12,6 +12,7 @@ from softwright.approximation.in_norm import norm_faults
 from softwright.approximation.problem import probe_points
 from softwright.approximation.readable import style_faults
 from softwright.approximation.strategies.between import WAYS
+from softwright.attention import ENGINES
 from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput, UndefinedFormula
 from softwright.precision import Precision, precision_of
@@ -35,6 +36,7 @@ def checked(
     noise: Any = None,
     style: Any = "plain",
     between: Any = "auto",
+    engine: Any = "auto",
 ) -> tuple[Target, Box, Precision]:
     """Everything that can be wrong with the input, found before any work and reported together."""
     faults = Faults("approximate")
@@ -49,6 +51,12 @@ def checked(
     faults.check(known, f"unknown strategy {strategy!r}; choose from {', '.join(STRATEGIES)}")
     strategy = strategy if known else "auto"  # for what else is looked at
     precision = faults.take(precision_of, dtype)
+    known = ("auto", *ENGINES)
+    if faults.check(engine in known, f"unknown engine {engine!r}; choose from {', '.join(known)}"):
+        single = engine != "double" or precision is None or precision.name == "float32"
+        faults.check(single, "engine 'double' is for dtype='float32'; float64 networks compute so by themselves")
+        stacked = strategy in ("compose", "train") and engine not in ("auto", "sdpa")
+        faults.check(not stacked, f"strategy={strategy!r} builds stacks, which have one engine; leave engine= out")
     if gap is not None:
         faults.check(_is_positive(gap), f"gap must be a positive number, got {gap!r}; try gap=1e-6")
         composing = strategy in ("auto", "compose")

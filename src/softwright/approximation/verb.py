@@ -30,7 +30,7 @@ from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
 from softwright.approximation.readable import fit_readable, readable_as_it_is, told
 from softwright.approximation.request import absolute_tolerance, checked
 from softwright.approximation.strategies.compose import proved_stack
-from softwright.attention import AttentionNetwork
+from softwright.attention import AttentionNetwork, usual_engine
 from softwright.domain import Box
 from softwright.errors import ToleranceNotReached
 from softwright.precision import Dtype, Precision
@@ -61,6 +61,7 @@ def approximate(
     strategy: str = "auto",
     style: str = "plain",
     dtype: Dtype = "float64",
+    engine: str = "auto",
     gap: float | None = None,
     norm: str | float = "sup",
     max_tokens: int = 100_000,
@@ -82,6 +83,9 @@ def approximate(
     style        "plain", or "readable": no token holds more than twice the target's range, and the plan tells what each
                  adds and what that costs in tokens
     dtype        "float64" or "float32", or the torch.dtype: what the network runs in, and what is checked and proved
+    engine       how a network of one layer runs, and is proved: "sdpa", "factorised" or, in float32, "double" (float64
+                 inside, rounded once); "auto" is "double" for float32 networks with at most 20 tokens a head, where it
+                 takes at most 1.4 times as long, else "sdpa". Stacks have one engine
     gap          allows jumps (`where`, sign, floor, ...) of a formula: the error is proved wherever no comparison a < b
                  has |b - a| < gap; inside that band the network passes from one value of the jump to the other
     norm         "sup", or "L1", "L2", ...: (integral of |network - formula|^p)^(1/p) over the box is what `tol` bounds;
@@ -123,15 +127,17 @@ def approximate(
             noise,
             style,
             between,
+            engine,
         )
         if isinstance(wanted, Function):
             wanted.allow(max_queries, before)
         if noise is not None and isinstance(wanted, Table):
-            return _fitted_to_noise(wanted, domain, noise, precision, max_tokens, started)
+            return _fitted_to_noise(wanted, domain, noise, precision, max_tokens, started, engine)
         budget = Budget(max_tokens, max_work, max_seconds, say)
         tolerance = absolute_tolerance(wanted, domain, tol, relative)
         if norm != "sup":
             more = {"strategy": strategy, "dtype": dtype, "certify": certify, "progress": say, **limits}
+            more["engine"] = engine
             built = in_norm(wanted, domain, tolerance, norm, precision, budget, partial(approximate, **more))
             return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
@@ -139,12 +145,12 @@ def approximate(
         rival, missing, plainly = None, "", None
         if style == "readable":
             same = {"tol": tolerance, "dtype": dtype, "certify": certify, "progress": say, "tightness": tightness}
-            same |= {"max_queries": max_queries, **limits}
+            same |= {"max_queries": max_queries, "engine": engine, **limits}
             built, plainly = readable_as_it_is(problem, partial(approximate, wanted, domain, **same))
             if built is not None:
                 return _told(built, budget)
             say("building with small values")
-        elif strategy == "auto":
+        elif strategy == "auto" and engine in ("auto", "sdpa"):
             rival, missing = _stack(wanted, domain, problem, formula, precision, started)
         if rival is not None:
             budget.max_tokens = min(max_tokens, rival.fit.tokens)
@@ -163,7 +169,7 @@ def approximate(
                         fit = fit_target(wanted, domain, problem, formula, strategy)
                     if fit is None:
                         break
-                    found = _finished(fit, wanted, domain, tolerance, precision, started)
+                    found = _finished(fit, wanted, domain, tolerance, precision, started, engine)
             except OutOfBudget:
                 break
             if found.error <= tolerance:
@@ -270,7 +276,9 @@ def _because(found: _Candidate, reason: str) -> _Candidate:
     return replace(found, built=replace(found.built, plan=plan))
 
 
-def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: Precision, started: float) -> _Candidate:
+def _finished(
+    fit: Fit, target: Target, box: Box, tolerance: float, precision: Precision, started: float, engine: str = "auto"
+) -> _Candidate:
     """The network of a fit in its dtype, looked at for the first time."""
     if fit.composed is not None:
         built = composed_built(fit, fit.composed, target, tolerance, started)
@@ -278,7 +286,9 @@ def _finished(fit: Fit, target: Target, box: Box, tolerance: float, precision: P
     if fit.gates is not None:
         built = gates_built(fit, fit.gates, target, box, tolerance, precision, started)
         return _Candidate(built, fit, built.observed_error)
-    network = AttentionNetwork(fit.heads, box, precision.torch_dtype, fit.origin)
+    dtype = precision.torch_dtype
+    asked = usual_engine(fit.heads, dtype) if engine == "auto" else engine
+    network = AttentionNetwork(fit.heads, box, dtype, fit.origin, asked)
     heads = network.heads()
     seen = observed(network, target, heads)
     plan = make_plan(fit, network, heads, tolerance, started)
@@ -330,7 +340,13 @@ def _proved_stack(found: _Candidate, compiled: Compiled, tolerance: float) -> _C
 
 
 def _fitted_to_noise(
-    table: Table, box: Box, noise: float | str, precision: Precision, max_tokens: int, started: float
+    table: Table,
+    box: Box,
+    noise: float | str,
+    precision: Precision,
+    max_tokens: int,
+    started: float,
+    engine: str,
 ) -> Built[Any]:
     """A network that follows the rows without repeating their noise.
 
@@ -340,7 +356,8 @@ def _fitted_to_noise(
     sd = None if isinstance(noise, str) else float(noise)
     with threadpool_limits(limits=1):
         found = fit_noisy(table.points, table.values, box, sd=sd, most_tokens=min(max_tokens, _NOISY_TOKENS))
-    network = AttentionNetwork(found.heads, box, precision.torch_dtype)
+    asked = usual_engine(found.heads, precision.torch_dtype) if engine == "auto" else engine
+    network = AttentionNetwork(found.heads, box, precision.torch_dtype, engine=asked)
     rms = [float(each) for each in found.rms]
     shown = ", ".join(f"{each:.3g}" for each in rms)
     reasons = (
@@ -419,7 +436,9 @@ def _advice(best: _Candidate, tolerance: float, problem: Problem) -> str:
             "try a larger tol, or give the parts between the kinks their own boxes"
         )
     elif problem.dtype == "float32" and tolerance < 1e-5:
-        lines.append("  float32 rounding sets a floor near 1e-5 for many targets: use dtype='float64' or a larger tol")
+        lines.append(
+            "  float32 rounding sets a floor near 1e-5 for many targets: use engine='double', float64 or a larger tol"
+        )
     else:
         lines.append("  try a larger tol, a smaller box, or split the target where it is not smooth")
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 from softwright.attention.head import Axis, Head, evaluate
 from softwright.attention.layer import AttentionLayer, SoftmaxHead
-from softwright.attention.network import ENGINES, AttentionNetwork
+from softwright.attention.network import ENGINES, AttentionNetwork, usual_engine
 from softwright.attention.self_attention import SelfAttention, SelfAttentionNetwork, SumOfLinear
 from softwright.attention.view import AttentionView, HeadView
 from softwright.result.constructed import Constructed, digest_of, load_tensors, tensors_of
@@ -24,4 +24,5 @@ __all__ = [
     "evaluate",
     "load_tensors",
     "tensors_of",
+    "usual_engine",
 ]

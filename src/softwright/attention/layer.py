@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from softwright.attention.head import Axis, Head, Structure
+from softwright.attention.plain import plain_head, suits
 from softwright.chunks import in_chunks, rows_within
 
 
@@ -59,6 +60,8 @@ class SoftmaxHead(nn.Module):
 
     def forward(self, t: Tensor) -> Tensor:
         """(q, d) -> (q, m), in chunks that bound the memory; computed in the type of t."""
+        if t.dtype != self.keys.dtype and suits(self, t):
+            return plain_head(self, t)
         N, d = self.keys.shape
         m = self.values.shape[1]
         key = torch.cat([self.keys, self.biases[:, None]], dim=1)  # (N, d+1)

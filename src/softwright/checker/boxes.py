@@ -65,7 +65,9 @@ class Proof:
         self.part, self.statement, self.boxes, self.undefined = part, statement, 0, ""
         self.exponent = statement.exponent
         # Adding the heads' outputs: at least gamma of (heads - 1) additions.
-        self.joining = statement.heads * statement.precision.unit if statement.heads > 1 else 0.0
+        self.joining = (
+            (statement.heads - 1) * statement.precision.unit * (1 + 2 * statement.heads * statement.precision.unit)
+        )
         self.allowed = float(part.rounding)
         if self.exponent is not None:  # a rounding error of at most e everywhere has the norm e volume^(1/p) or less
             allowed = part.rounding / volume(part.domain) ** (1 / arb(self.exponent))
@@ -73,7 +75,7 @@ class Proof:
         c, r = self.frame(part.domain)
         reach, scale = [ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)], [ceiling(arb(s)) for s in part.scale]
         for head in part.heads:
-            head.measure(np.array(reach), np.array(scale))
+            head.measure(np.array(reach), np.array(scale), part.frame)
             together = 2 * statement.heads * len(head.bias) * head.largest  # no sum of the run is larger
             require(together < statement.precision.largest / 16, f"values overflow in {statement.precision.name}")
             in_range = 2 * head.extent < statement.precision.largest / 16

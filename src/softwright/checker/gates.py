@@ -185,7 +185,7 @@ def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb,
     m = [tuple(sign * x for x in v) for v in values]
     first = plus(scores[0], m[0], -beta)
     eta = max(size(plus(plus(s, p, -beta), first, -1), part) for s, p in zip(scores, m, strict=True))
-    u, blocks = head.precision.unit, 1 + N // KEY_BLOCK
+    u, rescalings = head.precision.unit, (N - 1) // KEY_BLOCK
     reach = np.array(
         [
             float(arb(max(abs((a - c) * s), abs((b - c) * s))).upper()) * (1 + 2.0**-50)
@@ -193,17 +193,21 @@ def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb,
         ]
     )
     score = float(np.max(np.abs(head.keys) @ reach + np.abs(head.float_bias))) * (1 + 2.0**-40)
-    # dot product of dim + 1 terms, two roundings of t, one subtraction of at most 2 |score|; the exps of every block
-    theta = ((dim + 5) * u * score + blocks * (head.precision.exp_error + 2 * u)) * 1.01
-    theta += head.lost
+    # a sum of dim + 1 products, the roundings of t, one subtraction of at most 2 |score|; the exps of every block
+    frame = part.frame
+    roundings = head.terms + 1 + max(frame) + 2
+    exps = head.precision.exp_error + rescalings * (head.precision.exp_error + 2 * u)
+    theta = (roundings * u * score + exps) * (1 + 2 * exps + 64 * (dim + 8) * u) + head.lost
     value = float(np.max(np.abs(head.values[:, output]) + np.abs(slopes) @ reach)) * (1 + 2.0**-40)
-    n = (N + blocks + 6) * u * 1.01
+    n = (N + 1 + 2 * rescalings) * u * 1.01
     overflows = not 4 * score < head.precision.largest / 16
     if not (theta < 0.5 or beta > 1) or n > 0.1 or overflows:
         raise NotThisKindError
-    error = (dim + 3) * u * value * 1.01
+    lift = float(np.max(np.abs(slopes) @ reach)) * (1 + 2.0**-40)
+    sloped = int(np.count_nonzero(slopes.any(axis=0)))
+    error = (u * (lift + max(sloped - 1, 0) * value) + max(frame) * u * lift) * 1.01
     weights = (head.precision.exp_floor + head.precision.smallest) * (value + 1)
-    underflow = 2.5 * N * blocks * (weights + head.value_lost)
+    underflow = 2.5 * N * (rescalings + 1) * (weights + head.value_lost)
     sums = (error + n * (3 * value + error)) * (1 + 2 * n) + underflow
     ball = arb(beta)
     return sign, set(m), (lambert(N) + 2 * arb(eta)) / ball, 2 * arb(theta) / ball + arb(sums)

@@ -225,7 +225,14 @@ class GridView:
         kappa = np.stack([line.away[at] for line, at in zip(lines, sides.place, strict=True)], axis=1)
         reach = np.array([ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)])
         errors = self.whole.rounding(
-            reach=reach, log_omega=log_omega, gaps=gaps + 2 * off, kappa=kappa, run=run, allowed=allowed
+            at=np.array(list(map(float, c))),
+            radius=radius,
+            reach=reach,
+            log_omega=log_omega,
+            gaps=gaps + 2 * off,
+            kappa=kappa,
+            run=run,
+            allowed=allowed,
         )
         return models, errors, [size for _, _, size in run]
 

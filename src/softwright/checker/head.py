@@ -15,17 +15,23 @@ and the quotient Q of the polynomials as power series obeys, with D(s) >= D_0 e^
 Tokens whose weight stays tiny against another's on a whole region are left out there; with T a bound of the sum of
 their softmax weights this moves g by at most T (max|v| + |g|).
 
-Rounding (u unit roundoff, gamma_n = n u/(1 - n u); any order of summation, fused or not). t is rounded twice, a score
-is a sum of d + 1 products, the largest score is subtracted, exp errs by exp_ulps, blocks of keys are joined by
-rescaling:
+Rounding (u unit roundoff, gamma_n = n u/(1 - n u); any order of summation, fused or not). t_i is rounded f_i times: not
+by the difference if its centre is 0, not by the product if its scale is a power of two. A score adds up b and one
+product for each of the d variables that have keys: each product is rounded, all additions but the last round at most
+|k||t| + |b|, and the last rounds s. Then the largest score is subtracted, exp errs by exp_ulps, blocks of keys are
+joined by rescaling:
 
-    theta_j = gamma_{d+1}(|k_j||t| + |b_j|) + (2u + u^2)|k_j - kbar||t| + u (s_max - s_j) + exps,   eps = e^theta - 1,
+    theta_j = u (|k_j||t| + (d-1)(|k_j||t| + |b_j|) + |s_j|) + (u + u^2)|k_j - kbar|(f|t|) + u (s_max - s_j) + exps,
+    eps = e^theta - 1,
     |fl(g) - g| <= [sum w eps |v - g| + sum w (1 + eps) dv]/(1 - tau) + gamma_n (sum w (1 + eps)|v|/(1 - tau) + |g|)
 
 and smaller terms, with tau = sum w eps and w <= omega = W e^rho/D_min. (What t's rounding does to all scores alike
-cancels: hence k_j - kbar.) dv is the rounding of affine values; |v| is |v_j| + |G_j||t|, because v and the columns of G
-are summed apart, normalised one by one and added up with t at the end, which meets each term with the same roundings; n
-counts the kept tokens and the rescalings: rounding to nearest errs by no more than the smaller of two addends, so terms
+cancels: hence k_j - kbar.) |v| is |v_j| + |G_j||t|, because v and the columns of G are summed apart, normalised one by
+one and added up with t at the end: dv = u (|G_j||t| + (e-1)|v|) + (u + u^2)|G_j|(f|t|) with e sloped variables, and
+the last of these additions rounds g. n = A + 1 + rescalings with A kept tokens: a term of the numerator meets a
+product, A - 1 additions and, where columns or weights are normalised one by one, another product; the denominator A -
+1 additions and a reciprocal, and g then the last addition, or the product if there is none. Only kept tokens count:
+rounding to nearest errs by no more than the smaller of two addends, so terms
 of negligible total weight L cost at most 8 L (max|v| + |g|) and are not counted. L is a sum of weights as they run, in
 which a token's rounding and its distance from the largest score stand in one exponent: keys may span many powers of
 ten, and then the scores of tokens without weight are rounded by more than 1. The largest computed score differs from
@@ -127,10 +133,14 @@ class Head:
         self.factors = [[exact(x) for x in column] for column in factors.T]
         self.exact_keys = [[exact(k) for k in column] for column in self.keys.T]
         self.extent = self.largest = self.lost = self.value_lost = 0.0
+        self.frame = np.full(len(columns), 2.0)  # how often each variable is rounded on its way to t
+        self.terms = int(np.count_nonzero(self.keys.any(axis=0)))  # variables that have keys
         self.rows: tuple[int, list[list[arb]]] = (0, [])
 
-    def measure(self, reach: np.ndarray, scale: np.ndarray) -> None:
-        """Bounds, for |t| <= reach, of |k||t| + |b|, of |v| + |G||t|, and of what flushing takes from either."""
+    def measure(self, reach: np.ndarray, scale: np.ndarray, frame: np.ndarray | None = None) -> None:
+        """Bounds, for |t| <= reach, of |k||t| + |b|, of |v| + |G||t|, and of what flushing takes from either; `frame`
+        is how often the variables are rounded, twice unless given."""
+        self.frame = self.frame if frame is None else frame
         read, fixed = 3 * scale + 2, np.sum(reach) + 6 * len(reach) + 6
         steepest = np.max(np.abs(self.slopes) @ read[self.sloped])
         self.lost = float(above((np.max(np.abs(self.keys) @ read) + fixed) * self.precision.smallest))
@@ -328,12 +338,17 @@ class View:
         norm = math.nextafter(float(-D_min.log().lower()), math.inf) if D_min > 0 else math.inf
         log_omega = np.nextafter(exponent + norm, np.inf)  # of W e^rho/D_min
         gaps = max(float(exponent.max()), 0.0) + rho - (z - slack)
-        errors = self.rounding(reach=reach, log_omega=log_omega, gaps=gaps, kappa=kappa, run=run, allowed=allowed)
+        at = np.array(list(map(float, c)))
+        errors = self.rounding(
+            at=at, radius=radius, reach=reach, log_omega=log_omega, gaps=gaps, kappa=kappa, run=run, allowed=allowed
+        )
         return models, errors, [size for _, _, size in run]
 
     def rounding(
         self,
         *,
+        at: np.ndarray,
+        radius: np.ndarray,
         reach: np.ndarray,
         log_omega: np.ndarray,
         gaps: np.ndarray,
@@ -341,18 +356,26 @@ class View:
         run: list[tuple[np.ndarray, float, float]],
         allowed: float,
     ) -> list[float]:
-        """|fl(g) - g| of each output: log w <= log_omega, s_max - s <= gaps, |t| <= reach; run: |v - vbar|, |g - vbar|,
-        |g|."""
-        head, d, N = self.head, len(reach), len(self.head.bias)
+        """|fl(g) - g| of each output: log w <= log_omega, s_max - s <= gaps, |t| <= reach, |t - at| <= radius; run:
+        |v - vbar|, |g - vbar|, |g|."""
+        head, d, N = self.head, self.head.terms, len(self.head.bias)
         u, tiny, sizes = head.precision.unit, head.precision.smallest, head.sizes
         twice, rescalings, exps = 2 * u + u * u, head.rescalings, head.exps()
 
         def gamma(n: int) -> float:
             return n * u / (1 - n * u)
 
-        per_score = gamma(2 if sizes else d + 1) * (1 + twice)
-        size = np.abs(self.keys) @ reach + head.bias_size[self.index]
-        moved = above(per_score * size + twice * (kappa @ reach) + head.lost)
+        products = np.abs(self.keys) @ reach * (1 + twice)  # of t as it is computed
+        size = products + head.bias_size[self.index]
+        if sizes:
+            moved = gamma(2) * size * (1 + twice)
+        else:
+            bias = head.float_bias[self.index]
+            doubt = 2.0**-48 * (np.abs(self.keys) @ np.abs(at) + np.abs(bias)) + 2 * twice * products
+            last = np.minimum(size, np.abs(self.keys @ at + bias) + np.abs(self.keys) @ radius + doubt)
+            moved = u * (products + max(d - 1, 0) * size + last) * (1 + 8 * (d + 1) * u)
+        framed = reach * head.frame
+        moved = above(moved + (u + u * u) * (kappa @ framed) + head.lost)
         below = np.minimum(log_omega + math.log(N) * (1 + 2.0**-40), 0.0)  # s_j - s_max at most
         worst = float(above(max(np.max(below + moved), 0.0)))  # by which the largest computed score is off
         theta = above(moved + u * (gaps + 2 * worst) + exps)
@@ -380,13 +403,16 @@ class View:
             if usable:
                 spread = min(spread, float((w * eps) @ (deviation[kept] + offset) / (1 - tau)))
                 values, lifted = min(values, float(grown @ sizes_kept)), min(lifted, float(grown @ lift))
-            wrong = gamma(d + 1) * values + twice * lifted if head.affine else 0.0
+            wrong, sloped = 0.0, len(head.sloped)
+            if head.affine and sloped:  # the last addition, which rounds g, is below
+                most = max(head.frame[head.sloped])
+                wrong = u * (lifted + (sloped - 1) * values) * (1 + 8 * (sloped + 1) * u) + most * (u + u * u) * lifted
             g = modulus + spread + wrong
             if sizes:  # each axis sums its exponentials, divides, and contracts; slopes are added at the end
                 sums = gamma(sum(2 * n + 2 for n in sizes) + len(head.sloped) + 1) * (values + wrong)
             else:
-                n = gamma(len(kept) + rescalings)
-                sums = n * (values + wrong + g) / (1 - n) * (1 + twice) + twice * (values + wrong)
+                n = gamma(len(kept) + 1 + rescalings)
+                sums = n * (values + wrong + g) / (1 - n) * (1 + twice)
             flushed = (head.precision.exp_floor + tiny) * (head.largest + 1) + head.value_lost
             negligible = 8 * lost * (head.largest + g) + 2.5 * N * (rescalings + 1) * flushed
             results.append(float(above(spread + wrong + sums + negligible)))

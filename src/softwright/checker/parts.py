@@ -24,6 +24,7 @@ from flint import arb, ctx
 
 from softwright.checker.boxes import Proof
 from softwright.checker.limits import UndecidedError, check_time, limited, time_left
+from softwright.checker.precision import assumed_by
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.statement import Statement, read_statement
 from softwright.checker.verdict import Verdict, settled
@@ -122,7 +123,7 @@ def prove_piece(shared: tuple[ModelFile, float | None, int, int], item: Item) ->
     before = ctx.prec, ctx.cap
     try:
         ctx.prec, ctx.cap = bits, cap
-        with limited(seconds), np.errstate(all="ignore"):
+        with limited(seconds), np.errstate(all="ignore"), assumed_by(file.sections["certificate"]):
             known = _READ[:1]
             if not known or known[0][0] is not file:
                 known = _READ[:] = [(file, read_parts(file))]

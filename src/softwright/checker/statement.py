@@ -97,6 +97,13 @@ class Part:
     columns: list[int]
     grids: list[list[int] | None]  # for each head the sizes of its axes in these variables, if it is said to be a grid
 
+    @property
+    def frame(self) -> np.ndarray:
+        """How often each variable is rounded in (x - center) * scale: differences from 0 and products with powers of
+        two are exact."""
+        powers = [math.frexp(float(arb(s)))[0] == 0.5 and rational(float(arb(s))) == s for s in self.scale]
+        return np.array([float(c != 0) + float(not power) for c, power in zip(self.center, powers, strict=True)])
+
 
 @dataclass
 class Statement:

@@ -28,7 +28,7 @@ from softwright.checker.closed import (
 from softwright.checker.graphs.reading import read_graph, runs
 from softwright.checker.limits import SECONDS, limited
 from softwright.checker.parts import Helper, helped, reprove_boxes
-from softwright.checker.precision import precision_of
+from softwright.checker.precision import as_run, assumed_by, precision_of
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.subject import check_subject
 from softwright.checker.transpiled.prompt import KIND, prove_prompt
@@ -92,10 +92,13 @@ def reprove_file(
     if Path(path).suffix != ".onnx":
         return reprove(read_model(path), progress, max_seconds, executor)
     try:
-        verdict = reprove(read_graph(path), progress, max_seconds, executor)
+        file = read_graph(path)
     except NotProvedError as error:
         return Verdict(NOT_VERIFIED, str(error))
-    return replace(verdict, runtimes=(runs(precision_of(verdict.dtype)),)) if verdict.runtimes else verdict
+    verdict, said = reprove(file, progress, max_seconds, executor), file.sections["certificate"]
+    with assumed_by(said):
+        covered = (runs(as_run(verdict.dtype, said["claim"]["engine"])),) if verdict.runtimes else ()
+    return replace(verdict, runtimes=covered)
 
 
 def reprove(
@@ -115,7 +118,7 @@ def reprove(
 
     try:
         ctx.prec, ctx.cap = BITS, 64
-        with limited(max_seconds), helped(executor):
+        with limited(max_seconds), helped(executor), assumed_by(file.sections.get("certificate")):
             verdict = _at_prompt(file) if is_at_prompt(file) else _reproved(read_claim(file), report)
     except NotProvedError as error:
         verdict = Verdict(NOT_VERIFIED, str(error), boxes)

@@ -25,6 +25,7 @@ COMMANDS = (
     "export",
     "in_context",
     "info",
+    "kernels",
     "memorize",
     "page",
     "program",

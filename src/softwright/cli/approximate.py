@@ -31,6 +31,9 @@ def approximate_command(
     tol: Annotated[float, typer.Option(help="Largest allowed deviation.")] = 1e-6,
     relative: Annotated[bool, typer.Option("--relative", help="Tolerance times half the range of the target.")] = False,
     dtype: Dtype = "float64",
+    engine: Annotated[
+        str, typer.Option(help="How it runs: auto, sdpa, factorised, or in float32 double (float64 inside).")
+    ] = "auto",
     gap: Annotated[
         float | None, option("Allow jumps: proved where no comparison a < b has |b - a| below this.")
     ] = None,
@@ -65,6 +68,7 @@ def approximate_command(
             "tol": tol,
             "relative": relative,
             "dtype": dtype,
+            "engine": engine,
             "strategy": strategy,
             "style": style,
             "gap": gap,

@@ -26,6 +26,7 @@ def evaluate_command(
     csv: Annotated[Path | None, option("Evaluate at the rows of this CSV file instead.")] = None,
     output: Annotated[Path | None, option("With --csv: write here, not to stdout.", "-o", "--output")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Points outside the box are an error.")] = False,
+    engine: Annotated[str | None, option("Run by this engine (sdpa, factorised, double), not by its own.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a stored network at a point, or at the rows of a CSV file."""
@@ -53,6 +54,10 @@ def evaluate_command(
             if command != "evaluate":
                 other = f"softwright {command}" if command else "Python: softwright.load(file).network"
                 raise InvalidInput("evaluate", [f"{file} holds a network of kind {built.kind!r}; use {other}"])
+            if engine is not None:
+                if built.kind != "approximation":
+                    raise InvalidInput("evaluate", [f"a network of kind {built.kind!r} has one engine; leave it out"])
+                built.network.engine = engine
             if csv is not None:
                 done = Evaluation(built, csv, strict, say)
                 done.write(output)

@@ -34,6 +34,7 @@ def as_json_facts(built: Built) -> dict[str, Any]:
     facts: dict[str, Any] = {"kind": built.kind, "target": built.target}
     if built.kind == "approximation":
         facts |= {"box": built.network.box.as_dict(), "outputs": built.network.outputs, "tokens": built.network.tokens}
+        facts["engine"] = built.engine
     facts |= {
         "parameters": built.plan.parameters,
         "plan": built.plan.as_dict(),

@@ -7,7 +7,7 @@ With n the nearest whole number to x/ln 2 and r = x - n ln 2, |r| <= 0.3466,
 q a polynomial of degree 9 (degree 4 in float), whose relative error in e^r is below 2^-55 (2^-26). ln 2 has two parts,
 the first with so few digits that n times it is exact, so r is off by at most one rounding of its size. In units u of
 rounding: 0.35 u from r, 1.3 u from the sum, u from its last step, and less from q: below 3 u, that is 1.5 ulp,
-where 4 ulp (32 in float) are charged. What is below `least` becomes `least`, whose n is -1023: that is the exponent of
+where 4 ulp are charged. What is below `least` becomes `least`, whose n is -1023: that is the exponent of
 0, and so is the result. Between it and ln of `exp_floor` lie subnormal results, any of which is charged. That choice is
 a loop of its own, before the one that takes exps: in one loop compilers make it a branch, and no vectors. Adding 1.5
 2^52 leaves n in the last bits of the sum, so that no conversion is needed; nan stays nan. q is summed in pairs, which

@@ -9,7 +9,7 @@ that link several networks.
 The file is the network's program for one point, folded, every node a loop (`c_loops.py`); constants are hexadecimal.
 Rounding: sums run in the order written, each operation is rounded once or fused with its neighbour: an order that the
 rounding part of the claim covers (`program.py`). Where many exps are taken exp is in the file, more exact than was
-charged (`c_exp.py`); for a few it is that of the C library, of which hypothesis exp-ulp asks 4 ulp, 32 in float.
+charged (`c_exp.py`); for a few it is that of the C library, of which hypothesis exp-ulp asks 4 ulp.
 Compilers may not reassociate, flush or approximate: -ffast-math is refused by an #error, and so are registers wider
 than the type, in which a number is not rounded where it should be.
 """
@@ -61,14 +61,14 @@ def c_source(built: Built[Any]) -> str:
     program, lines = checked_program(built), claim_lines(built.sections())
     program = simplified(program, shapes_of(program))
     program = padded(program, shapes_of(program))
-    real = "double" if program.dtype == "float64" else "float"
+    real, outside = ("double" if dtype == "float64" else "float" for dtype in (program.dtype, program.outside))
     shapes = shapes_of(program)
     names = {key: f"v_{word}" for key, word in identifiers(program).items()}  # no keyword, no function of the library
     names |= {key: f"x_{key}" if len(program.inputs) > 1 else "x" for key in program.inputs}
     body = body_of(program, names, shapes)
     count = times(*shapes[program.output])
-    takes = [f"const {'long long' if key in program.whole else real} *{names[key]}" for key in program.inputs]
-    head = f"void SOFTWRIGHT_NAME({', '.join([*(f'int {n}' for n in program.free), *takes, f'{real} *y'])})"
+    takes = [f"const {'long long' if key in program.whole else outside} *{names[key]}" for key in program.inputs]
+    head = f"void SOFTWRIGHT_NAME({', '.join([*(f'int {n}' for n in program.free), *takes, f'{outside} *y'])})"
     text = "\n".join(body.lines)
     helpers = _helpers(text, real)
     clones = "SOFTWRIGHT_CLONES " if helpers else ""
@@ -113,14 +113,14 @@ def c_source(built: Built[Any]) -> str:
             *(f"  if ({n} < 1) return;" for n in program.free),
             *(f"  {real} {name}[{size}];" for name, size in body.arrays.items()),
             *body.lines,
-            f"  {_answer(body.answer)}",
+            f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
             "}",
             *_both_lengths(usual, head, arguments, clones),
             head,
             "{",
             f"  softwright_run({', '.join(arguments)});",
             "}",
-            *_selftest(answers_of(built), program, shapes, real),
+            *_selftest(answers_of(built), program, shapes, outside),
             "",
         ]
     )
@@ -146,10 +146,10 @@ def _both_lengths(usual: int, head: str, arguments: list[str], clones: str) -> l
     ]
 
 
-def _answer(view: View) -> str:
+def _answer(view: View, cast: str) -> str:
     """The answer in rows."""
     letters, out = letters_of(view.shape), in_rows("y", view.shape)
-    return f"{loops(view.shape, letters)}{out.entry(letters)} = {view.entry(letters)};"
+    return f"{loops(view.shape, letters)}{out.entry(letters)} = {cast}{view.entry(letters)};"
 
 
 def _helpers(text: str, real: str) -> list[str]:

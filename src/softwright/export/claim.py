@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from softwright.precision import precision_of
+from softwright.precision import computing_in, exp_ulps_of
 
 _ELSEWHERE = {
     "float64": "a runtime that computes float64 in float32, as OpenVINO does",
@@ -38,14 +38,19 @@ def claim_lines(sections: Mapping[str, Any]) -> list[str]:
         gap, differences = claim["set"]["outside"]["gap"], claim["set"]["outside"]["of"]
         lines.append(f"Except where {' or '.join(f'|{one}| < {gap!r}' for one in differences)}.")
     lines.append(f"Weights: SHA-256 {claim['subject']['sha256']}.")
-    return [*lines, covered(claim["dtype"], claim["arithmetic"])]
+    return [
+        *lines,
+        covered(claim),
+    ]
 
 
-def covered(dtype: str, arithmetic: str) -> str:
+def covered(claim: Mapping[str, Any]) -> str:
     """Which runs the claim holds in, and which are known to break it."""
-    if arithmetic == "real":
+    if claim["arithmetic"] == "real":
         return "Covers: no run; the claim is about real arithmetic."
-    ulps = precision_of(dtype).exp_ulps
+    ulps = exp_ulps_of(claim["dtype"], claim["engine"], claim["premises"])
+    inside = computing_in(claim["dtype"], claim["engine"]).name
+    once = "" if inside == claim["dtype"] else f", of {claim['dtype']} numbers, and round once to {claim['dtype']}"
     given = f"hypotheses ieee754, exp-ulp<={ulps}"
-    how = f"every operation in {dtype} as IEEE 754 has it, sums in any order, exp accurate to {ulps} ulp ({given})"
-    return f"Covers: runs that compute {how}; not {_ELSEWHERE[dtype]}."
+    how = f"every operation in {inside} as IEEE 754 has it, sums in any order, exp accurate to {ulps} ulp ({given})"
+    return f"Covers: runs that compute {how}{once}; not {_ELSEWHERE[inside]}."

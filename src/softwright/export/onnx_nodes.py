@@ -50,6 +50,8 @@ def nodes_of(step: Node, dtype: str, onnx: Any) -> list[Any]:
     match step.op:
         case "Softmax":
             write.node("Softmax", given, axis=-1)
+        case "Cast":
+            write.node("Cast", given, to=numbers["to"][0])
         case "Concat":
             write.node("Concat", given, axis=numbers["axis"][0])
         case "Transpose":

@@ -12,6 +12,8 @@ the tensors of the network under their own names. The operations are those of ON
     Concat(axis)
     Constant(value, shape)       one whole number everywhere
 
+    Cast(to)                     another type, in ONNX's code
+
 and few that are several nodes of ONNX:
 
     Expand(lead, rest) a b       a with as many first axes as `lead` says repeated as b has them; `rest` axes stay
@@ -31,7 +33,7 @@ softmax, values and slopes weighted apart, slopes contracted with t last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +56,8 @@ class Node:
 class Program:
     """Inputs by name with their shapes, constants, and nodes in order; `output` is the value that is returned.
 
-    `whole` names the inputs that are whole numbers (int64).
+    `whole` names the inputs that are whole numbers (int64). With `ends` inputs and output are of that type: inputs are
+    made `dtype` numbers first, and the output is rounded once at the end.
     """
 
     inputs: dict[str, Shape]
@@ -64,6 +67,12 @@ class Program:
     output: str = ""
     shape: Shape = ()  # of the output
     whole: frozenset[str] = frozenset()
+    ends: str = ""
+
+    @property
+    def outside(self) -> str:
+        """The type of inputs and output."""
+        return self.ends or self.dtype
 
     @property
     def free(self) -> list[str]:
@@ -101,15 +110,27 @@ def folded(program: Program) -> Program:
             nodes.append(node)
     used = {name for node in nodes for name in node.inputs}
     constants = {name: array for name, array in known.items() if name in used}
-    return Program(program.inputs, constants, program.dtype, nodes, program.output, program.shape, program.whole)
+    return replace(program, constants=constants, nodes=nodes)
 
 
 def run(program: Program, *inputs: np.ndarray) -> np.ndarray:
     """What the program gives, by NumPy."""
     values: dict[str, np.ndarray] = {**program.constants, **dict(zip(program.inputs, inputs, strict=True))}
+    if program.ends:
+        values |= {name: values[name].astype(program.dtype) for name in program.inputs}
     for node in program.nodes:
         values[node.output] = computed(node, [values[name] for name in node.inputs], program.dtype)
-    return values[program.output]
+    return values[program.output].astype(program.ends) if program.ends else values[program.output]
+
+
+def with_casts(program: Program, tensors: Mapping[str, np.ndarray]) -> Program:
+    """A program with `ends` whose constants are the tensors as they are stored, and nodes that change types."""
+    wide = {name: f"{name}.wide" for name in (*program.inputs, *sorted(tensors))}
+    codes = {"float32": 1, "float64": 11}  # of ONNX
+    nodes = [Node("Cast", (name,), cast, {"to": (codes[program.dtype],)}) for name, cast in wide.items()]
+    nodes += [replace(node, inputs=tuple(wide.get(name, name) for name in node.inputs)) for node in program.nodes]
+    nodes.append(Node("Cast", (program.output,), "narrow", {"to": (codes[program.ends],)}))
+    return replace(program, constants=dict(tensors), nodes=nodes, output="narrow")
 
 
 def computed(node: Node, values: Sequence[Any], dtype: str) -> Any:

@@ -47,7 +47,9 @@ def python_source(built: Built[Any], library: str) -> str:
     text = "\n".join(_plain(line) for line in lines)
     body = [f"    {names[node.output]} = {_expression(node, names, library, program.dtype)}" for node in program.nodes]
     takes = ", ".join(f"{names[one]} ({', '.join(map(str, shape))})" for one, shape in program.inputs.items())
-    kinds = {one: "int64" if one in program.whole else program.dtype for one in program.inputs}
+    kinds = {one: "int64" if one in program.whole else program.outside for one in program.inputs}
+    gives = ", ".join(map(str, program.shape))
+    wide, narrow = (f'.astype("{program.dtype}")', f'.astype("{program.ends}")') if program.ends else ("", "")
     source = [
         f'"""{text}',
         "",
@@ -70,10 +72,10 @@ def python_source(built: Built[Any], library: str) -> str:
         "",
         "",
         f"def f({', '.join(names[one] for one in program.inputs)}):",
-        f'    """{takes} -> ({", ".join(map(str, program.shape))}), in {program.dtype}; letters are free, q counts."""',
-        *(f'    {names[one]} = xp.asarray({names[one]}, dtype="{kind}")' for one, kind in kinds.items()),
+        f'    """{takes} -> ({gives}), in {program.outside}; letters are free, q counts."""',
+        *(f'    {names[one]} = xp.asarray({names[one]}, dtype="{kind}"){wide}' for one, kind in kinds.items()),
         *body,
-        f"    return {names[program.output]}",
+        f"    return {names[program.output]}{narrow}",
         "",
     ]
     return "\n".join([*source, *(_selftest(answers_of(built)) if library == "numpy" else [])])

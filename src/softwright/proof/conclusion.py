@@ -21,6 +21,7 @@ from softwright.result.outcome import Outcome
 from softwright.targets import evaluate
 
 _SLACK = 0.02  # share of the stated bound kept free, so that a checker with other enclosures agrees
+_ROUNDING_SLACK = 1.1  # the same of the rounding part, which a checker counts with other tokens left out
 
 
 def aimed_tightness(tightness: float | None) -> float:
@@ -35,7 +36,10 @@ def stated_factor(tightness: float | None) -> float:
 
 
 def dtype_advice(question: Question) -> str:
-    return ", or use float64" if dtype_name(question.network) == "float32" else ""
+    single = dtype_name(question.network) == "float32"
+    return (
+        "" if not single else ", or use float64" if question.engine == "double" else ", or engine='double', or float64"
+    )
 
 
 def boundless_rounding(question: Question) -> str:
@@ -95,7 +99,7 @@ def conclude(
     weaker, proved = None, math.inf
     if math.isfinite(result.exact) and math.isfinite(result.rounding):
         slack = stated_factor(tightness)
-        exact, rounding = max(result.exact * slack, result.lower), result.rounding * slack
+        exact, rounding = max(result.exact * slack, result.lower), result.rounding * _ROUNDING_SLACK
         proved = sum_rounded_up(exact, rounding)
         weaker = question.certificate(proved, exact, rounding, result)
     if bound is None and result.finished and weaker is not None:

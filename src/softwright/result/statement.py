@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softwright.errors import InvalidInput
-from softwright.precision import PRECISIONS, computing_in
+from softwright.precision import PRECISIONS, exp_ulps_of
 from softwright.result.proof_tree import LEAF, decode_tree
 
 SCHEMA = "softwright-statement/2"
@@ -60,8 +60,9 @@ def hypotheses_of(
 
     Of a target that is not in the file nobody can prove the error again; with a tree, the rounding at least.
     """
-    row = computing_in(dtype, engine) if dtype in PRECISIONS else None
-    run = () if row is None or EXACT_ARITHMETIC in assumptions else ("ieee754", f"exp-ulp<={row.exp_ulps}")
+    run: tuple[str, ...] = ()
+    if dtype in PRECISIONS and EXACT_ARITHMETIC not in assumptions:
+        run = "ieee754", f"exp-ulp<={exp_ulps_of(dtype, engine, assumptions)}"
     if not boxes:
         return (*run, "exp(0)=1") if run and target.get("kind") == "program" else run
     kind, digest, stated = target["kind"], target.get("sha256"), "stated-exact-part" if tree else "stated-bound"

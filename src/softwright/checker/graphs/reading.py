@@ -23,7 +23,7 @@ from softwright.checker.graphs.memory import ASIDE, memory
 from softwright.checker.graphs.stacks import in_context, program
 from softwright.checker.graphs.theorem import theorem
 from softwright.checker.graphs.transpiled import transpiled
-from softwright.checker.precision import Precision, precision_of
+from softwright.checker.precision import Precision, as_run, assumed_by
 from softwright.checker.refusal import NotProvedError, require
 from softwright.errors import FileFormatError
 from softwright.fileformat import READERS, ModelFile, reading
@@ -97,7 +97,9 @@ def _written(file: ModelFile, entries: list[tuple[str, str]], onnx: Any) -> byte
     )
     schema = sections["certificate"].get("schema")
     require(schema == STATEMENT, f"an ONNX file states its claim by the schema {STATEMENT}")
-    precision = precision_of(sections["certificate"]["claim"]["dtype"])
+    claim = sections["certificate"]["claim"]
+    with assumed_by(sections["certificate"]):
+        precision = as_run(claim["dtype"], claim["engine"])
     lines = Lines(precision.name)
     asked = GRAPHS[kind](file, lines)
     made = lines.names() | {name for name, _ in asked.inputs} | {"y"}
@@ -156,9 +158,11 @@ def runs(precision: Precision) -> str:
         "float64": "a runtime that computes float64 in float32, as OpenVINO does",
         "float32": "a runtime that multiplies in TF32 or bfloat16",
     }
+    inside = precision.inside or precision.name
+    once = f", of {precision.name} numbers, and round once to {precision.name}" if precision.inside else ""
     return (
-        f"runs that compute every operation in {precision.name} as IEEE 754 has it, sums in any order, exp accurate to "
-        f"{precision.exp_ulps} ulp (hypotheses {', '.join(precision.hypotheses)}); not {breaks[precision.name]}"
+        f"runs that compute every operation in {inside} as IEEE 754 has it, sums in any order, exp accurate to "
+        f"{precision.exp_ulps} ulp (hypotheses {', '.join(precision.hypotheses)}){once}; not {breaks[inside]}"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from softwright.checker.entries import Test, check_entries, is_flag, is_float, is_object, is_text, same
-from softwright.checker.precision import PRECISIONS
+from softwright.checker.precision import rows
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile, parse_json
 
@@ -118,7 +118,7 @@ def check_statement(file: ModelFile, count: int) -> None:
     statement = f"every input whose id is one of the {count} stored ids of {kind} recalls the label stored with that id"
     before = f"every one of the {count} stored {kind} recalls its own label"  # of files of version 1
     require(said["statement"] in (statement + error, before + error), f"the statement should read: {statement}{error}")
-    accuracy = ", ".join(f"{row.exp_ulps} ulp in {row.name}" for row in PRECISIONS.values())
+    accuracy = ", ".join(f"{row.exp_ulps} ulp in {row.name}" for row in rows())
     sentences = {
         "method": "margin of context ids against proved rounding",
         "engine": "dense and pruned",

@@ -40,8 +40,5 @@ def program_of(built: Built[Any]) -> Program:
     if getattr(built.certificate, "engine", "") == "factorised":
         fault = "the certificate speaks of the factorised engine, a program computes the dense one"
         raise InvalidInput("export", [f"{fault}; certify it with engine='sdpa' or engine='any'"])
-    if built.engine == "double":
-        fault = "the network computes in float64 and rounds once (engine 'double'), programs compute in its dtype"
-        raise InvalidInput("export", [f"{fault}; set built.network.engine = 'sdpa' and certify that"])
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors_of(built.network).items()}
     return PROGRAMS[built.kind](built.network.describe(), tensors)

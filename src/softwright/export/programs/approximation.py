@@ -4,6 +4,8 @@
 
 With one variable, products with t are products of numbers and no matrix products: onnxruntime fuses a product with one
 constant, the scale, into the matrix product behind it and keeps that constant in float32, whatever the graph's type.
+
+Engine "double" computes in float64 between float32 ends.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from softwright.export.program import Program
 def approximation(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Program:
     d = len(model["box"])
     program = Program({"x": ("q", d)}, dict(tensors), model["dtype"])
+    if model.get("engine") == "double":
+        wide = {name: array.astype(np.float64) for name, array in tensors.items()}
+        program = Program({"x": ("q", d)}, wide, "float64", ends=model["dtype"])
     program.add("Sub", ["x", "center"], "centred")
     t = program.add("Mul", ["centred", "scale"], "t")  # (q, d)
     total, outputs = "", 0

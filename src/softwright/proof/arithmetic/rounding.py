@@ -2,36 +2,45 @@
 
 What runs (attention/network.py), u the unit roundoff of the dtype, N tokens, A of them "kept" on a box:
 
-1. t = (x - center) * scale in two roundings: a relative error of at most 2u + u^2 in each coordinate. A change of t
-   moves all scores; what all tokens share cancels in the softmax, so token j sees only |k_j - kbar| |t| (2u + u^2).
-2. scores k_j.t + b_j as a dot product of d + 1 terms: gamma_{d+1} (|k_j| |t| + |b_j|). The zero padding is exact.
-3. minus the maximum: u (m - s_j); exp with relative error `exp_error`. The flash kernel keeps a running maximum over
-   blocks of keys and rescales by exp(old - new): the arguments telescope to m - s_j again, and every block adds one exp
-   and one product, charged as n_blocks (exp_error + 2u). Together: computed weight = exact weight * (1 + theta),
-   |theta_j| <= theta_j.
-4. the sums of weights and of weighted values, a reciprocal, a product. A node of the summation tree that joins two kept
-   tokens rounds by u; there are at most A - 1 of them in any tree. A node that adds a subtree of dropped tokens only
-   errs by at most that subtree, because rounding to nearest never errs by more than the smaller addend.
-5. affine values v_j + G_j t: gamma_{d+1} of |v_j| + |G_j| |t|, and (2u + u^2) |G_j| |t| from step 1. Both engines sum
-   v_j and the columns of G_j apart and add up with t last. Every term |v_j|, |G_ji| |t_i| then meets the same roundings
-   in another order, and what they are charged on is |v_j| + |G_j| |t|, never |v_j + G_j t|: V below, and the values of
+1. t = (x - center) * scale: a coordinate is rounded r times, once unless its centre is 0, once unless its scale is a
+   power of two; a relative error of at most r (u + u^2/2). A change of t moves all scores; what all tokens share
+   cancels in the softmax, so token j sees only |k_j - kbar| |t| times that.
+2. scores s_j = k_j.t + b_j, sums of d + 1 terms in some order: products of size P = |k_j| |t|, d - 1 additions before
+   the last, each of which rounds at most W = P + |b_j|, and the last, which rounds the score itself. So s_j is off by
+   (u P + (d - 1) u W + u |s_j|) (1 + u)^(d+1) / (1 - u) at most. The zero padding is exact, and so are coordinates in
+   which no token has a key: d counts the others.
+3. minus the maximum: u (m - s_j); exp with relative error e = `exp_error`. The flash kernel keeps a running maximum
+   over blocks of keys and rescales by exp(old - new): the arguments telescope to m - s_j again, and every block after
+   the first adds one exp and one product, charged as e + 2u. Together: computed weight = exact weight * (1 + theta), up
+   to a common factor, |log(1 + theta_j)| <= (s_j's error) + y/(1 - y), y = e + rescalings (e + 2u).
+4. the sums of weights and of weighted values, and their quotient. A term of the numerator meets a product and at most
+   A - 1 additions: a node of the summation tree that joins two kept tokens rounds by u, and there are at most A - 1 of
+   them in any tree. (A node that adds a subtree of dropped tokens only errs by at most that subtree, because rounding
+   to nearest never errs by more than the smaller addend.) The denominator meets A - 1 additions. Then the fused kernel
+   takes a reciprocal, which all columns share, and a product; others divide every weight, or every column. Either way
+   no term |v_j| meets more than A + 1 roundings on its own, and g no more than A + 1 which all terms share. Every
+   rescaling multiplies both sums, and each product is rounded for itself: A + 1 + 2 rescalings. Two more are charged,
+   so that a checker which keeps another token or two agrees: n = A + 3 + 2 rescalings.
+5. affine values v_j + G_j t. Every path sums v_j and the columns of G_j apart and adds up with t last, in some order:
+   of s sloped coordinates the products round |G| |t|, s - 1 additions at most |v| + |G| |t|, and the last rounds g,
+   which is then one of the A + 1 (the product of the quotient is one on the terms). And t's own rounding costs r (u +
+   u^2/2) |G_j| |t|. What is charged with step 4 is |v_j| + |G_j| |t|, never |v_j + G_j t|: V below, and the values of
    dropped tokens too. Few points run in the same order with fewer roundings (attention/few_points.py).
-6. the sum over the heads.
+6. the sum over the heads: one rounding less than there are heads.
 
 With w the exact softmax weights, tau = sum w theta and V = sum w (|v| + |G| |t|):
 
     |fl(g) - g| <= S + [E + gamma_n (V' + E) + gamma_n (|g| + S)] / (1 - gamma_n),
-    n  = N + n_blocks + 7,
+    n  = N + 3 + 2 rescalings,
     S  = sum w theta |v - g| / (1 - tau),
     V' = V (1 + theta_max) / (1 - tau),     E the same of the errors of step 5,
 
 where a dropped token counts with the largest theta, |v| and E of all. As long as theta is small this is all: that far
-tokens were dropped from the *model* of g is no rounding, and belongs to the exact part. Another bound has n = A +
-n_blocks + 7, no dropped tokens in its sums, and 4 T, with T the dropped tokens' mass times value, as large as the run's
-errors can make it: the smaller of the two is taken. Where theta is of no use (gates so hard that a score's rounding
-changes the weights), S is replaced in the latter by the spread of the kept values, which is small where such gates
-meet. The factorised engine has d small softmaxes: theta is the sum over the axes, every axis sums twice (n = sum_i
-(2 n_i + 6)).
+tokens were dropped from the *model* of g is no rounding, and belongs to the exact part. Another bound has A in the
+place of N, no dropped tokens in its sums, and 4 T, with T the dropped tokens' mass times value, as large as the run's
+errors can make it: the smaller of the two is taken. Where theta is of no use (gates so hard that rounding changes
+the weights), S is replaced in the latter by the spread of the kept values, which is small where such gates meet. The
+factorised engine has d small softmaxes: theta is the sum over the axes, every axis sums twice (n = sum_i (2 n_i + 6)).
 
 *Underflow.* A number below tau, the smallest normal one, may be lost wherever it is read or computed. So t errs by at
 most (3 scale + 2) tau more, k.t + b by (|k|.(3 scale + 2) + |t| + 6 d + 6) tau, and v + G t by the same with |G|: a
@@ -48,12 +57,12 @@ is the smallest normal float32 number, wherever one is read (a processor that is
 in conversions) and at the end.
 
 Assumed and written into the certificate: IEEE arithmetic in the dtype with no reduced-precision matrix products (TF32,
-bfloat16), and the accuracy of exp in torch's kernels. Float32 kernels use a vector exp specified to 20 ulp, float64
-ones to 1 ulp; 32 and 4 ulp are charged. bfloat16 and float16 are refused.
+bfloat16), and the accuracy of exp in torch's kernels (`precision.py`). bfloat16 and float16 are refused.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,13 +133,14 @@ class RunEngine:
         lost: np.ndarray,
         tokens: int,
         dim: int,
+        score: np.ndarray | None = None,
     ) -> np.ndarray:
         """Bounds (A,) of |log(computed weight / exact weight)| up to a common factor.
 
-        The arguments are upper bounds (A,) of |k_j| |t|, of the biases, of |k_j - kbar| |t|, of m - s_j, and of what
-        underflow takes from a score.
+        The arguments are upper bounds (A,) of |k_j| |t|, of the biases, of |k_j - kbar| |t| times the roundings of t,
+        of m - s_j, and of what underflow takes from a score; where it is known, also of |s_j|.
         """
-        argument = self.score_error(score_size, bias_size, shift_size, below_maximum, lost=lost, dim=dim)
+        argument = self.score_error(score_size, bias_size, shift_size, below_maximum, lost=lost, dim=dim, score=score)
         return up(argument + self.exp_log_error(tokens))
 
     def score_error(
@@ -142,19 +152,25 @@ class RunEngine:
         *,
         lost: np.ndarray | float,
         dim: int,
+        score: np.ndarray | None = None,
     ) -> np.ndarray:
         """What the arguments of exp are off, up to a common number; the axes of a grid add up to its tokens."""
         u = self.arithmetic.unit
         if self.axis_sizes:
-            score = self.arithmetic.gamma(4) * (score_size + bias_size)
+            off = self.arithmetic.gamma(4) * (score_size + bias_size)
         else:
-            score = self.arithmetic.gamma(dim + 1) * (score_size * (1 + 4 * u) + bias_size)
-        return score + lost + (2 * u + u * u) * shift_size + u * (below_maximum + 2 * (score + lost))
+            products = score_size * (1 + 4 * u)  # at t as it is computed
+            whole = products + bias_size
+            last = whole if score is None else np.minimum(whole, score + 4 * u * score_size)
+            off = u * (products + max(dim - 1, 0) * whole + last) * (1 + 4 * (dim + 1) * u)
+        return off + lost + (u + u * u) * shift_size + u * (below_maximum + 2 * (off + lost))
 
     def exp_log_error(self, tokens: int) -> float:
-        """What all exponentials that a weight meets are off: log((1 + e)^k) and -log((1 - e)^k) stay below 2 e k."""
-        exps = len(self.axis_sizes) if self.axis_sizes else 1 + tokens // _KEY_BLOCK
-        return 2 * exps * (self.arithmetic.exp_error + 2 * self.arithmetic.unit)
+        """What all exponentials that a weight meets are off: |log| of a product of (1 + e_i) is at most y/(1 - y), y
+        the sum of the |e_i|."""
+        e, u = self.arithmetic.exp_error, self.arithmetic.unit
+        off = len(self.axis_sizes) * (e + 2 * u) if self.axis_sizes else e + (tokens - 1) // _KEY_BLOCK * (e + 2 * u)
+        return off / (1 - off) * (1 + 8 * U) if off < 0.5 else math.inf
 
     @staticmethod
     def theta(log_error: np.ndarray) -> np.ndarray:
@@ -165,12 +181,16 @@ class RunEngine:
         """n of the formula above, for boxes (B,) that keep so many of the tokens."""
         if self.axis_sizes:
             return np.full(len(kept), float(sum(2 * size + 6 for size in self.axis_sizes) + 4))
-        return kept + float(tokens // _KEY_BLOCK + 7)
+        return kept + 3.0 + 2.0 * ((tokens - 1) // _KEY_BLOCK)  # two more than there are: room for a checker
 
-    def value_error(self, value_size: np.ndarray, slope_size: np.ndarray, dim: int) -> np.ndarray:
-        """Step 5: error of v_j + G_j t from upper bounds of |v_j| + |G_j||t| and of |G_j||t|."""
+    def value_error(
+        self, value_size: np.ndarray, slope_size: np.ndarray, framed: np.ndarray, sloped: int
+    ) -> np.ndarray:
+        """Step 5 but for its last rounding: error of v_j + G_j t from upper bounds of |v_j| + |G_j||t|, of |G_j||t|,
+        and of the latter times the roundings of t, with so many sloped coordinates."""
         u = self.arithmetic.unit
-        return up(self.arithmetic.gamma(dim + 2) * value_size * (1 + 4 * u) + (2 * u + u * u) * slope_size)
+        off = u * (slope_size + max(sloped - 1, 0) * value_size) * (1 + 4 * (sloped + 2) * u)
+        return up(off + (u + u * u) * framed)
 
     def lost(self, factors: np.ndarray, scale: np.ndarray, reach: np.ndarray) -> np.ndarray:
         """What underflow takes from factors.t + constant, for |t| <= reach (..., d) and factors (n, d): (..., n)."""
@@ -248,7 +268,7 @@ def sum_error(engine: RunEngine, heads: int, sizes: np.ndarray) -> np.ndarray:
     """Step 6: adding `heads` outputs whose sizes add up to `sizes` (B,) or less."""
     if heads == 1:
         return np.zeros_like(sizes)
-    return up(engine.arithmetic.gamma(heads) * sizes + heads * engine.arithmetic.smallest)
+    return up(engine.arithmetic.gamma(heads - 1) * sizes + heads * engine.arithmetic.smallest)
 
 
 def rounded_once(engine: RunEngine, size: np.ndarray, rounding: np.ndarray) -> np.ndarray:

@@ -202,21 +202,26 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
     theta = head.engine.log_error(
         score_size,
         head.bias_size,
-        2 * score_size,
+        up(2 * np.abs(head.keys) @ (t_size * head.frame), d + 2),
         np.full(N, score_range),
         lost=head.lost_in_scores(t_size),
         tokens=N,
-        dim=d,
+        dim=head.looked_at,
     )
     value_size = up(np.abs(head.values[:, output]) + np.abs(slopes) @ t_size, d + 4)
-    errors = float(head.engine.value_error(value_size, up(np.abs(slopes) @ t_size, d + 4), d).max())
+    slope_size, framed = (up(np.abs(slopes) @ size, d + 4) for size in (t_size, t_size * head.frame))
+    sloped = int(np.count_nonzero(np.any(slopes != 0, axis=0)))
+    errors = float(head.engine.value_error(value_size, slope_size, framed, sloped).max())
     largest = float(value_size.max())
     n = float(head.engine.arithmetic.gammas(head.engine.roundings(np.array([float(N)]), N))[0])
     underflow = float(head.engine.underflow(N, value_size.max(), head.lost_in_values(t_size)[output]))
     summation = (errors + n * (largest + errors) + n * 2.0 * largest) / (1.0 - n) + underflow
     if not (n < 0.25 and np.isfinite(theta.max() + summation)):
         raise _Unsuited
-    rounding = 2 * _ball(Fraction(float(theta.max()))) / _ball(beta) + arb(float(up(np.asarray(1.1 * summation))))
+    # A little more than was found, so that a checker with other enclosures agrees.
+    rounding = 2 * _ball(Fraction(1.02 * float(theta.max()))) / _ball(beta) + arb(
+        float(up(np.asarray(1.1 * summation)))
+    )
     return _HeadProof(sign, pieces, _above(gap), _above(rounding), bool(2 * _ball(eta) <= lambert))
 
 

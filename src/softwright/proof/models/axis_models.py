@@ -54,10 +54,12 @@ def axis_models(
     order: int,
     engine: RunEngine,
     dim: int,
+    rounded: float = 2.0,
 ) -> AxisModels:
     """Models of degree `order` for tokens keys (n,), bias (n,) on the intervals t + t_low +- radius, (G,) each.
 
-    `dim` is the number of variables of the whole head, by which the dense engine sums its scores.
+    `dim` is the number of variables of the whole head, by which the dense engine sums its scores; `rounded` says how
+    often t is.
     """
     n, p, G = len(keys), order, len(t)
     start = np.broadcast_to(bias, (G, n))
@@ -111,7 +113,7 @@ def axis_models(
     below = np.maximum(reach - S, 0.0) + np.maximum((S + reach).max(axis=1, keepdims=True), 0.0)
     corner = abs(float(bias[0])) if engine.axis_sizes else 0.0
     bias_size = np.abs(bias) + corner if engine.axis_sizes else up(np.abs(bias - bias.max()))
-    theta = engine.score_error(score_size, bias_size, up(np.abs(kappa)) * largest, below, lost=0.0, dim=dim)
+    theta = engine.score_error(score_size, bias_size, up(np.abs(kappa)) * (largest * rounded), below, lost=0.0, dim=dim)
     return AxisModels(
         P=P,
         rho=rho,

@@ -49,6 +49,7 @@ _EXTRA = 4  # degrees that the models of an axis carry beyond those that are kep
 _NOISY = 0.02  # share of the wanted accuracy that noise may take before all tokens are looked at
 _SMALL_ERROR = 0.25  # log error of a weight up to which it is a small relative one
 _NEARLY = 0.01  # of biases that add up
+_FEW_TOKENS = 2048  # of a head whose tokens are looked at for its rounding alone
 _DROP = 1e-3  # share of the wanted accuracy that tokens may have which do not count as terms of a sum
 _LARGEST_ARRAY = 3_000_000  # entries of a temporary
 
@@ -67,7 +68,8 @@ def head_on_boxes(
         return tokens_on_boxes(head, shape, centers, radii, groups, accuracy=accuracy)
     found = _Contraction(head, head.grid, shape).on_boxes(centers, radii, accuracy)
     usable = np.isfinite(found.rounding).all(axis=0) & ~(found.noise.max(axis=0) > _NOISY * accuracy)
-    rest = np.flatnonzero(~usable)
+    loose = usable & (found.rounding.max(axis=0) > _NOISY * accuracy) & (len(head.keys) <= _FEW_TOKENS)
+    rest = np.flatnonzero(~usable | loose)
     if not len(rest):
         return found
     place = np.full(len(centers), -1)
@@ -76,10 +78,18 @@ def head_on_boxes(
     tokens = tokens_on_boxes(
         head, shape, centers[rest], radii[rest], [group for group in left if len(group)], accuracy=accuracy
     )
+    # All tokens at once know the values as they are together, v + G t, and so the rounding better, models less well.
+    again = np.flatnonzero(loose)
+    for name in ("rounding", "rounding_center"):
+        one, other = getattr(found, name), getattr(tokens, name)
+        one[:, again] = np.fmin(one[:, again], other[:, place[again]])
     good = np.flatnonzero(usable)
+    rest = np.flatnonzero(~usable)
+    if not len(rest):
+        return found
     if not len(good):
         return tokens
-    return joined([found.take(good), tokens], np.concatenate([good, rest]))
+    return joined([found.take(good), tokens.take(place[rest])], np.concatenate([good, rest]))
 
 
 def by_axes(head: ExactHead, dim: int) -> bool:
@@ -169,6 +179,7 @@ class _Contraction:
                 order=self.shape.order + _EXTRA,
                 engine=self.head.engine,
                 dim=self.shape.dim,
+                rounded=float(self.head.frame[i]),
             )
             pairs, prefix = np.unique(prefix * len(intervals) + interval, return_inverse=True)
             prefix = prefix.ravel()
@@ -281,8 +292,9 @@ class _Contraction:
         rounding = np.empty((m, B))
         for o in range(m):
             none = np.zeros(B)
-            error = engine.value_error(size[o], size[o], d) if self.slopes is not None else none
-            error_most = engine.value_error(largest_value[o], largest_value[o], d) if self.slopes is not None else none
+            error, error_most = none, none
+            if self.slopes is not None:
+                error, error_most = (engine.value_error(x, x, 2.0 * x, 1) for x in (size[o], largest_value[o]))
             mass = up(weight * (farthest[o] + abs(self.middle[o]) + head_size[o]))
             means = [shared + sum(mean), shared * deviation[o] + tilted[o], size[o], error]
             rounding[o] = head_error(

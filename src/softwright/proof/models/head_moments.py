@@ -55,6 +55,16 @@ class ExactHead:
     grid: Grid | None = None  # the axes, if the tokens are a grid
 
     @property
+    def frame(self) -> np.ndarray:
+        """How often each coordinate of t is rounded, (d,): x - 0 and products with powers of two are exact."""
+        return (self.center != 0.0).astype(float) + (np.frexp(self.scale)[0] != 0.5)
+
+    @property
+    def looked_at(self) -> int:
+        """In how many coordinates some token has a key: the others add zeros to a score."""
+        return int(np.count_nonzero(np.any(self.keys != 0, axis=0)))
+
+    @property
     def sloped(self) -> list[int]:
         """The coordinates along which some value has a slope."""
         return [] if self.slopes is None else np.flatnonzero(np.any(self.slopes != 0, axis=(0, 1))).tolist()
@@ -194,7 +204,17 @@ def shared_moments(
     moves = up(size @ reach, d + 2)
     below = np.maximum(moves - S, 0.0) + max(float(np.max(S + moves)), 0.0)
     lost = head.lost_in_scores(largest)
-    log_error = head.engine.log_error(score_size, head.bias_size, size @ largest, below, lost=lost, tokens=N, dim=d)
+    frame = head.frame
+    log_error = head.engine.log_error(
+        score_size,
+        head.bias_size,
+        size @ (largest * frame),
+        below,
+        lost=lost,
+        tokens=N,
+        dim=head.looked_at,
+        score=up(np.abs(high + low) + S_error + np.abs(head.keys) @ reach, d + 8),
+    )
     value_all = base_size.max(axis=0)
     most = _heavy_error(log_error[None], S[None], moves[None])[0]
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + most)
@@ -224,7 +244,10 @@ def shared_moments(
     theta = head.engine.theta(log_error[kept])
     finite_theta = np.where(np.isfinite(theta), theta, 1.0)
     deviation = (u_size * stretch).reshape(A, -1, m).sum(axis=1).T  # (m, A) bounds |v_j - (reference value)|
-    run_error = head.engine.value_error(base_size, slope_size, d).T if sloped else np.zeros((m, A))
+    run_error = np.zeros((m, A))
+    if sloped and head.slopes is not None:
+        framed = np.abs(head.slopes[kept][:, :, sloped]) @ (largest * frame)[sloped]
+        run_error = head.engine.value_error(base_size, slope_size, framed, len(sloped)).T
     seen = np.concatenate([finite_theta[None], finite_theta * deviation, base_size.T, run_error])  # (1 + 3m, A)
     bounds = np.concatenate(
         [
@@ -286,11 +309,18 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
     for i in range(d):
         size = np.abs(head.keys[:, i] - reference_key[:, i, None])
         moves += size * scaled[:, i, None]
-        off_center += size * largest[:, i, None]
+        off_center += size * (largest[:, i, None] * head.frame[i])
     moves = up(moves, d + 4)
     below = np.maximum(moves - S, 0.0) + np.maximum((S + moves).max(axis=1, keepdims=True), 0.0)
     log_error = head.engine.log_error(
-        score_size, head.bias_size, up(off_center, d + 4), below, lost=head.lost_in_scores(largest), tokens=N, dim=d
+        score_size,
+        head.bias_size,
+        up(off_center, d + 4),
+        below,
+        lost=head.lost_in_scores(largest),
+        tokens=N,
+        dim=head.looked_at,
+        score=up(np.abs(high + low) + S_error + scaled @ np.abs(head.keys).T, d + 8),
     )
     most = _heavy_error(log_error, S, moves)[:, None]
     ceiling = exp_up(up(np.abs(S) * 4 * U + S_error) + S + moves + log_error + most)
@@ -327,7 +357,7 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
     eta = np.where(here, weight_error(up(S_error), S, S), 0.0)
     base = head.values[chosen]  # (B, A, m)
     base_size, slope_size = np.abs(base), np.zeros_like(base)
-    columns = []
+    columns, slopes = [], np.zeros((B, A, m, 0))
     if head.slopes is not None and sloped:
         slopes = head.slopes[chosen][:, :, :, sloped]  # (B, A, m, sloped)
         base = base + np.einsum("bami,bi->bam", slopes, t[:, sloped])
@@ -353,7 +383,10 @@ def own_moments(head: ExactHead, shape: Basis, centers: np.ndarray, radii: np.nd
     value_error = np.concatenate([base_error, np.zeros((B, A, C - m))], axis=2)
     finite_theta = np.where(np.isfinite(theta), theta, 1.0)
     deviation = (u_size * stretch[:, None, :]).reshape(B, A, -1, m).sum(axis=2)  # (B, A, m)
-    run_error = head.engine.value_error(base_size, slope_size, d) if sloped else np.zeros((B, A, m))
+    run_error = np.zeros((B, A, m))
+    if sloped and head.slopes is not None:
+        framed = np.einsum("bami,bi->bam", np.abs(slopes), (largest * head.frame)[:, sloped])
+        run_error = head.engine.value_error(base_size, slope_size, framed, len(sloped))
     seen = np.concatenate([finite_theta[..., None], finite_theta[..., None] * deviation, base_size, run_error], axis=2)
     masked = here[..., None]
     return Moments(

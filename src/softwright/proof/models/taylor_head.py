@@ -185,7 +185,10 @@ def _models(head: ExactHead, shape: Basis, found: Moments) -> HeadOnBoxes:
     rounding, rounding_center, sizes = np.empty((m, B)), np.empty((m, B)), np.empty((m, B))
     over, center = up(found.run_over, terms), found.run_center
     dropped_weight = up(found.dropped_weight * scale)
-    error_all = head.engine.value_error(found.value_all, found.value_all, d) if sloped else np.zeros((m, B))
+    error_all = np.zeros((m, B))
+    if sloped:
+        framed = 2.0 * found.value_all
+        error_all = head.engine.value_error(found.value_all, found.value_all, framed, len(sloped))
     for o in range(m):
         own = [o + k * m for k in range(1 + len(sloped))]
         offset = up((size_above[own] * found.stretch[own]).sum(axis=0))  # |g - (reference value at t)|
