@@ -43,7 +43,7 @@ from scipy.special import lambertw
 
 from softwright.approximation.verb import approximate
 from softwright.attention.head import Head
-from softwright.attention.network import AttentionNetwork
+from softwright.attention.network import ENGINES, AttentionNetwork
 from softwright.checker.verify import verify
 from softwright.domain import Box
 from softwright.fileformat import read_model, weights_sha256, write_model
@@ -761,11 +761,11 @@ def float32_runs(evaluations: int) -> list[Row]:
     print("| float32 network | engine | tokens | proved bound | error seen | proved rounding | rounding seen | ratio |")
     print("|---|---|---|---|---|---|---|---|")
     for text, box, tol in jobs:
-        # One layer: `certify` asks about heads, both engines run grids, and the automatic choice may take a stack.
+        # One layer: `certify` asks about heads, all engines run grids, and the automatic choice may take a stack.
         strategy = "grid" if box.dim > 1 else "auto"
         network = approximate(text, box, tol=tol, dtype="float32", strategy=strategy).network
         target = Expression(text, box)
-        for engine in ("sdpa", "factorised"):
+        for engine in ENGINES:
             found = certify(network, text, tightness=0.1, engine=engine, max_seconds=30)
             rounding = found.certificate.rounding_part if found.certificate is not None else np.inf
             seen, error, count = 0.0, 0.0, 0
