@@ -45,7 +45,7 @@ def evaluate_command(
         check_outputs(output)
         done: Evaluation | None = None
         with spinner("loading", quiet=as_json) as say:
-            from softwright.cli.csv_rows import Evaluation
+            from softwright.cli.rows.csv_rows import Evaluation
             from softwright.result.built import load
             from softwright.result.kinds import kind_of
 

@@ -39,7 +39,7 @@ def memorize_command(
         faults.check(shards is None or output is not None, "--shards names the size of the files of -o; add -o FOLDER")
         faults.check(shards is None or shards >= 1, f"--shards {shards}: give at least 1")
         faults.raise_if_any()
-        from softwright.cli.text_rows import read_rows
+        from softwright.cli.rows.text_rows import read_rows
         from softwright.memory.verb import memorize
 
         texts, labels = read_rows(data, [text, label], lambda share: deliver.say(f"reading, {share:.0%}"))

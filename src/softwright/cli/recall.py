@@ -36,7 +36,7 @@ def recall_command(
         faults.raise_if_any()
         check_outputs(output)
         with spinner("loading", quiet=as_json):
-            from softwright.cli.text_rows import read_rows
+            from softwright.cli.rows.text_rows import read_rows
 
             asked = (
                 _asked(texts or []) if data is None else [str(x) for x in read_rows(data, [text or ""], _no_step)[0]]
