@@ -102,7 +102,7 @@ def test_a_stack_of_gates_is_the_train() -> None:
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_queries_are_counted_and_bounded(outputs: int, tmp_path: Path) -> None:
     asked = Counted(outputs)
-    built = sw.approximate(asked, BOX, tol=1e-4, max_queries=3000, progress=False)
+    built = sw.approximate(asked, BOX, tol=1e-4, max_queries=3000, strategy="train", progress=False)
     assert built.plan.queries == asked.points <= 3000
     assert built.certificate is None and "fresh queries" in built.unproved
     points = BOX.sample(3000, seed=8)

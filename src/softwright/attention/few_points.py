@@ -52,9 +52,10 @@ def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | No
         tokens += len(cast(Tensor, head._parameters.get("biases", ())))
     if points.size // len(center) * tokens > MOST_SCORES:
         return None
-    t = (points - center.numpy()) * scale.numpy()  # (..., d)
-    parts = [_head(cast(nn.Module, head)._parameters, t) for head in heads]
-    return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+    with np.errstate(all="ignore"):  # torch says nothing of overflow either
+        t = (points - center.numpy()) * scale.numpy()  # (..., d)
+        parts = [_head(cast(nn.Module, head)._parameters, t) for head in heads]
+        return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
 
 
 def _head(parameters: Mapping[str, Tensor | None], t: np.ndarray) -> np.ndarray:

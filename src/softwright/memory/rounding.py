@@ -4,7 +4,7 @@ Notation of `attention.context_head`: n tokens and the sentinel, L = n + 1 terms
 k u/(1 - k u), the error of a sum of k products in any order, fused or not, relative to the sum of absolute values.
 Embeddings are single numbers, or single products of two, of the network's dtype: every engine has the same ones, so
 they count as exact. X is their bound (`reach`), S = |W_K| (X, max|sigma|) that of the scores. W_Q selects the constant
-and W_O copies: both exact. E is the relative error of exp: 4 ulp are charged in float64 and 32 in float32, whose vector
+and W_O copies: both exact. E is the relative error of exp: 4 ulp are charged, also in float32, whose vector
 kernels are specified to 20.
 
     score    absolute error  e_s <= gamma_k S            (k non-zero entries of W_K; the factor 1 of the query is exact)
