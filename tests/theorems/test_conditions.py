@@ -88,7 +88,6 @@ from softwright.theorems import find_theorem
         ("C2", {"data": [[[1.0, 2.0, 1.0]]]}, "duplicate token"),
         ("C2", {"data": [[[1.0, 0.0]]]}, "r_min > 0"),
         ("C2", {"data": [[[1.0, 1.0 + 1e-9, 2.0]]]}, "beta overflow"),
-        ("C2", {"sequences": 7, "length": 2, "vocabulary": 3}, "only 6 sequences"),
         ("C2", {"head_size": 0}, "s >= 1"),
         ("C2", {"scale": "soft"}, "paper, tight"),
         ("C3", {"heads": 0}, "heads >= 1"),

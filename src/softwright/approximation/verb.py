@@ -85,7 +85,7 @@ def approximate(
     dtype        "float64" or "float32", or the torch.dtype: what the network runs in, and what is checked and proved
     engine       how a network of one layer runs, and is proved: "sdpa", "factorised" or, in float32, "double" (float64
                  inside, rounded once); "auto" is "double" for float32 networks with at most 20 tokens a head, where it
-                 takes at most 1.4 times as long, else "sdpa". Stacks have one engine
+                 takes at most 1.4 times as long and the formula has no kinks, else "sdpa". Stacks have one engine
     gap          allows jumps (`where`, sign, floor, ...) of a formula: the error is proved wherever no comparison a < b
                  has |b - a| < gap; inside that band the network passes from one value of the jump to the other
     norm         "sup", or "L1", "L2", ...: (integral of |network - formula|^p)^(1/p) over the box is what `tol` bounds;
@@ -287,8 +287,11 @@ def _finished(
         built = gates_built(fit, fit.gates, target, box, tolerance, precision, started)
         return _Candidate(built, fit, built.observed_error)
     dtype = precision.torch_dtype
-    asked = usual_engine(fit.heads, dtype) if engine == "auto" else engine
-    network = AttentionNetwork(fit.heads, box, dtype, fit.origin, asked)
+    if engine == "auto":
+        # Gates and walls of kinks are proved in closed forms, which speak of stock attention.
+        kinked = isinstance(target, Expression) and bool(target.kinks())
+        engine = "sdpa" if kinked else usual_engine(fit.heads, dtype)
+    network = AttentionNetwork(fit.heads, box, dtype, fit.origin, engine)
     heads = network.heads()
     seen = observed(network, target, heads)
     plan = make_plan(fit, network, heads, tolerance, started)
