@@ -19,7 +19,7 @@ from softwright.methods.prompts import read_prompt
 from tests.contracts.kinds_made import MADE
 from tests.export.networks import NETWORKS
 
-_TOKENS = ("line", "kink", "plane", "sum", "plane-float32", "stack")
+_TOKENS = ("line", "kink", "plane", "sum", "plane-sdpa32", "stack")
 
 
 def _points(built: sw.Built[Any], count: int = 20) -> torch.Tensor:
@@ -37,6 +37,11 @@ def test_stock_attention_gives_the_same_numbers(name: str) -> None:
     module = stock_attention(built)
     assert all(isinstance(block, torch.nn.MultiheadAttention) for block in module.blocks)
     assert float((module(x) - built.network(x)).abs().max()) <= _allowed(built)
+
+
+def test_float64_inside_is_refused_by_name() -> None:
+    with pytest.raises(sw.InvalidInput, match="engine='sdpa'"):
+        stock_attention(NETWORKS["plane-float32"]())
 
 
 def test_other_kinds_have_no_tokens_and_missing_packages_name_their_extra() -> None:

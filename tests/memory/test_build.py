@@ -114,11 +114,11 @@ def test_sparse_and_negative_tokens_get_a_vocabulary() -> None:
 
 
 def counted(**options: Any) -> tuple[str, int, int]:
-    """One token, one to 300 times over, in float32: why it fails, draws begun, and draws in which all ids were made."""
+    """One token, one to 400 times over, in float32: why it fails, draws begun, and draws in which all ids were made."""
     told: list[str] = []
     with pytest.raises(ToleranceNotReached) as raised:
-        rows = [[7] * length for length in range(1, 301)]
-        memorize(rows, range(300), dtype="float32", progress=told.append, **options)
+        rows = [[7] * length for length in range(1, 401)]
+        memorize(rows, range(400), dtype="float32", progress=told.append, **options)
     return str(raised.value), sum("ids of" in line for line in told), sum("smallest gap" in line for line in told)
 
 

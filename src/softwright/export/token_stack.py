@@ -84,6 +84,9 @@ def token_stack(built: Built[Any], **sizes: int) -> TokenStack:
 
 
 def _of_heads(network: AttentionNetwork) -> TokenStack:
+    if network.engine == "double":  # its certificate is about float64 inside
+        fault = "the network runs by the engine 'double', stock attention would compute in float32 throughout"
+        raise InvalidInput("export", [f"{fault}; build it with engine='sdpa', or in float64"])
     heads = list(network.layer)
     like: dict[str, Any] = {"dtype": network.dtype}
     H, d, m, S = len(heads), len(network.names), network.outputs, network.tokens
