@@ -123,8 +123,8 @@ def test_the_cheapest_starts_go_on() -> None:
     options = {"affine": False, "strength": 1e-6, "goal": 0.0, "iterations": 8}
     pruned = [i for i, _, _ in optimised_axes(_many(), t, F, pruning={3: 2}, **options)]
     shorter = {i: misfit for i, _, misfit in optimised_axes(_many(), t, F, **{**options, "iterations": 3})}
-    assert set(pruned) <= set(sorted(shorter, key=lambda i: shorter[i])[:2]) | {i for i in shorter if i in pruned}
-    assert len(pruned) <= len(shorter)
+    assert set(pruned) <= set(sorted(shorter, key=lambda i: shorter[i])[:2])
+    assert len(pruned) <= 2
     assert min(shorter, key=lambda i: shorter[i]) in pruned
 
 
