@@ -1,32 +1,43 @@
-"""How many boxes, how long: our proofs against interval arithmetic, the mean value form, Taylor-2 and auto_LiRPA's
-CROWN (where it is installed, see `crown_peer.py`), all in the same run.
+"""All that is claimed of proofs, measured in one run: boxes and seconds beside peers, tightness, float32, end to end.
 
-    python benchmarks/certify.py            all jobs, twenty seconds for each peer
-    python benchmarks/certify.py --quick    small jobs, two seconds for each peer
-    python benchmarks/certify.py --grids    and --tight, --attack N: see `grids.py`
-    python benchmarks/certify.py --float32  rounding proved and seen, and exp as measured: see `single_precision.py`
+    python benchmarks/certify.py                      every part, twenty CPU seconds for each peer
+    python benchmarks/certify.py --part grids         one part; several are named one after the other
+    python benchmarks/certify.py --before FOLDER      with the checkout of an earlier version: its proof times are what
+                                                      those of `verify` are compared with
+    python benchmarks/certify.py --attack 500         soundness on random grid heads: see `grids.py`
 
-Every method is asked to prove 1.1 times the error that is certainly there. A peer that does not finish within its time
-is shown as "~n": what its bounds at random points say that it would need (the mean over points of the number of boxes
-of the largest size that it can accept there). Peers work in plain float64 without any account of their own rounding,
-which favours them.
+    boxes     networks beside peers: interval arithmetic, the mean value form, Taylor-2, Vertex-Softmax
+              (`proof_peers.py`) and auto_LiRPA's CROWN (where it is installed, see `crown_peer.py`)
+    grids     proofs in four, five and six variables, for both engines, the smaller ones beside peers
+    stated    the exact part that is proved / the worst error that is found, on README's rows
+    float32   rounding proved and seen, and exp as measured: see `single_precision.py`
+    whole     transformers at a prompt, and least squares in context: see `end_to_end.py`
+
+In "boxes" every method is asked to prove 1.1 times the error that is certainly there. A peer that does not finish
+within its time is shown as "~n": what its bounds at random points say that it would need (the mean over points of the
+number of boxes of the largest size that it can accept there). Times are CPU seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import end_to_end
 import exp_accuracy
 import grids
 import numpy as np
 import single_precision
 import torch
-from crown_peer import crown_bound
+from crown_peer import LIRPA
+from proof_peers import print_peers
 from torch import Tensor
 
 from softwright.attention.head import Axis, Head
@@ -34,10 +45,8 @@ from softwright.attention.network import AttentionNetwork
 from softwright.checker.verify import verify
 from softwright.domain import Box
 from softwright.fileformat import write_model
-from softwright.proof.models.exact_heads import exact_heads
-from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.prover import certify
-from softwright.proof.question import Certification, pose
+from softwright.proof.question import Certification
 from softwright.targets.formula.expression import Expression
 
 FRANKE = (
@@ -53,8 +62,17 @@ _IN_TORCH: dict[str, Callable[[Tensor], Tensor]] = {
     "sin(1024*x)": lambda x: torch.sin(1024 * x),
     FRANKE: lambda x: _franke(9 * x[:, 0:1], 9 * x[:, 1:2]),
 }
-_LIRPA = importlib.util.find_spec("auto_LiRPA") is not None
-Bound = Callable[[np.ndarray, np.ndarray], np.ndarray]  # centres (B, d), radii (B, d) -> upper bounds of |g - f| (B,)
+# Run with an earlier version, whose `benchmarks/certify.py` fits the same networks.
+_EARLIER = """
+import json, sys, time
+goals = json.loads(sys.stdin.read())
+from certify import certify, jobs
+for name, network, text in jobs(False):
+    if name in goals:
+        start = time.process_time()
+        found = certify(network, text, bound=goals[name], max_seconds=300, max_boxes=1_000_000)
+        print(json.dumps([name, found.status, time.process_time() - start, network.heads()[0].values.sum()]))
+"""
 
 
 def _franke(x: Tensor, y: Tensor) -> Tensor:
@@ -106,117 +124,10 @@ def jobs(quick: bool) -> list[tuple[str, AttentionNetwork, str]]:
     ]
 
 
-def _scores(head: ExactHead, centers: np.ndarray, radii: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    t, r = (centers - head.center) * head.scale, radii * head.scale
-    middle = t @ head.keys.T + head.bias
-    spread = r @ np.abs(head.keys).T
-    return middle - spread, middle + spread  # (B, N)
-
-
-def interval_bound(head: ExactHead, target: Expression) -> Bound:
-    """Interval softmax: each weight against the extremes of all others."""
-    v = head.values[:, 0]
-
-    def bound(centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
-        low, high = _scores(head, centers, radii)
-        top = high.max(axis=1, keepdims=True)
-        e_low, e_high = np.exp(low - top), np.exp(high - top)
-        w_low = e_low / (e_low + e_high.sum(axis=1, keepdims=True) - e_high)
-        w_high = e_high / (e_high + np.maximum(e_low.sum(axis=1, keepdims=True) - e_low, 0.0))
-        g_low = np.minimum(w_low * v, w_high * v).sum(axis=1)
-        g_high = np.maximum(w_low * v, w_high * v).sum(axis=1)
-        g_low, g_high = np.maximum(g_low, v.min()), np.minimum(g_high, v.max())
-        f_low, f_high, _ = target.enclose(centers - radii, centers + radii)
-        return np.maximum(np.abs(g_high - f_low[:, 0]), np.abs(f_high[:, 0] - g_low))
-
-    return bound
-
-
-def mean_value_bound(head: ExactHead, target: Expression) -> Bound:
-    """Value at the centre plus the radius times interval bounds of the derivatives, which are covariances of g."""
-    v = head.values[:, 0]
-    derivatives = [target.derivative(name) for name in target.names]
-
-    def bound(centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
-        low, high = _scores(head, centers, radii)
-        middle = 0.5 * (low + high)
-        w = np.exp(middle - middle.max(axis=1, keepdims=True))
-        w /= w.sum(axis=1, keepdims=True)
-        g = w @ v
-        # each weight is at most e^(2 spread) times its value at the centre
-        w_high = np.minimum(w * np.exp(np.minimum(high - low, 600.0)), 1.0)
-        total = np.abs(g - target(centers)[:, 0])
-        key = w @ head.keys
-        for i, derivative in enumerate(derivatives):
-            f_low, f_high, _ = derivative.enclose(centers - radii, centers + radii)
-            slope = (w * (v - g[:, None]) * (head.keys[:, i] - key[:, i, None])).sum(axis=1) * head.scale[i]
-            wobble = ((w_high - w) * np.abs(v - g[:, None]) * np.abs(head.keys[:, i] - key[:, i, None])).sum(axis=1)
-            largest = np.maximum(np.abs(slope - f_low[:, 0]), np.abs(slope - f_high[:, 0])) + wobble * head.scale[i]
-            total = total + largest * radii[:, i]
-        return total
-
-    return bound
-
-
-def taylor_bound(network: AttentionNetwork, text: str, order: int, accuracy: float) -> Bound:
-    residual = pose(network, text, None, "sdpa", order).residual
-
-    def bound(centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
-        return residual.bounds(centers, radii, [np.array([i]) for i in range(len(centers))], accuracy).upper
-
-    return bound
-
-
-def branch_and_bound(bound: Bound, box: Box, goal: float, seconds: float) -> tuple[int | None, float]:
-    """Boxes that the method needs, or None if the time is up."""
-    started = time.perf_counter()
-    centers, radii = box.center[None], box.halfwidth[None]
-    leaves = 0
-    while len(centers):
-        rest = []
-        for first in range(0, len(centers), 256):
-            part = slice(first, first + 256)
-            with np.errstate(all="ignore"):
-                rest.append(~(bound(centers[part], radii[part]) <= goal))
-            if time.perf_counter() - started > seconds:
-                return None, time.perf_counter() - started
-        open_boxes = np.concatenate(rest)
-        leaves += int(np.count_nonzero(~open_boxes))
-        centers, radii = centers[open_boxes], radii[open_boxes]
-        side = np.argmax(radii / box.halfwidth, axis=1)
-        half = radii.copy()
-        half[np.arange(len(half)), side] *= 0.5
-        move = np.where(np.arange(box.dim) == side[:, None], half, 0.0)
-        centers, radii = np.concatenate([centers - move, centers + move]), np.concatenate([half, half])
-    return leaves, time.perf_counter() - started
-
-
-def predicted(bound: Bound, box: Box, goal: float, points: int = 40) -> float:
-    """Boxes of the largest size that the method accepts, averaged over random points where it can accept any."""
-    centers = box.sample(points, 5)
-    low, high = np.full(points, -50.0), np.zeros(points)  # log2 of the size relative to the domain
-    for _ in range(14):
-        middle = 0.5 * (low + high)
-        with np.errstate(all="ignore"):
-            accepted = bound(centers, box.halfwidth * np.exp2(middle)[:, None]) <= goal
-        low, high = np.where(accepted, middle, low), np.where(accepted, high, middle)
-    return float(np.mean(np.exp2(-low * box.dim))) if np.median(low) > -49 else np.inf
-
-
-def peer(name: str, bound: Bound, box: Box, goal: float, seconds: float) -> str:
-    boxes, spent = branch_and_bound(bound, box, goal, seconds)
-    if boxes is not None:
-        return f"{name}: {boxes} boxes {spent:.2f} s"
-    needed = predicted(bound, box, goal)
-    if not np.isfinite(needed):
-        return f"{name}: accepts no box, however small, at most random points (not in {seconds:g} s)"
-    return f"{name}: ~{needed:.0e} boxes (not in {seconds:g} s)"
-
-
-def re_check(network: AttentionNetwork, found: Certification) -> str:
-    """The independent checker on the same certificate."""
+def re_check(network: AttentionNetwork, found: Certification) -> tuple[str, float]:
+    """The independent checker on the same certificate: its word, and CPU seconds."""
     if found.certificate is None:
-        return "nothing to verify"
+        return "nothing to verify", 0.0
     heads = [{"structure": head.structure, "axis_sizes": list(head.axis_sizes)} for head in network.layer]
     model = {"kind": "approximation", "box": network.box.as_dict(), "dtype": "float64", "heads": heads}
     plan = {"strategy": "benchmark", "tolerance": 0.0, "heads": [], "tokens": 0, "parameters": 0, "seconds": 0.0}
@@ -229,60 +140,71 @@ def re_check(network: AttentionNetwork, found: Certification) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         write_model(path, {n: t.detach().cpu().numpy() for n, t in network.state_dict().items()}, sections)
+        started = time.process_time()
         verdict = verify(path)
-    return f"verify: {verdict.status} {verdict.seconds:.2f} s"
+    return verdict.status, time.process_time() - started
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", help="jobs whose name holds this text")
-    parser.add_argument("--seconds", type=float, help="time for each peer")
-    parser.add_argument("--no-verify", action="store_true")
-    parser.add_argument("--grids", action="store_true", help="grid heads in four to six variables, without peers")
-    parser.add_argument("--tight", action="store_true", help="bounds that `approximate` states")
-    parser.add_argument("--attack", type=int, metavar="N", help="soundness on N random grid heads")
-    parser.add_argument("--float32", action="store_true", help="nine float32 networks, and exp of the kernels")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    if options.grids or options.tight or options.attack or options.float32:
-        rows = (
-            (options.grids, grids.print_grids),
-            (options.tight, grids.print_stated),
-            (options.float32, single_precision.print_rows),
-            (options.float32, lambda: exp_accuracy.print_rows(499)),
-        )
-        for asked, run in rows:
-            if asked:
-                run()
-        if options.attack:
-            grids.attack(options.attack)
-        return
-    seconds = options.seconds or (2.0 if options.quick else 20.0)
+def earlier(folder: Path, goals: dict[str, float]) -> dict[str, tuple[str, float, float]]:
+    """Status and CPU seconds of the same claims about the same networks, by the version in a folder."""
+    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "src"), str(folder / "benchmarks")])}
+    command = [sys.executable, "-c", _EARLIER]
+    done = subprocess.run(command, input=json.dumps(goals), env=place, capture_output=True, text=True, check=True)
+    return {name: (status, spent, total) for name, status, spent, total in map(json.loads, done.stdout.splitlines())}
+
+
+def print_boxes(options: argparse.Namespace) -> None:
+    goals, checked, sums = {}, {}, {}
     for name, network, text in jobs(options.quick):
         if options.only and options.only not in name:
             continue
         lower = certify(network, text, tightness=0.5, max_seconds=100).lower
-        goal = 1.1 * lower
+        goal = goals[name] = 1.1 * lower
+        started = time.process_time()
         found = certify(network, text, bound=goal, max_seconds=100, max_boxes=1_000_000)
+        spent = time.process_time() - started
         print(f"{name}: error {lower:.3g}, largest value {np.abs(network.heads()[0].values).max():.1e}")
-        counts = f"{found.boxes} boxes, {found.evaluations} evaluations"
-        print(f"    softwright: {found.status}, {counts}, {found.seconds:.2f} s")
-        if not options.no_verify:
-            print(f"    {re_check(network, found)}")
-        if network.tokens > 5000:
-            continue
-        head, target = exact_heads(network, "sdpa")[0], Expression(text, network.box)
-        peers = {
-            "interval": interval_bound(head, target),
-            "mean value": mean_value_bound(head, target),
-            "Taylor-2": taylor_bound(network, text, 2, goal),
-        }
-        if _LIRPA:
-            peers["CROWN (auto_LiRPA)"] = crown_bound(network, _IN_TORCH[text])
-        for label, bound in peers.items():
-            print(f"    {peer(label, bound, network.box, goal, seconds)}", flush=True)
-    if not _LIRPA:
+        print(f"    softwright: {found.status}, {found.boxes} boxes, {found.evaluations} evaluations, {spent:.2f} s")
+        if found.certificate is not None and not options.no_verify:
+            status, checked[name] = re_check(network, found)
+            sums[name] = float(network.heads()[0].values.sum())
+            print(f"    verify: {status}, {checked[name]:.2f} s")
+        if network.tokens <= 5000 and options.seconds > 0:
+            print_peers(network, text, goal, options.seconds, _IN_TORCH[text])
+    if options.before is not None:
+        for name, (status, spent, total) in earlier(options.before, {name: goals[name] for name in checked}).items():
+            same = "the same network" if total == sums[name] else "ANOTHER NETWORK"
+            ratio = f"verify / that {checked[name] / spent:.2f}"
+            print(f"{name}: proved before in {spent:.2f} s ({status}, {same}); {ratio}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer boxes, two seconds for each peer")
+    parser.add_argument("--part", action="append", choices=("boxes", "grids", "stated", "float32", "whole"))
+    parser.add_argument("--only", help="of boxes: networks whose name holds this text")
+    parser.add_argument("--seconds", type=float, help="CPU seconds for each peer; 0 runs none")
+    parser.add_argument("--before", type=Path, help="checkout of an earlier version")
+    parser.add_argument("--no-verify", action="store_true")
+    parser.add_argument("--attack", type=int, metavar="N", help="soundness on N random grid heads, and nothing else")
+    options = parser.parse_args()
+    if options.seconds is None:
+        options.seconds = 2.0 if options.quick else 20.0
+    torch.set_num_threads(1)
+    if options.attack:
+        grids.attack(options.attack)
+        return
+    parts: dict[str, Callable[[], object]] = {
+        "boxes": lambda: print_boxes(options),
+        "grids": lambda: grids.print_grids(options.seconds),
+        "stated": grids.print_stated,
+        "float32": lambda: (single_precision.print_rows(), exp_accuracy.print_rows(499)),
+        "whole": lambda: end_to_end.print_rows(8, 25),
+    }
+    for name in options.part or parts:
+        print(f"--- {name}", flush=True)
+        parts[name]()
+    if LIRPA is None:
         print("auto_LiRPA is not installed and was not run")
 
 

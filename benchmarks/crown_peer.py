@@ -1,8 +1,10 @@
 """auto_LiRPA's CROWN as a peer of `benchmarks/certify.py`: linear relaxation of the residual network on boxes.
 
 auto_LiRPA is not a dependency; the package of that name on the index is too old for current torch, the repository
-(github.com/Verified-Intelligence/auto_LiRPA, 0.7.1) works. Its softmax bound has an epsilon in a denominator, so what
-it calls a bound is not one for sharp heads; it is counted as if it were. Its warnings and prints are silenced.
+(github.com/Verified-Intelligence/auto_LiRPA, 0.7.1, the newest, of May 2026) works with torch 2.13 though it asks for
+an older one (`pip install --no-deps`, and appdirs, tqdm, ninja, graphviz). Its softmax bound has an epsilon in a
+denominator, so what it calls a bound is not one for sharp heads; it is counted as if it were. Its warnings and prints
+are silenced.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import io
 import warnings
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,16 @@ from torch import Tensor, nn
 from softwright.attention.network import AttentionNetwork
 
 _BATCH = 64
+
+
+def _installed() -> str | None:
+    try:
+        return version("auto_LiRPA")
+    except PackageNotFoundError:
+        return None
+
+
+LIRPA = _installed()  # its version
 
 
 class Residual(nn.Module):

@@ -215,3 +215,42 @@ def test_gpt2_is_read_as_a_whole(tmp_path: Path) -> None:
     assert found.seen <= found.bound < 1e-7 and "head" in found.budget
     found.save(tmp_path / "prompt.safetensors")
     assert sw.verify(tmp_path / "prompt.safetensors").verified
+
+
+def _signed(tensors: dict[str, np.ndarray], sections: dict[str, Any]) -> ModelFile:
+    sections["certificate"]["weights_sha256"] = weights_sha256(tensors)
+    return ModelFile(tensors, sections)
+
+
+def test_the_sums_of_a_norm_are_a_hypothesis_by_name() -> None:
+    file = stored("relu", True)
+    assert reprove(file).hypotheses == ("ieee754", "exp-ulp<=4", "layernorm-roundings<=4d+32")
+    changes = (lambda trust: trust.pop(), lambda trust: trust[2].update(text="nothing"), lambda trust: trust.clear())
+    for change in changes:
+        sections = copy.deepcopy(file.sections)
+        change(sections["certificate"]["trust"])
+        assert "hypotheses are not" in reprove(ModelFile(file.tensors, sections)).reason
+    sections = copy.deepcopy(file.sections)
+    sections["certificate"] |= {"schema": "softwright-prompt/1"}
+    assert "certify again" in reprove(ModelFile(file.tensors, sections)).reason
+
+
+@pytest.mark.parametrize(("factor", "shift", "why"), [(1e160, 0.0, "overflow"), (1.0, 1e9, "half of a variance")])
+def test_prompts_at_which_a_norm_runs_wild_have_no_bound(factor: float, shift: float, why: str) -> None:
+    """torch's LayerNorm squares its inputs: 1e160 overflows, and 1e9 hides a variance of 1. Whatever is claimed."""
+    file = stored("relu", True)
+    tensors, sections = dict(file.tensors), copy.deepcopy(file.sections)
+    tensors["prompt"] = tensors["prompt"] * factor + shift
+    sections["certificate"]["bound"] = 1e30
+    sections["certificate"]["budget"] = dict.fromkeys(sections["certificate"]["budget"], 1e30)
+    assert why in reprove(_signed(tensors, sections)).reason
+    _, built = encoder("relu", True)
+    with pytest.raises(sw.InvalidInput, match=r"overflow|variance"):
+        built.certify_at(prompt(4) * factor + shift)
+
+
+def test_subnormal_prompts_are_covered() -> None:
+    for dtype, size in (("float64", 1e-310), ("float32", 1e-41)):
+        _, built = encoder("relu", False, dtype)
+        found = built.certify_at(prompt(1) * size)
+        assert found.seen <= found.bound < 1e-2

@@ -37,22 +37,29 @@ def check_trust(claim: Claim, verdict: Verdict) -> None:
     require(said["runtimes"] == list(verdict.runtimes), f"the runtimes that such a claim covers are: {covered}")
     today = all(TODAY[step](said["text"]) for step in claim.steps if step in TODAY)
     require(today, "the sentence is one of older certificates; certify again")
-    for entry in claim.said["trust"]:
-        check_entries(entry, HYPOTHESIS, "a hypothesis")
-    wanted = [{"id": name, "text": text_of(name)} for name in verdict.hypotheses]
-    named = ", ".join(verdict.hypotheses) or "nothing"
-    require(same(claim.said["trust"], wanted), f"the hypotheses are not what the proof rests on: {named}")
+    check_named(claim.said["trust"], verdict.hypotheses)
     if claim.steps[0] in (*BY_BOXES, "solver"):
         words = premises(said["reference"]["target"], claim.said["evidence"][0], said, precision)
         require(said["premises"] == words, f"the premises of such a claim are: {'; '.join(words)}")
 
 
+def check_named(trust: Any, hypotheses: tuple[str, ...]) -> None:
+    """That a list of hypotheses, as it stands in a file, is the one that a proof rests on."""
+    require(isinstance(trust, list), "the hypotheses are no list")
+    for entry in trust:
+        check_entries(entry, HYPOTHESIS, "a hypothesis")
+    wanted = [{"id": name, "text": text_of(name)} for name in hypotheses]
+    named = ", ".join(hypotheses) or "nothing"
+    require(same(trust, wanted), f"the hypotheses are not what the proof rests on: {named}")
+
+
 def text_of(hypothesis: str) -> str:
     """What a hypothesis says."""
     name, _, rest = hypothesis.partition(":")
-    ulps = hypothesis.removeprefix("exp-ulp<=")
+    ulps, count = (hypothesis.removeprefix(start) for start in ("exp-ulp<=", "layernorm-roundings<="))
     texts = {
         "ieee754": "arithmetic as IEEE 754 has it, rounded to nearest",
+        f"layernorm-roundings<={count}": f"mean and variance in LayerNorm are sums of at most {count} roundings",
         f"exp-ulp<={ulps}": f"exp of the run-time library is accurate to {ulps} ulp",
         "exp(0)=1": "exp(0) of the run-time library is exactly 1",
         "callable-values": "the callable's values are those of the function that is meant",

@@ -31,7 +31,7 @@ from softwright.checker.parts import Helper, helped, reprove_boxes
 from softwright.checker.precision import as_run, assumed_by, precision_of
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.subject import check_subject
-from softwright.checker.transpiled.prompt import KIND, prove_prompt
+from softwright.checker.transpiled.prompt import KIND, hypotheses_of, prove_prompt
 from softwright.checker.trust import check_trust
 from softwright.checker.verdict import NOT_VERIFIED, VERIFIED, Verdict, scoped
 from softwright.errors import FileFormatError
@@ -140,7 +140,9 @@ def _at_prompt(file: ModelFile) -> Verdict:
     require("certificate" in file.sections, "the file holds no certificate")
     precision = precision_of(file.sections["model"]["dtype"])
     about = {"dtype": precision.name, "arithmetic": f"{precision.name} as run", "runtimes": precision.runtimes}
-    return Verdict(VERIFIED, prove_prompt(file), domain="one prompt", hypotheses=precision.hypotheses, **about)
+    reason, near = prove_prompt(file), file.sections["model"]["radius"]
+    where = f"one prompt and all within {near:g} of it" if near else "one prompt"
+    return Verdict(VERIFIED, reason, domain=where, hypotheses=hypotheses_of(precision), **about)
 
 
 def _reproved(claim: Claim, progress: Progress) -> Verdict:

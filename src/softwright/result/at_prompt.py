@@ -28,6 +28,7 @@ class AtPrompt:
     quantities: Mapping[str, float]
     dtype: str
     assumptions: tuple[str, ...] = ()
+    hypotheses: tuple[str, ...] = ()  # the ids of all that had to be assumed
     content: Callable[[AtPrompt], tuple[Tensors, Mapping[str, Any]]] | None = field(
         default=None, repr=False, compare=False
     )
@@ -43,4 +44,5 @@ class AtPrompt:
         lines = [f"{self.statement}: <= {self.bound:.4g} proved, {self.seen:.3g} in this run ({self.dtype})"]
         lines += [f"  {name:<28} {value:.3g}" for name, value in self.budget.items()]
         lines.append("  with " + ", ".join(f"{name} {value:.5g}" for name, value in self.quantities.items()))
-        return "\n".join([*lines, *(f"  rests on: {text}" for text in self.assumptions)])
+        lines += [f"  rests on: {text}" for text in self.assumptions]
+        return "\n".join([*lines, *([f"  under: {', '.join(self.hypotheses)}"] if self.hypotheses else [])])

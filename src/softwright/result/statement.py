@@ -78,6 +78,7 @@ _TEXTS: dict[str, Callable[[str], str]] = {  # beginning of an id -> what it say
     "ieee754": lambda _: "arithmetic as IEEE 754 has it, rounded to nearest",
     "exp(0)=1": lambda _: "exp(0) of the run-time library is exactly 1",
     "exp-ulp<=": lambda ulps: f"exp of the run-time library is accurate to {ulps} ulp",
+    "layernorm-roundings<=": lambda count: f"mean and variance in LayerNorm are sums of at most {count} roundings",
     "callable-values": lambda _: "the callable's values are those of the function that is meant",
     "user-lipschitz": lambda _: "the Lipschitz constant given for the callable holds",
     "user-second-derivative": lambda _: "the bound given for the callable's second derivatives holds",

@@ -5,7 +5,7 @@
                 last.gain/.shift; head.weight/.bias; blocks.<j>.*, the tensors of a transpiled network
     model       kind, dtype, radius, sublayers [{name, body, first, eps, heads, causal} or {.., block}], last (eps or
                 null), head, masked, blocks [{path, model, target, certificate}]
-    certificate schema, statement, bound, budget by sublayer, dtype, assumptions, weights_sha256
+    certificate schema, statement, bound, budget by sublayer, dtype, assumptions, trust, weights_sha256
 
 Claim: in real arithmetic the source is x <- x + body(norm(x)) where `first`, else x <- norm(x + body(x)), the bodies
 being attention and the blocks' sources; run in the dtype with the heads of the blocks, at the prompt and at all prompts
@@ -17,9 +17,14 @@ Exact numbers are balls. A token has two errors besides: `run`, of what runs aga
 softmax weights, when scores move by D, tanh(D/2) in total variation, times how far values lie apart; x/sqrt(|x|^2/d +
 eps) one over its least denominator on the way; a block the product of its norms and slopes. Running adds gamma_{n+2}
 (|W|_F |x| + |b|) to a linear map, gamma_{s+6} |q||k|/sqrt(s) to a score, (b+1)(exp's error + 2u) + 4u |score| to the
-logarithm of a weight, gamma_{T+b+8} |v| to their sum, b blocks of 128 keys; u |x| to a sum; gamma_{4d+32} (|x|/sd +
-|x|^2/(sd^2 sqrt d)) and 8u of the result to a norm; and to a block sqrt(outputs) times its bound, once its inputs are
-known to be in its box.
+logarithm of a weight, gamma_{2T+4b+8} |v| to the quotient of two sums, b blocks of 128 keys; u |x| to a sum; and to a
+block sqrt(outputs) times its bound, once its inputs are known to be in its box. Of a norm, mean and variance are sums
+over d entries: how many roundings they take is no business of IEEE 754 but of the library, and a hypothesis by name,
+`LAYER_NORM`. Then the mean is off by gamma_{4d+32} |x|/sqrt(d), the variance by a share r = gamma_{4d+32}
+|x|^2/(d sd^2) of sd^2, and if r <= 1/2 the result by gain (gamma_{4d+32} |x| (1+r)/sd + r sqrt(d)) and 8u of its size.
+
+Every rounding may lose `smallest` besides (underflow, or flushed), every weight `exp_floor` of the largest; and nothing
+that is computed may come within a factor of 2^8 of overflow.
 """
 
 from __future__ import annotations
@@ -40,10 +45,11 @@ from softwright.checker.transpiled.activations import Activation
 from softwright.checker.transpiled.outward import spectral_norm
 from softwright.checker.transpiled.reading import Network, read_network
 from softwright.checker.transpiled.statement import prove_transpiled
+from softwright.checker.trust import check_named
 from softwright.fileformat import ModelFile
 
-KIND, SCHEMA = "transformer at a prompt", "softwright-prompt/1"
-LOST = arb(2) ** -900
+KIND, SCHEMA = "transformer at a prompt", "softwright-prompt/2"
+LAYER_NORM = "layernorm-roundings<=4d+32"
 Rows = list[list[arb]]
 MODEL: dict[str, Callable[[Any], bool]] = {
     "kind": is_text,
@@ -137,6 +143,15 @@ class Proof:
         self.used.add(name)
         return found
 
+    def lost(self, roundings: int) -> arb:
+        """What so many results may lose because they are too small."""
+        return roundings * arb(self.precision.smallest)
+
+    def finite(self, sizes: list[arb]) -> None:
+        """Nothing of these sizes may overflow."""
+        most = arb(self.precision.largest) / 256
+        require(all(bool(each <= most) for each in sizes), f"numbers of {self.precision.name} may overflow on the way")
+
     def gamma(self, count: int) -> arb:
         require(count * self.precision.unit < 0.1, f"{count} roundings are too many for {self.precision.name}")
         return count * self.u / (1 - count * self.u)
@@ -167,7 +182,10 @@ class Proof:
         rows = [[product[o, t] + arb(float(b)) for o, b in enumerate(bias)] for t in range(len(x.rows))]
         steep, all_entries = arb(spectral_norm(weight)), size([arb(float(w)) for w in weight.ravel()])
         added, shift = self.gamma(weight.shape[1] + 2), size([arb(float(b)) for b in bias])
-        run = [steep * e + added * (all_entries * s + shift) + LOST for e, s in zip(x.run, x.grown(), strict=True)]
+        sums = [all_entries * s + shift for s in x.grown()]
+        self.finite(sums)
+        lost = self.lost(2 * weight.shape[1] + 4) * arb(len(bias)).sqrt()
+        run = [steep * e + added * each + lost for e, each in zip(x.run, sums, strict=True)]
         return Stream(rows, run, [steep * e for e in x.near])
 
     def attention(self, x: Stream, name: str, entry: dict[str, Any]) -> Stream:
@@ -213,16 +231,20 @@ class Proof:
             big_q, big_k = of_q + own_q, of_k + k.near[j]
             here.append((q.run[t] * big_k + big_q * k.run[j] + q.run[t] * k.run[j]) / root)
             reach.append((big_q + q.run[t]) * (big_k + k.run[j]) / root)
-        score, exp = largest(reach), arb(self.precision.exp_error)
+        score, exp, count = largest(reach), arb(self.precision.exp_error), len(k.rows)
+        sizes = largest([size(k.rows[j]) + k.near[j] + k.run[j] for j in keys]) + of_q + own_q + q.run[t]
         D = (
             largest(here)
             + self.gamma(s + 6) * score
             + (blocks + 1) * (exp / (1 - exp) + 2 * self.u)
             + 4 * self.u * score
+            + self.lost(4 * s + 24) * (1 + sizes)
         )
         near_v, run_v = largest([v.near[j] for j in keys]), largest([v.run[j] for j in keys])
         most = largest([size(v.rows[j]) + v.near[j] + v.run[j] for j in keys])
-        ran = run_v + (D / 2).tanh() * (apart + 2 * near_v) + self.gamma(len(k.rows) + blocks + 8) * most + LOST
+        self.finite([score * root, count * most])
+        lost = 8 * (count + 2) * (arb(self.precision.exp_floor) * most + self.lost(1) * root)
+        ran = run_v + (D / 2).tanh() * (apart + 2 * near_v) + self.gamma(2 * count + 4 * blocks + 8) * most + lost
         return row, ran, near_v + (largest(there) / 2).tanh() * apart
 
     def block(self, x: Stream, place: Any) -> Stream:
@@ -281,9 +303,13 @@ class Proof:
                 [arb(float(g)) * c / deviation + arb(float(b)) for g, c, b in zip(gain, rest, shift, strict=True)]
             )
             far, both = (arb.max(deviation.lower() - more / root, floor) for more in (r, r + e))
-            sums = self.gamma(4 * d + 32) * grown / both
-            added = steep * sums * (1 + grown / (both * root)) + 8 * self.u * (steep * root + moved) + LOST
-            run.append(steep * e / both + added)
+            self.finite([4 * d * grown**2, 2 * steep * root + moved])
+            lost = self.lost(8 * d + 64)
+            share = self.gamma(4 * d + 32) * (grown / both) ** 2 / d + lost / both**2
+            require(bool(share <= 0.5), f"{name}: rounding may be half of a variance")
+            mean_off = (self.gamma(4 * d + 32) * grown + root * lost) / both
+            added = steep * (mean_off * (1 + share) + share * root) + 8 * self.u * (2 * steep * root + moved)
+            run.append(steep * e / both + added + root * lost * (1 + steep))
             near.append(steep * r / far)
         return Stream(rows, run, near, (gain, shift))
 
@@ -292,8 +318,11 @@ class Proof:
         rows = [[a + b for a, b in zip(*two, strict=True)] for two in zip(x.rows, y.rows, strict=True)]
         near = [a + b for a, b in zip(x.near, y.near, strict=True)]
         run = [a + b for a, b in zip(x.run, y.run, strict=True)]
-        run = [e + self.u * (size(row) + e + r) for e, r, row in zip(run, near, rows, strict=True)]
-        return Stream(rows, [e.upper() for e in run], [r.upper() for r in near])
+        lost = self.lost(1) * arb(len(rows[0])).sqrt()
+        run = [e + self.u * (size(row) + e + r) + lost for e, r, row in zip(run, near, rows, strict=True)]
+        found = Stream(rows, [e.upper() for e in run], [r.upper() for r in near])
+        self.finite(found.grown())
+        return found
 
     def start(self) -> Stream:
         _, T, d = self.parts.shape
@@ -301,7 +330,8 @@ class Proof:
         for i, part in enumerate(self.parts):
             x.rows = [[a + float(b) for a, b in zip(*two, strict=True)] for two in zip(x.rows, part, strict=True)]
             if i:
-                x.run = [e + self.u * (size(row) + e) for e, row in zip(x.run, x.rows, strict=True)]
+                x.run = [e + self.u * all_of + self.lost(d) for e, all_of in zip(x.run, x.grown(), strict=True)]
+            self.finite(x.grown())
         return x
 
     def outputs(self) -> tuple[arb, dict[str, arb]]:
@@ -331,7 +361,9 @@ class Proof:
             require(weight.shape == (len(bias), len(x.rows[0])), "the sizes of two sublayers do not meet")
             steep = largest([size([arb(float(w)) for w in row]) for row in weight]) + float(np.abs(bias).max())
             added = self.gamma(weight.shape[1] + 2)
-            bound = largest([steep * (e + added * (s + 1)) for e, s in zip(x.run, x.grown(), strict=True)])
+            self.finite([steep * (s + 1) for s in x.grown()])
+            lost = self.lost(2 * weight.shape[1] + 4)
+            bound = largest([steep * (e + added * (s + 1)) + lost for e, s in zip(x.run, x.grown(), strict=True)])
             budget["head"] = bound
         unknown = sorted(set(self.file.tensors) - self.used)
         require(not unknown, f"unknown tensor {unknown[0] if unknown else ''!r}")
@@ -355,12 +387,18 @@ def _dense(rows: Rows, weight: np.ndarray, bias: np.ndarray, activation: Activat
     ]
 
 
+def hypotheses_of(precision: Precision) -> tuple[str, ...]:
+    """What a bound at a prompt rests on."""
+    return (*precision.hypotheses, LAYER_NORM)
+
+
 def prove_prompt(file: ModelFile) -> str:
     """Redo the proof of a file of this kind; returns what was proved."""
     said, model = file.sections["certificate"], file.sections["model"]
-    known = {"schema", "statement", "bound", "budget", "dtype", "assumptions", "weights_sha256"}
-    require(isinstance(said, dict) and set(said) == known, "the certificate has other entries than one at a prompt")
-    require(said["schema"] == SCHEMA, f"unknown certificate schema {said['schema']!r}")
+    known = {"schema", "statement", "bound", "budget", "dtype", "assumptions", "trust", "weights_sha256"}
+    require(isinstance(said, dict) and "schema" in said, "the certificate is damaged")
+    require(said["schema"] == SCHEMA, f"the certificate's schema is {said['schema']!r}, not {SCHEMA}; certify again")
+    require(set(said) == known, "the certificate has other entries than one at a prompt")
     require(said["weights_sha256"] == file.weights_sha256, "the tensors are not the ones that were certified (SHA-256)")
     require(set(file.sections) == {"model", "certificate"}, "the file has other sections than one at a prompt")
     proof = Proof(file)
@@ -371,6 +409,7 @@ def prove_prompt(file: ModelFile) -> str:
     require(said["statement"] == statement, f"the statement should read: {statement}")
     words = [proof.precision.words, f"inputs are {proof.precision.name} numbers of the domain"]
     require(said["dtype"] == proof.precision.name and said["assumptions"] == words, "the assumptions should be others")
+    check_named(said["trust"], hypotheses_of(proof.precision))
     require(
         is_number(said["bound"]) and bool(bound <= said["bound"]), f"{float(bound):.6g} can be proved, less is stated"
     )

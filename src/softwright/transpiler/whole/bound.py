@@ -9,17 +9,21 @@ with what running adds. Norms are Euclidean, |W| is spectral, u the unit roundof
     scores      dq |k| + |q| dk + dq dk over sqrt(size), and gamma_{size+6} |q^| |k^|/sqrt(size)
     weights     scores that move by at most D move a softmax by tanh(D/2) in total variation; exp and the differences
                 it takes add to D: (1 + blocks) (exp's error + 2u) + 4u times the largest score
-    attention   max |dv| + tanh(D/2) * (the largest distance of two values), and gamma_{T+blocks+8} |v^|; heads side by
-                side
+    attention   max |dv| + tanh(D/2) * (the largest distance of two values), and gamma_{2T+4 blocks+8} |v^| for the
+                quotient of two sums over T tokens; heads side by side
     sum         delta_1 + delta_2, and u times its size
     norm        x -> x/sqrt(|x|^2/d + eps) of centred x has slopes of at most 1/sd on a segment where sd is the least:
-                max |gain| delta/(sd - delta/sqrt(d)). Running it: mean and variance are sums of d terms, by any of the
-                usual algorithms: gamma_{4d+32} times |x^|/sd and |x^|^2/(sd^2 sqrt(d)), and 8u of the result
+                max |gain| delta/(sd - delta/sqrt(d)). Running it: mean and variance are sums of d terms with at most
+                4d + 32 roundings each, which is a hypothesis (`LAYER_NORM`) that certificates name. So the mean is off
+                by gamma_{4d+32} |x^|/sqrt(d), the variance by a share r = gamma_{4d+32} |x^|^2/(d sd^2), and as
+                |1/sqrt(1+r) - 1| <= r for |r| <= 1/2 the result by gamma_{4d+32} |x^| (1+r)/sd + r sqrt(d), and 8u of
+                its size; where r is more, nothing is proved
     block       prod |W| slope * delta, and sqrt(outputs) times the certificate of the block, which is entry by entry
                 and for inputs of a range: that the inputs lie in it is shown here. Gated: by the sizes of its factors
 
-What underflows is below 2^-900 of anything here. Everything is evaluated in balls and rounded up. `rounded` False
-leaves out what running adds, and takes of the blocks what is proved in real arithmetic.
+Each rounding may lose the smallest normal number besides, each weight `exp_floor`; where a number of the run could come
+within 2^8 of overflow nothing is proved. Everything is evaluated in balls and rounded up. `rounded` False leaves out
+what running adds, and takes of the blocks what is proved in real arithmetic.
 """
 
 from __future__ import annotations
@@ -38,8 +42,8 @@ from softwright.targets.mlp import Activation, DenseLayer, DenseNetwork
 from softwright.transpiler.bound import spectral_norm
 from softwright.transpiler.whole.program import Attention, Block, Linear, Norm, Program, refused, size_of_heads
 
+LAYER_NORM = "layernorm-roundings<=4d+32"
 _BLOCK = 128
-_LOST = arb(2) ** -900
 Stream = list[list[arb]]
 
 
@@ -56,7 +60,8 @@ def exact(value: float) -> arb:
 
 
 def length(vector: Sequence[arb]) -> arb:
-    return sum((entry * entry for entry in vector), arb(0)).sqrt().abs_upper()
+    total = sum((entry * entry for entry in vector), arb(0))
+    return arb(total.abs_upper()).sqrt().upper()  # the ball of a square may hold numbers below 0
 
 
 def matrix(rows: np.ndarray | Stream) -> arb_mat:
@@ -79,10 +84,16 @@ class Whole:
         self.rounded = rounded
         self.before: Norm | None = None  # whose outputs the stream is at the moment
         self.u = arb(precision.unit) if rounded else arb(0)
+        self.tiny, self.floor = (arb(x) if rounded else arb(0) for x in (precision.smallest, precision.exp_floor))
         self.norms: dict[int, tuple[np.ndarray, arb, arb]] = {}  # with the matrix, which keeps its id
 
     def gamma(self, k: int) -> arb:
         return k * self.u / (1 - k * self.u)
+
+    def runs(self, *sizes: arb) -> None:
+        """Sizes of numbers that are computed: none may overflow."""
+        if self.rounded and not all(size <= arb(self.precision.largest) / 256 for size in sizes):
+            raise refused(f"numbers of the run may overflow {self.precision.name}; give smaller prompts, or float64")
 
     def sizes(self, weight: np.ndarray) -> tuple[arb, arb]:
         """The spectral and the Frobenius norm, from above."""
@@ -96,7 +107,10 @@ class Whole:
         """Through W x + b, |x^| <= size for what runs."""
         spectral, frobenius = self.sizes(linear.weight)
         bias = length([exact(b) for b in linear.bias])
-        rounding = [self.gamma(linear.weight.shape[1] + 2) * (frobenius * s + bias) + _LOST for s in size]
+        n, sums = linear.weight.shape[1], [frobenius * s + bias for s in size]
+        self.runs(*sums)
+        lost = (2 * n + 4) * self.tiny * arb(len(linear.bias)).sqrt()
+        rounding = [self.gamma(n + 2) * each + lost for each in sums]
         return Errors(
             [spectral * e + r for e, r in zip(errors.run, rounding, strict=True)], [spectral * e for e in errors.ball]
         )
@@ -143,8 +157,12 @@ class Whole:
                     near_v, run_v = _most(near_v, dv.ball[s]), _most(run_v, dv.run[s])
                 exp = arb(self.precision.exp_error) if self.rounded else arb(0)
                 moved += (blocks + 1) * (exp / (1 - exp) + 2 * self.u) + 4 * self.u * reach
-                wide = apart + 2 * near_v
-                run = run_v + (moved / 2).tanh() * wide + self.gamma(T + blocks + 8) * most + _LOST
+                both = nq[t] + dq.ball[t] + dq.run[t]
+                both += max((nk[s] + dk.ball[s] + dk.run[s] for s in keys), key=float)
+                moved += (4 * size + 24) * self.tiny * (1 + both)
+                self.runs(reach * root, T * most)
+                wide, lost = apart + 2 * near_v, 8 * (T + 2) * (self.floor * most + self.tiny * root)
+                run = run_v + (moved / 2).tanh() * wide + self.gamma(2 * T + 4 * blocks + 8) * most + lost
                 ball = near_v + (near / 2).tanh() * apart
                 found.run[t], found.ball[t] = found.run[t] + run * run, found.ball[t] + ball * ball
                 held[t] = held[t] + most * most
@@ -217,8 +235,13 @@ class Whole:
             near, run = errors.ball[t], errors.run[t]
             least = [_most(deviation.lower() - moved / root, floor.lower()) for moved in (near, near + run)]
             size = length(row) + near + run
-            sums = self.gamma(4 * d + 32) * size / least[1]
-            rounding = gain * (sums + sums * size / (least[1] * root)) + 8 * self.u * (gain * root + shift) + _LOST
+            self.runs(4 * d * size * size, 2 * gain * root + shift)
+            sums, lost = self.gamma(4 * d + 32), (8 * d + 64) * self.tiny
+            share = sums * size * size / (d * least[1] * least[1]) + lost / (least[1] * least[1])
+            if not share <= 0.5:
+                raise refused("a LayerNorm may lose half of its variance to rounding; give a prompt that varies more")
+            moved = (sums * size + lost * root) / least[1] * (1 + share) + share * root
+            rounding = gain * moved + 8 * self.u * (2 * gain * root + shift) + (1 + gain) * root * lost
             found.ball.append(gain * near / least[0])
             found.run.append(gain * run / least[1] + rounding)
         return out, found
@@ -228,7 +251,9 @@ class Whole:
         total = [[i + j for i, j in zip(*rows, strict=True)] for rows in zip(x, y, strict=True)]
         ball = [i + j for i, j in zip(one.ball, two.ball, strict=True)]
         run = [i + j for i, j in zip(one.run, two.run, strict=True)]
-        run = [e + self.u * (length(row) + e + near) for e, row, near in zip(run, total, ball, strict=True)]
+        sizes, lost = [length(row) + e + r for row, e, r in zip(total, run, ball, strict=True)], self.tiny
+        self.runs(*(2 * size for size in sizes))
+        run = [e + self.u * size + lost * arb(len(x[0])).sqrt() for e, size in zip(run, sizes, strict=True)]
         return total, Errors(run, ball)
 
     def walk(self, addends: np.ndarray, radius: float) -> tuple[Stream, list[arb], list[tuple[str, arb]]]:
@@ -239,8 +264,11 @@ class Whole:
         for i, addend in enumerate(addends):
             more = [[exact(entry) for entry in row] for row in addend]
             x = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(x, more, strict=True)]
+            sizes = [length(row) + e + r for row, e, r in zip(x, errors.run, errors.ball, strict=True)]
+            self.runs(*(2 * size for size in sizes))
             if i:
-                errors.run = [e + self.u * (length(row) + e) for e, row in zip(errors.run, x, strict=True)]
+                lost = self.tiny * addends.shape[2]
+                errors.run = [e + self.u * size + lost for e, size in zip(errors.run, sizes, strict=True)]
         for step in self.program.sublayers:
             inner, own = self.norm(step.norm, x, errors) if step.first else (x, errors)
             y, moved = (
@@ -262,8 +290,9 @@ class Whole:
             rows = [length([exact(w) for w in row]) for row in head.weight]
             largest = max(rows, key=float) + max((abs(exact(b)) for b in head.bias), key=float)
             sizes = [length(row) + e + r for row, e, r in zip(x, errors.run, errors.ball, strict=True)]
-            rounding = self.gamma(head.weight.shape[1] + 2)
-            bounds = [largest * (e + rounding * (s + 1)) for e, s in zip(errors.run, sizes, strict=True)]
+            self.runs(*(largest * (size + 1) for size in sizes))
+            rounding, lost = self.gamma(head.weight.shape[1] + 2), (2 * head.weight.shape[1] + 4) * self.tiny
+            bounds = [largest * (e + rounding * (s + 1)) + lost for e, s in zip(errors.run, sizes, strict=True)]
             x = apply(head, x)
             budget.append(("head", max(bounds, key=float)))
         return x, bounds, budget
