@@ -11,6 +11,7 @@ import numpy as np
 
 from softwright.errors import InvalidInput
 from softwright.fileformat import write_model
+from softwright.result.statement import hypotheses_of, text_of
 
 Tensors = Mapping[str, np.ndarray]
 
@@ -28,10 +29,20 @@ class AtPrompt:
     quantities: Mapping[str, float]
     dtype: str
     assumptions: tuple[str, ...] = ()
-    hypotheses: tuple[str, ...] = ()  # the ids of all that had to be assumed
+    further: tuple[str, ...] = ()  # the ids of hypotheses beyond those of every run
     content: Callable[[AtPrompt], tuple[Tensors, Mapping[str, Any]]] | None = field(
         default=None, repr=False, compare=False
     )
+
+    @property
+    def hypotheses(self) -> tuple[str, ...]:
+        """The ids of all that had to be assumed."""
+        return (*hypotheses_of(self.dtype, self.assumptions, {}, boxes=False), *self.further)
+
+    @property
+    def trust(self) -> list[dict[str, str]]:
+        """The same with what they say, as files have it."""
+        return [{"id": name, "text": text_of(name)} for name in self.hypotheses]
 
     def save(self, path: str | Path) -> None:
         """A file of all that the bound rests on, the prompt among it; `sw.verify(path)` proves it again."""
@@ -45,4 +56,4 @@ class AtPrompt:
         lines += [f"  {name:<28} {value:.3g}" for name, value in self.budget.items()]
         lines.append("  with " + ", ".join(f"{name} {value:.5g}" for name, value in self.quantities.items()))
         lines += [f"  rests on: {text}" for text in self.assumptions]
-        return "\n".join([*lines, *([f"  under: {', '.join(self.hypotheses)}"] if self.hypotheses else [])])
+        return "\n".join([*lines, f"  under: {', '.join(self.hypotheses)}"])

@@ -26,7 +26,6 @@ from softwright.precision import assumptions
 from softwright.proof.arithmetic.balls import precision
 from softwright.result.at_prompt import AtPrompt
 from softwright.result.built import Built
-from softwright.result.statement import hypotheses_of
 
 if TYPE_CHECKING:
     from softwright.methods.network import InContextStack
@@ -77,7 +76,6 @@ def certify_at(built: Built[InContextStack], x: Any, y: Any, queries: Any = None
         quantities={**{name: float(value) for name, value in asdict(prompts).items()}, "rms of y": upward(rms)},
         dtype=c.dtype,
         assumptions=assumptions(c.dtype),
-        hypotheses=hypotheses_of(c.dtype, assumptions(c.dtype), {}, boxes=False),
     )
 
 

@@ -17,7 +17,6 @@ from softwright.precision import assumptions, name_of, precision_of
 from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.result.at_prompt import AtPrompt
 from softwright.result.built import Built
-from softwright.result.statement import hypotheses_of
 from softwright.transpiler.network import TranspiledModule
 from softwright.transpiler.whole.bound import LAYER_NORM, Whole
 from softwright.transpiler.whole.content import content
@@ -60,7 +59,7 @@ def certify_at(built: Built[TranspiledModule], prompt: Any, *, radius: float = 0
         quantities={"tokens": float(len(ran)), "sublayers": float(len(program.sublayers)), "radius": float(radius)},
         dtype=dtype,
         assumptions=assumptions(dtype),
-        hypotheses=(*hypotheses_of(dtype, assumptions(dtype), {}, boxes=False), LAYER_NORM),
+        further=(LAYER_NORM,),
         content=lambda found: content(found, program, built.parts, addends, hidden),
     )
 

@@ -11,7 +11,6 @@ from softwright.fileformat import weights_sha256, with_reference
 from softwright.result.at_prompt import AtPrompt
 from softwright.result.built import Built
 from softwright.result.constructed import tensors_of
-from softwright.result.statement import text_of
 from softwright.transpiler.whole.program import Attention, Linear, Norm, Program
 
 KIND, SCHEMA = "transformer at a prompt", "softwright-prompt/2"
@@ -59,7 +58,7 @@ def content(
         "budget": dict(found.budget),
         "dtype": found.dtype,
         "assumptions": list(found.assumptions),
-        "trust": [{"id": name, "text": text_of(name)} for name in found.hypotheses],
+        "trust": found.trust,
         "weights_sha256": weights_sha256(tensors),
     }
     model = {
