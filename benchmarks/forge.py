@@ -3,13 +3,14 @@
     python benchmarks/forge.py                          20,000 forgeries
     python benchmarks/forge.py --count 500              fewer
     python benchmarks/forge.py --first 5000 --count 500 forgeries 5,000 to 5,500 of the same run
+    python benchmarks/forge.py --kind approximation-guard --way change_guard divide_claim      choices of formulas alone
     python benchmarks/forge.py --files FOLDER           keeps the files to forge there, and takes them from there
     python benchmarks/forge.py --save FOLDER            keeps the counts of this piece there, false files beside them
     python benchmarks/forge.py --add FOLDER             one table of all pieces in a folder
 
 Each trial takes a file of a kind in turn, changes it by one mutation (`forgery/tensors.py`, `leaves.py`,
-`statements.py`, `composed.py`), in one of four trials by a second one too, signs it and asks `verify`. What is
-VERIFIED, on the whole box or a part, or given a hypothesis that is true here, is judged by `judging/`. Besides, some
+`statements.py`, `composed.py`, `guards.py`), in one of four trials by a second too, signs it and asks `verify`. What
+is VERIFIED, on the whole box or a part, or given a hypothesis that is true here, is judged by `judging/`. Besides, some
 forgeries that were once accepted are tried by name. Two runs with one seed are equal.
 
 A false VERIFIED is a file that errs by more than it claims somewhere in its set, or that `load` does not take, or takes
@@ -41,6 +42,7 @@ import numpy as np
 from forgery.bases import PROVED, Base, known, new_files, old_files
 from forgery.composed import COMPOSED
 from forgery.file import Forgery, Mutation
+from forgery.guards import GUARDS
 from forgery.leaves import LEAVES
 from forgery.statements import STATEMENTS, set_text
 from forgery.tensors import TENSORS
@@ -51,7 +53,7 @@ from softwright.fileformat import read_model
 
 SECONDS = 10  # that a verdict may take
 MUTATIONS: dict[str, Mutation] = {
-    function.__name__: function for function in (*TENSORS, *LEAVES, *STATEMENTS, *COMPOSED)
+    function.__name__: function for function in (*TENSORS, *LEAVES, *STATEMENTS, *COMPOSED, *GUARDS)
 }
 VERDICTS = ("NOT VERIFIED", *PROVED, "FALSE", "FALSE GIVEN", "odd", "word", "unjudged", "raised", "slow")
 
@@ -183,12 +185,13 @@ def forge(
     place: Path,
     keep: Path | None,
     tally: Tally,
+    ways: list[str],
 ) -> None:
     """Forgeries `first` to `first + count`: each kind of network and of mutation in turn, where the latter applies.
 
     The counts are kept every 500 forgeries: a run that was stopped is taken up where its piece ends.
     """
-    files, ways, path = [base.file for base in bases], list(MUTATIONS), place / "forged.safetensors"
+    files, path = [base.file for base in bases], place / "forged.safetensors"
     kinds = sorted({file.kind for file in files})
     for trial in range(first, first + count):
         rng, way = np.random.default_rng([seed, trial]), ways[(trial // len(kinds)) % len(ways)]
@@ -315,6 +318,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first forgery, for a run in pieces")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", help="files of one kind alone: approximation, memory, transpiled, ...")
+    parser.add_argument("--way", nargs="*", choices=list(MUTATIONS), help="these mutations alone")
     parser.add_argument("--files", type=Path, help="a folder for the files that are forged")
     parser.add_argument("--save", type=Path, help="a folder for the counts of this piece, and for false files")
     parser.add_argument("--add", type=Path, help="a folder of pieces to be added up")
@@ -343,7 +347,16 @@ def main() -> None:
         print(f"{len(honest)} of {len(bases)} files to forge, {time.process_time() - started:.0f} s", flush=True)
         if options.first == 0 and options.kind is None:
             named(bases, place, tally)
-        forge(honest, options.first, options.count, options.seed, place, options.save, tally)
+        forge(
+            honest,
+            options.first,
+            options.count,
+            options.seed,
+            place,
+            options.save,
+            tally,
+            options.way or list(MUTATIONS),
+        )
     print(tally.report())
     print(f"\n{tally.false} false VERIFIED in {options.count} forgeries, {time.process_time() - started:.0f} s")
     sys.exit(1 if tally.false else 0)

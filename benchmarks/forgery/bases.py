@@ -118,6 +118,10 @@ def makers() -> dict[str, Callable[[], sw.Built]]:
             found[f"composition-{name}-{dtype}"] = lambda text=text, box=box, tol=tol, dtype=dtype: sw.approximate(
                 text, sw.Box(box), tol=tol if dtype == "float64" else 1e-2, strategy="compose", dtype=dtype
             )
+        for number, (text, box) in enumerate(GUARDED):
+            found[f"approximation-guard{number}-{dtype}"] = lambda text=text, box=box, dtype=dtype: sw.approximate(
+                text, sw.Box(box), tol=1e-2, strategy="layer", dtype=dtype
+            )
         for name, (text, fields) in PROGRAMS.items():
             tokens = read_tokens(f"length=1:6 {fields}")
             found[f"program-{name}-{dtype}"] = lambda text=text, tokens=tokens, dtype=dtype: sw.compile(
@@ -137,6 +141,19 @@ STACKS: dict[str, tuple[str, dict[str, tuple[float, float]], float]] = {
     "deep": ("exp(-sqrt(x**2 + y**2 + 1))*x", {"x": (-1.0, 1.0), "y": (0.0, 2.0)}, 1e-6),
     "outputs": ("x*y, max(x, y**2)", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, 1e-3),
 }
+GUARDED: list[tuple[str, dict[str, tuple[float, float]]]] = [
+    ("where(x >= 1, sqrt(x**2 - 1), 0)", {"x": (0.0, 2.0)}),
+    ("where(abs(x) <= 1, sqrt(1 - x**2), 0)", {"x": (-2.0, 2.0)}),
+    ("where(x > 0, sqrt(x)*log(x), 0)", {"x": (-1.0, 1.0)}),
+    ("where(x > 0, x*log(x), 0)", {"x": (-1.0, 1.0)}),
+    ("where(x <= 0.1, acos(10*x), 0)", {"x": (0.0, 0.2)}),
+    ("where(x < 0, 0, where(x < 1, 1 - sqrt(1 - x), 1 + log(x)))", {"x": (-1.0, 2.0)}),
+    ("where(x >= 0.3, sqrt(x**3 - 0.027), 0)", {"x": (0.0, 1.0)}),
+    ("where(x > 0 and x < 1, sqrt(x*(1 - x)), 0)", {"x": (-1.0, 2.0)}),
+    ("where(x >= 1, sqrt(log(x)), 0)", {"x": (0.5, 2.0)}),
+    ("max(x**2 - 1, 0)**0.5", {"x": (-2.0, 2.0)}),
+    ("where(x > 1, sqrt(x - 1), 1 - x)", {"x": (0.0, 2.0)}),
+]
 PROGRAMS: dict[str, tuple[str, str]] = {
     "histogram": ("count(s[j] == s[i])", "s=abc"),
     "sort": ("sorted(s)[i]", "s=abc"),

@@ -15,7 +15,7 @@ from flint import arb
 import softwright as sw
 from judging.claim import BITS, NOTHING, CannotJudge, Claim, Seen, bits, dot
 from judging.formulas import Formula
-from judging.search import Effort, Errors, climb, spread
+from judging.search import Effort, Errors, climb, near, spread
 
 
 @dataclass
@@ -88,7 +88,7 @@ def judge(claim: Claim, built: sw.Built, effort: Effort) -> Seen:
 
     if said["norm"] != "sup":
         return _integral(claim, errors, low, high, float(said["p"]))
-    sampled = spread(low, high, effort)
+    sampled = np.concatenate([spread(low, high, effort), near(formula.numbers, low, high, effort)])
     worst = climb(errors, sampled, low, high, effort)
     found = NOTHING
     for point in worst:

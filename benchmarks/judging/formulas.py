@@ -7,6 +7,7 @@ import keyword
 import math
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     },
     "asin": (np.arcsin, lambda x: x.asin()),
     "acos": (np.arccos, lambda x: x.acos()),
+    "acosh": (np.arccosh, lambda x: x.acosh()),
     "atan": (np.arctan, lambda x: x.atan()),
     "erf": (special.erf, lambda x: x.erf()),
     "abs": (np.abs, abs),
@@ -58,6 +60,12 @@ class Formula:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise CannotJudge(f"no formula: {error}") from error
         self.outputs = body.elts if isinstance(body, ast.Tuple) else [body]
+
+    @property
+    def numbers(self) -> list[float]:
+        """All numbers that are written in it: borders are among them, or near roots of them."""
+        constants = (node for output in self.outputs for node in ast.walk(output) if isinstance(node, ast.Constant))
+        return sorted({float(node.value) for node in constants if isinstance(node.value, (int, float))})
 
     def at_points(self, points: np.ndarray) -> np.ndarray:
         """(n, d) -> (n, m)"""
@@ -108,17 +116,26 @@ class Formula:
         raise CannotJudge(f"{name} is not in this judge's grammar")
 
     def _holds(self, node: ast.expr, variables: dict[str, Any], way: int) -> Any:
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in COMPARISONS:
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self._holds(node.operand, variables, way)
+            return not inner if way else ~inner
+        if isinstance(node, ast.BoolOp):
+            found = [self._holds(value, variables, way) for value in node.values]
+            every = isinstance(node.op, ast.And)
+            if way:
+                return all(found) if every else any(found)
+            return (np.logical_and if every else np.logical_or).reduce(np.broadcast_arrays(*found))
+        if not isinstance(node, ast.Compare) or any(type(op) not in COMPARISONS for op in node.ops):
             raise CannotJudge(f"{ast.unparse(node)} is no condition of this judge's grammar")
-        left, right = (self._value(side, variables, way) for side in (node.left, node.comparators[0]))
-        holds = COMPARISONS[type(node.ops[0])](left, right)
-        if (
-            way
-            and not holds
-            and not COMPARISONS[
-                {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt}[type(node.ops[0])]
-            ](left, right)
-        ):
+        sides = [self._value(side, variables, way) for side in (node.left, *node.comparators)]
+        steps = [self._compared(op, *pair, way) for op, pair in zip(node.ops, pairwise(sides), strict=True)]
+        return all(steps) if way else np.logical_and.reduce(np.broadcast_arrays(*steps))
+
+    @staticmethod
+    def _compared(op: ast.cmpop, left: Any, right: Any, way: int) -> Any:
+        holds = COMPARISONS[type(op)](left, right)
+        other = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt}[type(op)]
+        if way and not holds and not COMPARISONS[other](left, right):
             raise CannotJudge("a condition is not decided at a point")
         return holds
 

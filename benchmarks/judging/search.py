@@ -34,6 +34,18 @@ def spread(low: np.ndarray, high: np.ndarray, effort: Effort) -> np.ndarray:
     return np.clip(low + unit * (high - low), low, high)
 
 
+def near(places: list[float], low: np.ndarray, high: np.ndarray, effort: Effort) -> np.ndarray:
+    """Points with a coordinate at one of these places or beside it, at all distances, (n, d)."""
+    rng, d, found = np.random.default_rng(effort.seed + 2), len(low), [np.empty((0, len(low)))]
+    offsets = np.concatenate([[0.0], *(sign * np.geomspace(1e-17, 0.1, 69) for sign in (-1, 1))])
+    for place in [p for value in places for p in {value, -value, abs(value) ** 0.5, -(abs(value) ** 0.5)}][:40]:
+        for axis in range(d):
+            points = low + rng.random((len(offsets), d)) * (high - low)
+            points[:, axis] = place + offsets
+            found.append(points[(points[:, axis] >= low[axis]) & (points[:, axis] <= high[axis])])
+    return np.concatenate(found)
+
+
 def climb(errors: Errors, points: np.ndarray, low: np.ndarray, high: np.ndarray, effort: Effort) -> np.ndarray:
     """The ends of climbs from the worst of the points, by random moves that grow shorter, (starts, d)."""
     rng, d = np.random.default_rng(effort.seed + 1), len(low)

@@ -26,7 +26,7 @@ from flint import arb, arb_series, fmpq
 from softwright.checker import series
 from softwright.checker.refusal import NotProvedError, UndefinedError, require
 from softwright.checker.series import ONE, ZERO, Coefficients, by_series, hull, integrated, quadratic, with_value
-from softwright.checker.trees import Tree, nonnegative, rational_value
+from softwright.checker.trees import Tree, least_and_most, rational_value
 
 if TYPE_CHECKING:
     from softwright.checker.taylor import Model
@@ -242,12 +242,12 @@ def modulo(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
 
 
 def root(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
-    return models[0].composed(SQRT, nonnegative(nodes[0]))
+    return models[0].composed(SQRT, least_and_most(nodes[0]))
 
 
 def hypotenuse(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
     a, b = models
-    return (a * a + b * b).composed(SQRT, True)
+    return (a * a + b * b).composed(SQRT, (fmpq(0), None))
 
 
 def angle(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
@@ -269,7 +269,7 @@ def x_log_y(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
     """At y = 0 only where x = 0: there the form must show it."""
     x, y = models
     if nodes[0] == nodes[1]:
-        return x.composed(XLOGX, nonnegative(nodes[0]))
+        return x.composed(XLOGX, least_and_most(nodes[0]))
     if x.fixed and x.parts[0][0].is_zero():
         return x
     return x * y.composed(LOG)
@@ -294,7 +294,7 @@ def power(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
             result = result * result * base if bit == "1" else result * result
         return result if known >= 0 else result.composed(INVERSE)
     if exponent.fixed:
-        return base.composed(real_power(exponent.parts[0][0]), nonnegative(nodes[0]))
+        return base.composed(real_power(exponent.parts[0][0]), least_and_most(nodes[0]))
     return (base.composed(LOG) * exponent).composed(EXP)
 
 
@@ -313,7 +313,7 @@ class Function:
 
     def model(self, arguments: Sequence[Model], nodes: Sequence[Tree]) -> Model:
         if self.curve is not None:
-            return arguments[0].composed(self.curve)
+            return arguments[0].composed(self.curve, least_and_most(nodes[0]))
         if self.rule is not None:
             return self.rule(arguments, nodes)
         raise NotProvedError("the formula was not read to its end")  # `means` leaves no node of this name

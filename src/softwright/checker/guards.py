@@ -4,8 +4,10 @@ where(a < b, one, other) asks for `one` only at points with b - a > 0 and for `o
 that holds points of both, sqrt(b - a) has no value at some of them, but these ask for the other branch: within `one` it
 is the root of something that is not negative. A *fact* is a linear form over trees that is >= 0, or > 0 if it is
 strict, at every point for which a branch is asked; an argument that is a positive multiple of one is known to be so.
+|u| < c is also u < c and -u < c. What facts leave of a box is in `regions.py`.
 
-    c log(c)   with c > 0 known is the function that continues it by 0 at c = 0, which has bounds on boxes that touch 0
+    c**q log(c)   with c > 0 known is the function that continues it by 0 at c = 0, which has bounds on boxes that touch
+                  0: for q >= 1 it is c**(q-1) c log(c), for 0 < q < 1 it is y log(y)/q with y = c**q
 """
 
 from __future__ import annotations
@@ -73,8 +75,28 @@ def facts_of(node: Tree, holds: bool) -> list[Fact]:
         more = added(linear(other), linear(one), -1)  # > 0 for one < other
         if (symbol[0] == ">") == holds:
             more = {name: -c for name, c in more.items()}
-        found.append(Fact(more, (symbol in "<>") == holds))
+        strict = (symbol in "<>") == holds
+        found.append(Fact(more, strict))
+        found += [Fact(form, strict) for node in (*moduli(one), *moduli(other)) for form in opened(more, node)]
     return found
+
+
+def moduli(node: Tree) -> list[Tree]:
+    """The absolute values in a tree that its linear form names."""
+    if node[0] == "abs":
+        return [node]
+    return [found for _, child in node[1] for found in moduli(child)] if node[0] in ("sum", "product") else []
+
+
+def opened(form: Form, modulus: Tree) -> list[Form]:
+    """What form >= 0 says if it holds -k |u| with k > 0: the same with u, and with -u, in place of |u|."""
+    name = repr(modulus)
+    k = form.get(name, fmpq(0))
+    if k >= 0:
+        return []
+    rest = {other: c for other, c in form.items() if other != name}
+    inside = {other: -k * c for other, c in linear(modulus[1]).items()}
+    return [added(rest, inside, sign) for sign in (1, -1)]
 
 
 def is_known(node: Tree, facts: tuple[Fact, ...], strict: bool = False) -> bool:
@@ -94,20 +116,29 @@ def told(node: Tree, facts: tuple[Fact, ...]) -> Tree:
 
 
 def with_logarithms(factors: list[tuple[int, Tree]], facts: tuple[Fact, ...]) -> list[tuple[int, Tree]]:
-    """The factors of a product, c log(c) as one wherever c > 0 is known; of c**q, q >= 1, one c is taken."""
+    """The factors of a product, c**q log(c) as xlogy wherever c > 0 is known; of c**q, q >= 1, one c is taken."""
     found = list(factors)
     for logarithm in [f for s, f in factors if s > 0 and f[0] in LOGARITHMS and is_known(f[1], facts, strict=True)]:
         c = logarithm[1]
         for n, (sign, factor) in enumerate(found):
-            exponent = rational_value(factor[2]) if factor[0] == "pow" and factor[1] == c else None
-            times = share(factor, c)
-            if sign < 0 or factor is logarithm or (times == 0 and (exponent is None or exponent < 1)):
-                continue
-            rest = ("number", times) if exponent is None else ("pow", c, ("number", exponent - 1))
-            found = [*found[:n], (1, rest), (1, ("xlogy", c, c)), *found[n + 1 :]]
-            found.remove((1, logarithm))
-            break
+            joined = None if sign < 0 or factor is logarithm else with_logarithm(factor, c)
+            if joined is not None:
+                found = [*found[:n], *((1, factor) for factor in joined), *found[n + 1 :]]
+                found.remove((1, logarithm))
+                break
     return found
+
+
+def with_logarithm(node: Tree, c: Tree) -> tuple[Tree, Tree] | None:
+    """Two factors of node*log(c), with bounds next to c = 0, if the node is a power of c or a multiple of it."""
+    exponent = rational_value(node[2]) if node[0] == "pow" and node[1] == c else None
+    exponent = fmpq(1, 2) if node == ("sqrt", c) else exponent
+    if exponent is None:
+        times = share(node, c)
+        return None if times == 0 else (("number", times), ("xlogy", c, c))
+    if exponent >= 1:
+        return ("pow", c, ("number", exponent - 1)), ("xlogy", c, c)
+    return (("number", 1 / exponent), ("xlogy", node, node)) if exponent > 0 else None
 
 
 def share(node: Tree, other: Tree) -> fmpq:

@@ -12,7 +12,7 @@ bound `error` for everything else. |a|_k is the sum of the moduli of the coeffic
     |a|          a or -a where the sign is certain; else, over a range [l, h], it lies in la a + mu +- mu with
                  la = (h + l)/(h - l) and mu = -l h/(h - l)
     min, max     (a + b -+ |a - b|)/2;   where: one branch if the condition is certain, else the hull of both, each
-                 with what the condition says of signs where it is asked for (`guards.py`)
+                 with what the condition says of signs where it is asked for (`guards.py`, `regions.py`)
 
 Polynomials are lists of homogeneous parts. A part of degree k is one arb_poly: s_0 is set to 1 (its power follows from
 k) and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_polys, in C.
@@ -31,10 +31,13 @@ from softwright.checker.functions import FUNCTIONS, INVERSE, Curve
 from softwright.checker.guards import Fact, facts_of, told, with_logarithms
 from softwright.checker.limits import check_time
 from softwright.checker.refusal import UndefinedError
+from softwright.checker.regions import CLOSED, Region, bounded, region
+from softwright.checker.series import hull
 from softwright.checker.trees import Tree
 
 ZERO, ONE, NOTHING = arb(0), arb(1), arb_poly()
 Parts = list[arb_poly]
+Within = tuple[fmpq | None, fmpq | None]
 
 
 def total(numbers: Iterable[arb]) -> arb:
@@ -202,11 +205,11 @@ class Model:
     def blurred(self, by: arb) -> Model:
         return Model(self.space, self.parts, self.error + by)
 
-    def composed(self, curve: Curve, nonnegative: bool = False) -> Model:
-        """curve(self); `nonnegative` tells that no value of self is below 0, though its bounds here may be."""
+    def composed(self, curve: Curve, within: Within = (None, None)) -> Model:
+        """curve(self); `within` are numbers that no value of self is below, or above, though its bounds here may be."""
         p, center = self.space.degree, self.parts[0][0]
         if self.fixed:
-            value = curve.over(center.lower().max(ZERO) if nonnegative else center.lower(), center.upper())
+            value = curve.over(*kept_within(center.lower(), center.upper(), within))
             return defined(Model(self.space, self.space.linear(value)), curve.domain.words)
         moduli = norms([NOTHING, *self.parts[1:]])
         width = total(moduli) + self.error
@@ -219,10 +222,9 @@ class Model:
         lost = total(abs(c) * width**k for k, c in enumerate(terms)) - kept
         error = abs(lost) + beyond
         if not error < abs(terms[1]) * width:  # the hull is seldom better otherwise
-            low, high = self.bounds()
-            hull = curve.over(low.max(ZERO) if nonnegative else low, high)
-            if hull.is_finite() and not error < 2 * hull.rad():  # twice, as the hull forgets how values depend on s
-                return self.constant(hull)
+            values = curve.over(*kept_within(*self.bounds(), within))
+            if values.is_finite() and not error < 2 * values.rad():  # twice: the hull forgets how values depend on s
+                return self.constant(values)
         inner: Parts = [NOTHING, *self.parts[1:]]
         result: Parts = [NOTHING] * (p + 1)
         for k in range(p, -1, -1):  # Horner; k more factors without constant term follow, so degree p - k is enough
@@ -245,6 +247,13 @@ def defined(model: Model, reason: str = "a number may be too large") -> Model:
     return model
 
 
+def kept_within(low: arb, high: arb, within: Within) -> tuple[arb, arb]:
+    """The interval, without what is known to be no value; ends of `within` must be exact in binary."""
+    least, most = (None if end is None else arb(end) for end in within)
+    low = low if least is None or not least.is_exact() else low.max(least)
+    return low, high if most is None or not most.is_exact() else high.min(most)
+
+
 def least(b: arb, c: arb) -> arb:
     """A lower bound of b s + c s^2 over |s| <= 1."""
     if c > 0 and not abs(b) >= 2 * c:
@@ -252,8 +261,19 @@ def least(b: arb, c: arb) -> arb:
     return (c if c > 0 or c <= 0 else -abs(c)) - abs(b)
 
 
-def evaluate(node: Tree, variables: list[Model], facts: tuple[Fact, ...] = ()) -> Model:
-    """The formula on a box, in the models of its variables; with `facts`, at those of its points where they hold."""
+def evaluate(node: Tree, variables: list[Model]) -> Model:
+    """The formula on a box, in the models of its variables."""
+    try:
+        return on_box(node, variables, (), None)
+    except UndefinedError:
+        return on_box(node, variables, (), region(variables, ()))
+
+
+def on_box(node: Tree, variables: list[Model], facts: tuple[Fact, ...], sides: Region | None) -> Model:
+    """The formula at those points of a box where the facts hold.
+
+    `sides` is the box again, in rational numbers, if signs of arguments are to be found from it (`regions.py`).
+    """
     check_time()
     kind, space = node[0], variables[0].space
     if kind in ("number", "pi", "e"):
@@ -264,7 +284,7 @@ def evaluate(node: Tree, variables: list[Model], facts: tuple[Fact, ...] = ()) -
     if kind in ("sum", "product"):
         result = Model(space, space.linear(ZERO if kind == "sum" else ONE))
         for sign, child in with_logarithms(node[1], facts) if facts and kind == "product" else node[1]:
-            value = evaluate(child, variables, facts)
+            value = on_box(child, variables, facts, sides)
             if kind == "sum":
                 result = result + value if sign > 0 else result - value
             else:
@@ -273,13 +293,37 @@ def evaluate(node: Tree, variables: list[Model], facts: tuple[Fact, ...] = ()) -
     if kind == "where":
         certain = holds(node[1], variables)
         if certain is not None:
-            return evaluate(node[2] if certain else node[3], variables, facts)
-        # Each branch where it is asked for.
-        branches = [(node[2], True), (node[3], False)]
-        values = [evaluate(child, variables, (*facts, *facts_of(node[1], holds))) for child, holds in branches]
-        return FUNCTIONS[kind].model(values, node[2:])
-    values = [evaluate(child, variables, facts) for child in node[1:]]
-    return FUNCTIONS[kind].model(values, [told(child, facts) for child in node[1:]] if facts else node[1:])
+            return on_box(node[2] if certain else node[3], variables, facts, sides)
+        asked = [(node[2], (*facts, *facts_of(node[1], True))), (node[3], (*facts, *facts_of(node[1], False)))]
+        values = [found for child, known in asked if (found := branch(child, variables, known, sides)) is not None]
+        if not values:
+            raise UndefinedError("no branch of a choice is asked for there")
+        return FUNCTIONS[kind].model(values, node[2:]) if len(values) == 2 else values[0]
+    values = [on_box(child, variables, facts, sides) for child in node[1:]]
+    nodes = [told(child, facts) for child in node[1:]] if facts else list(node[1:])
+    if sides is not None and kind in CLOSED:
+        nodes[0] = bounded(nodes[0], CLOSED[kind], sides)
+    return FUNCTIONS[kind].model(values, nodes)
+
+
+def branch(node: Tree, variables: list[Model], facts: tuple[Fact, ...], sides: Region | None) -> Model | None:
+    """A branch of a choice at the points of a box where the facts ask for it; None if there are none.
+
+    Where it has no values on the box, those on the part that the facts leave are taken, forgetting how they vary.
+    """
+    try:
+        return on_box(node, variables, facts, sides)
+    except UndefinedError:
+        left = region(variables, facts)
+        if left is None:
+            return None
+        if left == sides:
+            raise
+    space, models = variables[0].space, []
+    for i, (low, high) in enumerate(left):
+        slopes = [arb((high - low) / 2) if i == k else ZERO for k in range(space.dim)]
+        models.append(Model(space, space.linear(arb((low + high) / 2), slopes)))
+    return variables[0].constant(hull(*on_box(node, models, facts, left).bounds()))
 
 
 def holds(node: Tree, variables: list[Model]) -> bool | None:

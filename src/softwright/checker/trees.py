@@ -109,7 +109,8 @@ def nonnegative(node: Tree) -> bool:
         return bool(node[1] >= 0)
     if kind == "pow":
         exponent = rational_value(node[2])
-        return (exponent is not None and exponent.q == 1 and exponent.p % 2 == 0) or nonnegative(node[1])
+        # A power that is no whole number is defined for a base >= 0 alone.
+        return (exponent is not None and (exponent.q != 1 or exponent.p % 2 == 0)) or nonnegative(node[1])
     if kind == "sum":
         return all(sign > 0 and nonnegative(child) for sign, child in node[1])
     if kind == "product":
@@ -123,3 +124,19 @@ def nonnegative(node: Tree) -> bool:
             unsure.remove(factor)  # x*x and x/x are not below 0
         return True
     return False
+
+
+def least_and_most(node: Tree) -> tuple[fmpq | None, fmpq | None]:
+    """Numbers that no value is below, or above, as the form alone shows: 0 of x**2, -1 and 1 of clip(x, -1, 1)."""
+    kind = node[0]
+    if kind in ("sin", "cos", "tanh", "erf"):
+        return fmpq(-1), fmpq(1)
+    if kind == "number":
+        return node[1], node[1]
+    if kind not in ("max", "min"):
+        return (fmpq(0) if nonnegative(node) else None), None
+    pairs = [least_and_most(child) for child in node[1:]]
+    lows, highs = [low for low, _ in pairs if low is not None], [high for _, high in pairs if high is not None]
+    if kind == "max":
+        return max(lows, default=None), max(highs) if len(highs) == len(pairs) else None
+    return min(lows) if len(lows) == len(pairs) else None, min(highs, default=None)

@@ -27,6 +27,14 @@ GUARDED = [
     "where(not (x <= 0.125), (x - 0.125)**0.3, 0)",
     "where(x + y > 0, sqrt(x + y), 0)",
     "where(x**2 + y**2 < 1, sqrt(1 - x**2 - y**2), 0)",
+    "where(x >= 0.25, sqrt(x**2 - 0.0625), 0)",
+    "where(x >= 0.1, sqrt(x**3 - 0.001)*y, 0)",  # 1/10 has no end in binary
+    "where(abs(x) <= 0.125, acos(8*x), 0)",
+    "where(x >= 0.5, acosh(2*x), where(x > 0, sqrt(x*(0.5 - x)), 0))",
+    "where((x > 0) and (x < 0.5), sqrt(x*(0.5 - x)), 0)",
+    "where(x > 0, sqrt(x)*log(x), x)",
+    "where(x >= 0, sqrt(expm1(x)), y)",
+    "where((x > 0) and (x < -1), sqrt(-1 - y**2), x)",  # asked for nowhere
 ]
 UNGUARDED = [
     "where(x < 0, -sqrt(x), sqrt(-x))",
@@ -36,6 +44,12 @@ UNGUARDED = [
     "where((x > 0) or (y > 0), sqrt(x), 0)",
     "where(x > 0, 1/x, 0)",
     "where(0 <= x, y, sqrt(x))",
+    "where(x >= -0.001, sqrt(x**2 + x), 0)",
+    "where(x > -0.01, sqrt(x)*log(x), 0)",
+    "where(abs(x) <= 0.1, acos(10.1*x), 0)",
+    "where(abs(x) >= 0.1, sqrt(x), 0)",
+    "where(x >= 0, sqrt(x*(x - 0.001)), 0)",  # not monotone
+    "where(x >= 0, sqrt(x - y), 0)",
 ]
 
 

@@ -64,6 +64,14 @@ def solved(design: Design, points: np.ndarray, F: np.ndarray, unknowns: int, str
     return tall_ridge_solve(design, points, F, unknowns, strength)
 
 
+def misses(design: Design, points: np.ndarray, F: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The largest |A v - F| of every row (n,), some rows at a time."""
+    found = np.empty(len(points))
+    for part in parts(len(points), len(values) + F.shape[1]):
+        found[part] = np.abs(design(points[part]) @ values - F[part]).max(axis=1)
+    return found
+
+
 def largest_miss(design: Design, points: np.ndarray, F: np.ndarray, values: np.ndarray) -> float:
     """The largest |A v - F|, some rows at a time."""
     some = parts(len(points), len(values) + F.shape[1])

@@ -3,16 +3,19 @@
 Centres are picked from the points so that they cover them evenly (farthest-point order); every centre c has the score
 of a Gaussian of common width s, (c / s^2).t - |c|^2 / (2 s^2), and the values, constant or affine, solve one
 least-squares problem. The width is a multiple of the typical distance between neighbouring centres; a few multiples
-are tried on points held out.
+are tried on points held out. Of a long table some rows are solved from and the worst exchanged in (`exchange.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from softwright.approximation.fitting.tall import largest_miss, solved
+from softwright.approximation.fitting.exchange import Rows
+from softwright.approximation.fitting.tall import largest_miss
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Fit, Problem, probe_points, scaling_of
 from softwright.attention.head import Head
@@ -20,6 +23,7 @@ from softwright.work import count
 
 _WIDTHS = (0.7, 1.0, 1.5, 2.2, 3.2)
 _MOST_UNKNOWNS = 1600
+_MOST_CENTRES = 25_000  # rows among which centres are picked
 
 
 def farthest_points(points: np.ndarray, most: int) -> np.ndarray:
@@ -67,25 +71,32 @@ def fit_points(
     strength = 0.3 * relative / problem.value_cap(scaling.scale)
     wanted = None if check is None else (problem.function(check) - scaling.middle) / scaling.scale
     best: Fit | None = None
-    tokens = 2
-    order = farthest_points(points, min(len(points), _MOST_UNKNOWNS))
-    while True:
-        if best is not None and problem.budget.exhausted:
-            break
-        problem.budget.say(f"{tokens} scattered tokens")
+    rest: Callable[[], float] = float  # the error of the best one on rows that it was not checked on
+    tokens, rows = 2, Rows(points, F)
+
+    def proceed() -> bool:
+        return best is None or not problem.budget.exhausted
+
+    some = points[np.sort(rows.order[:_MOST_CENTRES])]
+    order = farthest_points(some, min(len(some), _MOST_UNKNOWNS))
+    while proceed():
+        on = f", on {rows.drawn(tokens):,} of {len(points):,} rows" if rows.drawn(tokens) else ""
+        problem.budget.say(f"{tokens} scattered tokens{on}")
         for affine in (True, False):
             if tokens * (1 + d * affine) > min(len(points), _MOST_UNKNOWNS):
                 continue
-            centres = points[order[:tokens]]
+            centres = some[order[:tokens]]
             spacing = _spacing(centres)
             for multiple in _WIDTHS:
+                if not proceed():
+                    break
                 keys, biases = _head(centres, multiple * spacing)
                 design = partial(_design, keys, biases, affine)
-                v = solved(design, points, F, tokens * (1 + d * affine), strength)
-                error = largest_miss(design, points, F, v)
+                v, error, on_all = rows.solve(design, tokens * (1 + d * affine), strength, relative, proceed)
                 if check is not None and wanted is not None:
                     error = max(error, largest_miss(design, check, wanted, v))
                 if best is None or error * scaling.scale < best.error:
+                    rest = float if on_all else partial(largest_miss, design, points, F, v)
                     N = len(centres)
                     slopes = None
                     if affine:
@@ -102,7 +113,7 @@ def fit_points(
         tokens = min(limit, int(np.ceil(1.6 * tokens)))
     if best is None:
         raise RuntimeError("at least one token was tried")
-    return best
+    return replace(best, error=max(best.error, rest() * scaling.scale))
 
 
 def _spacing(centres: np.ndarray) -> float:
