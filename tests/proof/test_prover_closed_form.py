@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+import softwright as sw
 from softwright.attention.head import Head
 from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
-from softwright.proof.closed.max_affine import gate_constant, prove_max_affine
+from softwright.proof.closed.max_affine import prove_max_affine
+from softwright.proof.closed.meeting import gate_constant
 from softwright.proof.models.exact_heads import exact_heads
 from softwright.proof.prover import certify
 from softwright.targets import Expression
@@ -59,3 +64,32 @@ def test_certify_uses_the_closed_form() -> None:
     assert found.proved and found.certificate is not None
     assert found.certificate.method.startswith("closed form") and found.certificate.tree is None
     assert certify(network, "max(x, y) + 0.5*x", bound=1e-11, max_boxes=2000).status != "proved"
+
+
+MEETING = [
+    ("max(x - y, y - x, 0.2)", [[1.0, -1, 0], [-1, 1, 0], [0, 0, 0.2]], 2),
+    ("max(x, y, 0.1)", [[1.0, 0, 0], [0, 1, 0], [0, 0, 0.1]], 3),
+    ("max(x + y, 2*x - 3, -x)", [[1.0, 1, 0], [2, 0, -3], [-1, 0, 0]], 2),
+]
+
+
+@pytest.mark.parametrize(("text", "pieces", "meeting"), MEETING)
+def test_only_gates_that_meet_add_up(text: str, pieces: list[list[float]], meeting: int) -> None:
+    """Three pieces of which no three are near one another lose what two do, and that much they do lose."""
+    box, beta = Box(x=(-1, 1), y=(-1, 1)), 2.0**20
+    network = max_affine(np.array(pieces), beta, box)
+    found = prove_max_affine(exact_heads(network, "sdpa"), Expression(text, box).nodes, box, 1)
+    assert found is not None and found.exact == pytest.approx(float(gate_constant(3, meeting)) / beta, rel=1e-6)
+    stated = certify(network, text, tightness=0.1)
+    assert stated.proved and found.exact <= 1.01 * stated.lower and stated.boxes == 0
+
+
+def test_verify_counts_the_gates_that_meet_too(tmp_path: Path) -> None:
+    built = sw.approximate("max(abs(x - y), 0.2)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6, strategy="layer")
+    certificate, path = built.certificate, tmp_path / "gates.safetensors"
+    assert certificate.exact_part <= 1.02 * certificate.lower
+    built.save(path)
+    assert sw.verify(path)
+    less = 0.999 * certificate.lower
+    replace(built, certificate=replace(certificate, exact_part=less, bound=less * 1.001, lower=0.0)).save(path)
+    assert not sw.verify(path)

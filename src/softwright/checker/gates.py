@@ -9,6 +9,10 @@ theta, then
 (Where m is largest, beta (m_i - m_j) <= s_i - s_j + 2 eta; and the mean of max s - s_j is at most W: each
 (y - W) e^(-y) is at most e^(-1-W), so sum over j of (y_j - W) e^(-y_j) <= -W + (N - 1) e^(-1-W) = 0.)
 
+If no k + 1 tokens are within Y of the largest score at one point, N - k of them have y_j >= Y and add at most Y e^(-Y)
+each: then W e^W = (k - 1)/e, and (N - k) Y e^(-Y) is added. That some never are is a matter of multipliers again: a
+convex combination of the differences s_i - s_p, i one of them, is below -Y - 2 theta on the whole domain.
+
 So the network is a sum of signed maxima of affine functions up to one-sided errors; the formula is a difference of
 two such maxima by max(a - b, c - d) = max(a + d, c + b) - (b + d). A maximum exceeds another by at most delta on the
 domain if each of its pieces exceeds some convex combination of the other's pieces by at most delta; multipliers of a
@@ -18,6 +22,7 @@ linear program name the combination, exact arithmetic checks it.
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,6 +35,7 @@ from softwright.checker.statement import Part, Statement, rational
 
 Piece = tuple[fmpq, ...]  # gradient, then constant
 MOST_PIECES = 600
+MOST_SETS, FAR = 300, 40  # groups of tokens that are looked at; Y + 2 theta, theta <= 1
 
 
 class NotThisKindError(Exception):
@@ -164,6 +170,45 @@ def lambert(tokens: int) -> arb:
     return w
 
 
+def meeting(scores: list[Piece], part: Part, far: int) -> int:
+    """At most so many scores are less than `far` below the largest one at a point of the domain."""
+    count = len(scores)
+    for k in range(2, count):
+        if math.comb(count, k + 1) > MOST_SETS:
+            return count
+        if all(never_meet(scores, group, part, far) for group in combinations(range(count), k + 1)):
+            return k
+    return count
+
+
+def never_meet(scores: list[Piece], group: tuple[int, ...], part: Part, far: int) -> bool:
+    """Whether everywhere on the domain one of the group is at least `far` below some score."""
+    from scipy.optimize import linprog
+
+    check_time()
+    below = [plus(scores[p], scores[i], -1) for i in group for p in range(len(scores)) if p != i]
+    rows = np.array([[float(arb(x)) for x in piece] for piece in below])
+    scale = float(np.abs(rows).max())
+    if not 0 < scale < math.inf:
+        return False
+    bounds = [(float(arb(a)), float(arb(b))) for a, b in zip(*part.domain, strict=True)]
+    # the least height z with all of these differences below it at some point; the rows that hold it up weigh
+    A = np.hstack([rows[:, :-1] / scale, -np.ones((len(rows), 1))])
+    found = linprog(
+        np.r_[np.zeros(len(bounds)), 1.0], A_ub=A, b_ub=-rows[:, -1] / scale, bounds=[*bounds, (None, None)]
+    )
+    if not found.success:
+        return False
+    weights = [fmpq(round(max(-w, 0.0) * 10**6), 10**6) for w in found.ineqlin.marginals]
+    total = sum(weights, fmpq(0))
+    if total == 0:
+        return False
+    mixed = tuple(fmpq(0) for _ in below[0])
+    for weight, piece in zip(weights, below, strict=True):
+        mixed = plus(mixed, piece, -weight / total)
+    return largest(mixed, part) <= -far
+
+
 def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb, arb]:
     """Sign, pieces m_j, the gap in real arithmetic, and what rounding adds to it and to the sums."""
     N, dim = head.keys.shape
@@ -209,8 +254,9 @@ def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb,
     weights = (head.precision.exp_floor + head.precision.smallest) * (value + 1)
     underflow = 2.5 * N * (rescalings + 1) * (weights + head.value_lost)
     sums = (error + n * (3 * value + error)) * (1 + 2 * n) + underflow
-    ball = arb(beta)
-    return sign, set(m), (lambert(N) + 2 * arb(eta)) / ball, 2 * arb(theta) / ball + arb(sums)
+    ball, near = arb(beta), meeting(scores, part, FAR) if theta <= 1 else N
+    lost = lambert(near) + (N - near) * arb(FAR - 2) * arb(2 - FAR).exp()
+    return sign, set(m), (lost + 2 * arb(eta)) / ball, 2 * arb(theta) / ball + arb(sums)
 
 
 def proved_by_gates(part: Part, statement: Statement) -> bool:

@@ -184,6 +184,8 @@ def _answer(
     total = math.inf if closed is None else sum_rounded_up(closed.exact, closed.rounding)
     if closed is not None and bound is not None and total <= bound:
         return _by_closed_form(question, closed, bound)
+    if closed is not None and tightness is not None and total <= (1.0 + tightness) * _seen_at_least(question, total)[0]:
+        return _by_closed_form(question, closed, 1.005 * total)
     few = question.domain.dim <= MOST_VARIABLES
     behind_walls = _walls(question, bound, tightness, run) if few else None
     if behind_walls is not None and _settles(behind_walls, bound, tightness):
@@ -211,7 +213,7 @@ def _closed_form(question: Question) -> MaxAffineProof | None:
 
 def _by_closed_form(question: Question, closed: MaxAffineProof, bound: float) -> Certification:
     """A proof without a tree; a checker finds the closed form again by itself."""
-    lower, witness, _ = lower_at(question.residual, question.domain.sample(64), bound)
+    lower, witness = _seen_at_least(question, bound)
     lower = min(lower, closed.exact)
     nothing = SearchResult(True, False, b"", 0, 0, closed.exact, closed.rounding, lower, witness, np.empty(0))
     # What the two parts leave of the bound goes to the exact part, so that a checker has room.
@@ -220,11 +222,19 @@ def _by_closed_form(question: Question, closed: MaxAffineProof, bound: float) ->
     return Certification(Outcome.PROVED, bound, lower, as_point(witness), certificate, proved_bound=bound)
 
 
+def _seen_at_least(question: Question, accuracy: float) -> tuple[float, np.ndarray | None]:
+    """An error that is certainly there: samples, and what lies round the walls, where gates are at their worst."""
+    sides = question.domain.lower, question.domain.upper
+    points, _ = worst_points(question.error, question.residual.heads, *sides, 2000)
+    lower, witness, _ = lower_at(question.residual, points, accuracy)
+    return lower, witness
+
+
 def _too_many(question: Question, bound: float | None, closed: MaxAffineProof | None) -> Certification:
     """No tree of boxes has so many variables; a closed form that was found still answers the open question."""
     if closed is not None and bound is None:
         return _by_closed_form(question, closed, 1.01 * sum_rounded_up(closed.exact, closed.rounding))
-    lower, witness, _ = lower_at(question.residual, question.domain.sample(64), bound or 1e-9)
+    lower, witness = _seen_at_least(question, bound or 1e-9)
     return Certification(Outcome.TOO_MANY_VARIABLES, math.inf if bound is None else bound, lower, as_point(witness))
 
 

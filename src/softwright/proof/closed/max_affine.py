@@ -9,7 +9,8 @@ A wall between two pieces has d - 1 dimensions, so bisecting towards it costs be
 
 Proof: let i be where m is largest; beta (m_i - m_j) <= (s_i - s_j) + 2 eta <= (max s - s_j) + 2 eta, and
 sum_j w_j (max s - s_j) <= W0((N-1)/e) (Lambert's W; sharp). Rounding changes the logarithm of a computed weight by at
-most Theta, which only adds to eta: the same inequality holds for the weights that the run network uses.
+most Theta, which only adds to eta: the same inequality holds for the weights that the run network uses. Where few of
+the tokens can be near one another at a point, `meeting` has a smaller constant.
 
 *The sum.* So the network is sum_h sign_h max_j m_hj up to a one-sided error per head, and what is left to show is that
 this piecewise-linear function is the formula. Both are differences of maxima, max P - max Q of affine pieces, in
@@ -29,6 +30,7 @@ from flint import arb
 from softwright.domain import Box
 from softwright.proof.arithmetic.directed import up
 from softwright.proof.arithmetic.rounding import rounded_once, sum_error
+from softwright.proof.closed.meeting import MOST_SHIFT, gate_constant, most_that_meet
 from softwright.proof.models.head_moments import ExactHead
 from softwright.targets.formula import Node, Number, Operation, Variable
 
@@ -148,11 +150,6 @@ def _affine_of_token(head: ExactHead, gradient: np.ndarray, constant: list[float
     )
 
 
-def gate_constant(tokens: int) -> arb:
-    """W0((N - 1) / e), what N gates lose together: sum_j w_j (max s - s_j) at its largest; 0.2785 for two."""
-    return (arb(tokens - 1) / arb(1).exp()).lambertw() if tokens > 1 else arb(0)
-
-
 @dataclass(frozen=True)
 class _HeadProof:
     sign: int
@@ -190,8 +187,6 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
         region.size(_add(_add(s, _scale(m, -beta)), _scale(common, Fraction(-1))))
         for s, m in zip(scores, pieces, strict=True)
     )
-    lambert = gate_constant(N)
-    gap = (lambert + 2 * _ball(eta)) / _ball(beta)
 
     # Rounding: Theta by the bounds of `rounding.py`, taken over the whole domain at once.
     t_size = up(
@@ -208,6 +203,9 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
         tokens=N,
         dim=head.looked_at,
     )
+    few = float(theta.max()) <= MOST_SHIFT
+    lambert = gate_constant(N, most_that_meet(scores, region.low, region.high, region.largest) if few else N)
+    gap = (lambert + 2 * _ball(eta)) / _ball(beta)
     value_size = up(np.abs(head.values[:, output]) + np.abs(slopes) @ t_size, d + 4)
     slope_size, framed = (up(np.abs(slopes) @ size, d + 4) for size in (t_size, t_size * head.frame))
     sloped = int(np.count_nonzero(np.any(slopes != 0, axis=0)))

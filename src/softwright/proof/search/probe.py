@@ -1,14 +1,14 @@
 """Where the error is large: plain float64 sampling that gives the search a good start. Nothing is proved here.
 
 Samples are a grid over the domain and, because a gate of width 1/beta hides between grid points, points round crossings
-of neighbouring scores: all of them in one variable, in more those that a few random lines meet. The best points are
-then improved by a shrinking pattern search.
+of neighbouring scores: all of them in one variable, in more those that a few random lines meet, and where three or more
+of few tokens meet. The best points are then improved by a shrinking pattern search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -17,17 +17,22 @@ from softwright.proof.models.head_moments import ExactHead
 _BEST = 12
 _STEPS = 24
 _LINES, _ON_A_LINE = 16, 128
+_FEW = 10  # tokens of a head whose meeting points are looked at
+_AHEAD = {3: 1.4631, 4: 1.6035}  # how far ahead the first of so many is where they lose most, 1 + W0((k - 1)/e)
 _HARD = 30.0  # how fast scores must part along a line across the box, for samples to miss what happens there
 _ROUND = np.array([0.0, 0.5, -0.5, 1.28, -1.28, 3.0, -3.0, 8.0, -8.0])  # where to look, in units of the gate's width
 
 
 def _scattered(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
-    """A low-discrepancy set (Kronecker sequence of roots of primes), and the corners and centre."""
+    """A low-discrepancy set (Kronecker sequence of roots of primes; random beyond 12 variables), corners and centre."""
     d = len(low)
     primes = np.array([2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37][:d])
-    unit = (
-        np.mod(np.outer(np.arange(1, count + 1), np.sqrt(primes)), 1.0) if d > 1 else np.linspace(0, 1, count)[:, None]
-    )
+    if d == 1:
+        unit = np.linspace(0, 1, count)[:, None]
+    elif d > len(primes):
+        unit = np.random.default_rng(d).random((count, d))
+    else:
+        unit = np.mod(np.outer(np.arange(1, count + 1), np.sqrt(primes)), 1.0)
     bits = (np.arange(min(2**d, 256))[:, None] >> np.arange(d)) & 1
     unit = np.concatenate([unit, bits.astype(float), np.full((1, d), 0.5)])
     return np.clip(low + (high - low) * unit, low, high)
@@ -80,6 +85,25 @@ def _on_lines(head: ExactHead, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.clip(np.concatenate(found), low, high)
 
 
+def _vertices(head: ExactHead, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """In several variables: where three or more of few tokens meet, one of them ahead by what costs most."""
+    N, d = head.keys.shape
+    found, steep = [np.empty((0, d))], head.keys * head.scale * (high - low)
+    if not 3 <= N <= _FEW or np.ptp(steep, axis=0).max() < _HARD:
+        return found[0]
+    for count in range(3, min(d + 1, N, max(_AHEAD)) + 1):
+        for some in combinations(range(N), count):
+            for first in some:
+                rest = [j for j in some if j != first]
+                # unit coordinates of the box: key . u + score at the lower corner
+                at_low = head.keys @ ((low - head.center) * head.scale) + head.bias
+                rows, wanted = steep[rest] - steep[first], at_low[first] - at_low[rest] - _AHEAD[count]
+                u = 0.5 + np.linalg.lstsq(rows, wanted - 0.5 * rows.sum(axis=1), rcond=None)[0]
+                if np.all((u >= 0) & (u <= 1)):
+                    found.append((low + u * (high - low))[None])
+    return np.clip(np.concatenate(found), low, high)
+
+
 @np.errstate(all="ignore")  # wild numbers make poor points, no more
 def worst_points(
     error: Callable[[np.ndarray], np.ndarray],
@@ -90,8 +114,8 @@ def worst_points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Some points (k, d) where the error is largest, best first, and their errors (k,)."""
     points = _scattered(low, high, count)
-    near_walls = _crossings if len(low) == 1 else _on_lines
-    points = np.concatenate([points] + [near_walls(head, low, high) for head in heads])
+    ways = (_crossings,) if len(low) == 1 else (_on_lines, _vertices)
+    points = np.concatenate([points] + [near_walls(head, low, high) for head in heads for near_walls in ways])
     points = points[np.isfinite(points).all(axis=1)]
     values = error(points)
     best = np.argsort(-values)[:_BEST]
