@@ -1,8 +1,8 @@
 """How many gates can be near one another at one point, and what a head loses where so many meet.
 
 `max_affine` bounds sum_j w_j y_j, y_j = max s - s_j, w the softmax of the scores, by W0((N-1)/e): the worst case is
-that of all N tokens with y_j = 1 + W, at one point. Of max(abs(x - y), 0.2) no three pieces come near one another, and a
-roof of many planes has few that meet. Let no k + 1 tokens have y_j < Y at one point. With W = W0((k-1)/e) and c =
+that of all N tokens with y_j = 1 + W, at one point. Of max(abs(x - y), 0.2) no three pieces come near one another, and
+a roof of many planes has few that meet. Let no k + 1 tokens have y_j < Y at one point. With W = W0((k-1)/e) and c =
 (N - k) Y e^-Y,
 
     sum_j w_j y_j <= W + c:    sum_j (y_j - W - c) e^{-y_j} <= -(W + c) + (k-1) e^{-1-W} + (N - k) Y e^{-Y} = 0,
@@ -32,7 +32,7 @@ _MOST_SETS = 300
 
 
 def gate_constant(tokens: int, meeting: int | None = None) -> arb:
-    """What `tokens` gates lose together where at most `meeting` of them come near one another, W + c: 0.2785 for two."""
+    """What `tokens` gates lose together where at most `meeting` of them come near one another: 0.2785 for two."""
     together = tokens if meeting is None else min(meeting, tokens)
     if together <= 1:
         return arb(0) if tokens <= 1 else (tokens - 1) * NEAR * (-arb(NEAR)).exp()
