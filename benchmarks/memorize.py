@@ -4,6 +4,9 @@
     python benchmarks/memorize.py --seconds 60    training stops after a minute for each size
     python benchmarks/memorize.py --quick         small sizes, a few seconds of training
     python benchmarks/memorize.py --part recall   one part alone: recall, train, floor
+    python benchmarks/memorize.py --part cluster --sequences 1e8 --folder /big/disk
+                                                  by shards on two Dask workers, one of which is killed; needs
+                                                  softwright[scale] and 80 bytes of disk for each sequence
 
 Recall is asked of every stored sequence through the pruned engine and of a few hundred through the dense one, which
 runs both layers literally. Trained networks have the same parts: embedding, one softmax head of rank s with a residual,
@@ -13,9 +16,16 @@ read at a sentinel, and a relu readout; they are stopped as soon as every traini
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -220,15 +230,110 @@ def floor_line(name: str, built: float, count: int, seconds: float, right: np.nd
     print(f"| {name} | {built:.2f} | {count / seconds:,.0f} | {right.mean() * 100:.4g} % |", flush=True)
 
 
+def drawn(piece: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """One piece of a large memory, drawn again whenever it is needed: 16 tokens of 1000, ten classes."""
+    number, rows = piece
+    rng = np.random.default_rng([11, number])
+    return rng.integers(0, 1000, (rows, 16), dtype=np.int32), rng.integers(0, 10, rows)
+
+
+class Watch(threading.Thread):
+    """The memory of some processes and all their children together, looked at four times a second; and a kill."""
+
+    def __init__(self, victim: int, after: Path, files: int) -> None:
+        super().__init__(daemon=True)
+        self.victim, self.after, self.files = victim, after, files
+        self.peak, self.killed, self.over = 0, "", threading.Event()
+
+    def run(self) -> None:
+        own = import_module("psutil").Process()
+        gone = import_module("psutil").NoSuchProcess
+        while not self.over.wait(0.25):
+            held = 0
+            for process in [own, *own.children(recursive=True)]:
+                try:
+                    held += process.memory_info().rss
+                except gone:
+                    continue
+            self.peak = max(self.peak, held)
+            written = len(list(self.after.glob("*.part/runs/run-*.npy")))
+            if not self.killed and written >= self.files:
+                os.kill(self.victim, signal.SIGKILL)
+                self.killed = f"process {self.victim}, with {written} pieces written"
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Any]:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with import_module("distributed").LocalCluster(
+        n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+def cluster_part(count: int, rows: int, hands: int, place: Path | None) -> None:
+    """Many sequences by shards: time, memory, disk, the smallest gap, recall, and a worker that is killed."""
+    print(f"\n## {count:,} sequences of 16 tokens by shards of {rows:,}, {hands} Dask worker(s)\n", flush=True)
+    pieces = [(number, min(rows, count - at)) for number, at in enumerate(range(0, count, rows))]
+    started = time.perf_counter()
+
+    def say(message: str) -> None:
+        if message.endswith(f"of {len(pieces)}") and int(message.split()[-3]) % max(1, len(pieces) // 4) == 0:
+            print(f"  {time.perf_counter() - started:6.0f} s  {message}", flush=True)
+
+    with tempfile.TemporaryDirectory(dir=place) as made, workers(hands) as cluster:
+        folder = Path(made) / "memory"
+        victim = next(iter(cluster.workers.values())).process.pid
+        watch = Watch(victim, Path(made), max(1, len(pieces) // 3))
+        watch.start()
+        memory = sw.memorize_shards(
+            pieces, folder, read=drawn, rows=rows, ask=min(count, 1_000_000), cluster=cluster.scheduler_address,
+            progress=say,
+        )  # fmt: skip
+        seconds = time.perf_counter() - started
+        watch.over.set()
+        watch.join()
+        disk = sum(path.stat().st_size for path in folder.iterdir())
+        used = os.times()
+        told = memory.certificate or {}
+        claim, quantities = told["claim"], told["evidence"][0]["quantities"]
+        print(f"built           {seconds:.0f} s by the clock; killed: {watch.killed or 'nobody'}")
+        print(f"memory          {watch.peak / 1e9:.2f} GB at most: client, scheduler and workers together")
+        print(f"disk            {disk / 1e9:.2f} GB, {disk / count:.1f} bytes a sequence")
+        print(f"rank            {quantities['rank']:.0f}, no two ids closer than {quantities['gap']:.3g}, margin "
+              f"{quantities['margin']:.3g}, error of the class index proved below {claim['bound']:.2g}")  # fmt: skip
+        print(f"client          {used.user + used.system:.0f} s CPU", flush=True)
+        observed = memory.observed or {}
+        print(f"asked           {observed.get('points')} stored sequences, largest deviation {observed.get('error')}")
+        sequences, labels = drawn(pieces[-1])
+        some = slice(0, 4)
+        found = memory.recall(sequences[some], engine="dense")
+        right = int((np.array(found.labels) == labels[some]).sum())
+        print(
+            f"dense           {right} of 4 right, attention over all {len(memory):,} keys, weight {found.weight.min()}"
+        )
+        strangers = np.random.default_rng(12).integers(0, 1000, (1000, 16))
+        print(
+            f"strangers       {int(memory.recall(strangers, unknown='abstain').known.sum())} of 1000 taken for stored"
+        )
+        print(f"whole           {time.perf_counter() - started:.0f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, default=600.0, help="limit of each training")
-    parser.add_argument("--part", choices=("recall", "train", "floor"))
+    parser.add_argument("--part", choices=("recall", "train", "floor", "cluster"))
     parser.add_argument("--stored", type=int, action="append", help="sequences in the training table; 1000 and 10000")
+    parser.add_argument("--sequences", type=float, default=1e8, help="of --part cluster")
+    parser.add_argument("--rows", type=float, default=1e6, help="of a piece, and of a shard")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--folder", type=Path, help="where the shards go; they are removed in the end")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     parts = (arguments.part,) if arguments.part else ("recall", "train", "floor")
+    if "cluster" in parts:
+        cluster_part(int(arguments.sequences), int(arguments.rows), arguments.workers, arguments.folder)
     if "recall" in parts:
         recall_table(5_000 if arguments.quick else 100_000, million=not arguments.quick)
     if "floor" in parts:

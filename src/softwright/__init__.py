@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which cannot read a table
     from softwright.memory.changes import add_sequences as add_sequences
     from softwright.memory.changes import relabel_sequences as relabel_sequences
     from softwright.memory.changes import remove_sequences as remove_sequences
+    from softwright.memory.large.stored import open_shards as open_shards
+    from softwright.memory.large.verb import memorize_shards as memorize_shards
     from softwright.memory.shards import load_shards as load_shards
     from softwright.memory.shards import save_shards as save_shards
     from softwright.memory.verb import memorize as memorize
@@ -77,6 +79,8 @@ _HOME = {
     "load": "softwright.result.built",
     "load_shards": "softwright.memory.shards",
     "memorize": "softwright.memory.verb",
+    "memorize_shards": "softwright.memory.large.verb",
+    "open_shards": "softwright.memory.large.stored",
     "relabel_sequences": "softwright.memory.changes",
     "remove_sequences": "softwright.memory.changes",
     "save_mlp": "softwright.transpiler.verb",

@@ -26,7 +26,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,13 +75,25 @@ class ModelFile:
         return reference_sha256(self.reference_tensors)
 
 
-def weights_sha256(tensors: Mapping[str, np.ndarray]) -> str:
+@dataclass(frozen=True)
+class InParts:
+    """A tensor that is not all in memory: its shape and type, and its rows in turn."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    parts: Callable[[], Iterable[np.ndarray]]
+
+
+def weights_sha256(tensors: Mapping[str, np.ndarray | InParts]) -> str:
     """SHA-256 over names, types, shapes and bytes of the tensors given, in order of their names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        array = np.ascontiguousarray(tensors[name])
-        digest.update(f"{name}|{array.dtype.newbyteorder('<').str}|{array.shape}|".encode())
-        digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+        tensor = tensors[name]
+        whole = None if isinstance(tensor, InParts) else np.ascontiguousarray(tensor)
+        shape = tensor.shape if whole is None else whole.shape
+        digest.update(f"{name}|{tensor.dtype.newbyteorder('<').str}|{shape}|".encode())
+        for part in tensor.parts() if isinstance(tensor, InParts) else (np.ascontiguousarray(tensor),):
+            digest.update(part.astype(part.dtype.newbyteorder("<"), copy=False).tobytes())
     return digest.hexdigest()
 
 

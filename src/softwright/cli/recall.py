@@ -42,7 +42,7 @@ def recall_command(
                 _asked(texts or []) if data is None else [str(x) for x in read_rows(data, [text or ""], _no_step)[0]]
             )
             network = _memory(file)
-            found = network.recall(asked, unknown=unknown, engine=engine)
+            found = network.recall(_tokens(asked, network), unknown=unknown, engine=engine)
         answers = found.nested() if found.lengths is not None else list(found.labels)
         if output is not None:
             _write(output, asked, answers, found)
@@ -58,7 +58,9 @@ def recall_command(
                 typer.echo(printable(str(_plain(answer))))
             else:
                 guess = "" if unknown == "abstain" else f"{printable(str(_plain(answer)))}  "
-                typer.echo(f"{guess}(never stored; distance {found.distance[i]:.3g} from the nearest)")
+                far = found.distance[i]  # a folder of shards is not searched for the nearest unless that is asked for
+                apart = f"; distance {far:.3g} from the nearest" if math.isfinite(far) else ""
+                typer.echo(f"{guess}(never stored{apart})")
 
 
 def _no_step(share: float) -> None:
@@ -70,9 +72,25 @@ def _asked(texts: list[str]) -> list[str]:
     return [text[1:] if text.startswith(" -") else text for text in texts]
 
 
+def _tokens(asked: list[str], network: Any) -> Any:
+    """Texts, or for a memory without a tokenizer the whole numbers that they spell."""
+    if network.tokenizer is not None:
+        return asked
+    try:
+        return [[int(word) for word in text.replace(",", " ").split()] for text in asked]
+    except ValueError as error:
+        fault = f"this memory holds whole numbers and no texts ({error}); ask for rows like '3 14 15'"
+        raise InvalidInput("recall", [fault]) from error
+
+
 def _memory(file: Path) -> Any:
     from softwright.result.built import load
 
+    if file.is_dir():
+        from softwright.memory.large.stored import open_shards, shard_by_shard
+
+        if shard_by_shard(file):
+            return open_shards(file)
     built = load(file)
     if built.kind != "memory":
         raise InvalidInput("recall", [f"{file} holds a network of kind {built.kind!r}, not a memory; use evaluate"])
@@ -84,16 +102,20 @@ def _plain(answer: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """JSON has no nan: an abstention is null."""
+    """JSON has no nan and no infinity: an abstention is null."""
     if isinstance(value, list):
         return [_number(x) for x in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _row(asked: str, answer: Any, found: Any, i: int) -> dict[str, Any]:
     row = {"text": asked, "label": _number(_plain(answer))}
     if found.lengths is None:
-        row |= {"known": bool(found.known[i]), "distance": float(found.distance[i]), "weight": float(found.weight[i])}
+        row |= {
+            "known": bool(found.known[i]),
+            "distance": _number(float(found.distance[i])),
+            "weight": float(found.weight[i]),
+        }
     return row
 
 

@@ -173,23 +173,25 @@ def _room(request: Request, dimensions: int) -> float:
 
 def _draws(request: Request) -> Iterator[tuple[int, str, int]]:
     """(rank, how places are coded, number of the draw) in the order of trial."""
-    for rank, places, draws in _candidates(request):
+    count = len(request.labels.values) + request.reserve
+    for rank, places, draws in candidates(count, request.dtype, request.reading, request.readout, request.rank):
         for draw in range(draws):
             yield rank, places, draw
 
 
-def _candidates(request: Request) -> Iterator[tuple[int, str, int]]:
+def candidates(
+    count: int, dtype: torch.dtype, reading: Reading, readout: str, asked: int | None, hope: float = _HOPE
+) -> Iterator[tuple[int, str, int]]:
     """(rank, how places are coded, draws) in the order of trial."""
-    count, dtype = len(request.labels.values) + request.reserve, request.dtype
     draws = 12 if count <= 20_000 else 3 if count <= 200_000 else 2
     double = dtype == torch.float64
-    plain = "weights" if double or not request.reading.positional else "products"
-    if request.rank is not None:
-        yield request.rank, plain, draws
-        if plain == "weights" and request.reading.positional:
-            yield request.rank, "products", draws
+    plain = "weights" if double or not reading.positional else "products"
+    if asked is not None:
+        yield asked, plain, draws
+        if plain == "weights" and reading.positional:
+            yield asked, "products", draws
         return
-    line = request.readout == "feedforward"
+    line = readout == "feedforward"
     for rank in range(1, MOST_RANK + 1):
         if line:
             if rank > 4:  # ids are numbers whatever the rank: more of it changes little
@@ -197,10 +199,10 @@ def _candidates(request: Request) -> Iterator[tuple[int, str, int]]:
         elif count > 1:
             law = 2.0 * math.exp((math.log(2.0) + math.lgamma(rank / 2 + 1) - 2.0 * math.log(count)) / rank)
             need = 4.0 * math.sqrt(score_error(1.0, 0.0, rank, dtype))
-            if _HOPE * law / math.sqrt(rank) < need:
+            if hope * law / math.sqrt(rank) < need:
                 continue
         yield rank, plain, draws
-        if plain == "weights" and request.reading.positional and (rank > 2 or line):
+        if plain == "weights" and reading.positional and (rank > 2 or line):
             yield rank, "products", draws
 
 
@@ -212,12 +214,17 @@ def _centred_keys(head: ContextHead, packed: Packed, keep: np.ndarray | None) ->
     return (ids + shift.double().numpy()).astype(head.codes.numpy().dtype)
 
 
+def sharpness(gap: float, radius: float, largest: float, dimensions: int, dtype: torch.dtype) -> float:
+    """beta of the lookup: a power of 4 with which the weights of all other keys underflow to 0."""
+    margin = 0.5 * (gap**2 - 2.0 * gap * radius) - 2.0 * score_error(largest, radius, dimensions, dtype)
+    return 4.0 ** math.ceil(math.log(UNDERFLOW[dtype] / margin, 4.0)) if margin > 0 else 1.0
+
+
 def _lookup(
     keys: np.ndarray, values: np.ndarray, gap: float, radius: float, largest: float, dtype: torch.dtype
 ) -> SoftmaxLookup:
     exact = keys.astype(np.float64)
-    margin = 0.5 * (gap**2 - 2.0 * gap * radius) - 2.0 * score_error(largest, radius, keys.shape[1], dtype)
-    beta = 4.0 ** math.ceil(math.log(UNDERFLOW[dtype] / margin, 4.0)) if margin > 0 else 1.0
+    beta = sharpness(gap, radius, largest, keys.shape[1], dtype)
     return SoftmaxLookup(
         keys=torch.from_numpy(keys),
         halves=torch.tensor(0.5 * (exact**2).sum(axis=1), dtype=dtype),

@@ -16,7 +16,7 @@ from scipy.spatial import KDTree
 _COORDINATES = 3
 _MOST_PAIRS = 4_000_000
 _DOUBLINGS = 40
-_DOWN = 1.0 - 1e-12  # pays for the rounding of distances in float64
+DOWN = 1.0 - 1e-12  # pays for the rounding of distances in float64
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def _on_line(keys: np.ndarray) -> Closest:
     order = np.argsort(keys, kind="stable")
     steps = np.diff(keys[order])
     at = int(steps.argmin())
-    return Closest(float(steps[at]) * _DOWN, (int(order[at]), int(order[at + 1])))
+    return Closest(float(steps[at]) * DOWN, (int(order[at]), int(order[at + 1])))
 
 
 def _in_space(keys: np.ndarray, floor: float) -> Closest:
@@ -58,7 +58,7 @@ def _in_space(keys: np.ndarray, floor: float) -> Closest:
         if radius > extent:
             break
         radius *= 2.0
-    return Closest(proved * _DOWN)
+    return Closest(proved * DOWN)
 
 
 def _nearest_pair(keys: np.ndarray, pairs: np.ndarray) -> Closest | None:
@@ -68,4 +68,4 @@ def _nearest_pair(keys: np.ndarray, pairs: np.ndarray) -> Closest | None:
     for axis in range(keys.shape[1]):
         squares += (keys[pairs[:, 0], axis] - keys[pairs[:, 1], axis]) ** 2
     at = int(squares.argmin())
-    return Closest(float(np.sqrt(squares[at])) * _DOWN, (int(pairs[at, 0]), int(pairs[at, 1])))
+    return Closest(float(np.sqrt(squares[at])) * DOWN, (int(pairs[at, 0]), int(pairs[at, 1])))

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,14 +54,33 @@ from softwright.result.closed_form import ClosedForm
 METHOD = "margin of context ids against proved rounding"
 
 
+@dataclass(frozen=True)
+class Held:
+    """What the proof needs to know of all keys and values; of many shards, the largest of each."""
+
+    largest: float  # max |z_j|, rounded up
+    size: float  # max |y_j|
+    half_error: float  # bound of |stored half square - exact one|
+    digest: str | None = None  # of the network's tensors, where they are not all at hand
+
+
+def held_by(network: MemoryNetwork) -> Held:
+    """The same of a network in memory."""
+    readout = network.readout
+    size = float(readout.values.double().abs().max()) if readout.values.numel() else 0.0
+    halves = _half_error(readout) if isinstance(readout, SoftmaxLookup) else 0.0
+    return Held(largest_norm(readout.keys.double().numpy()), size, halves)
+
+
 def certify_memory(
-    network: MemoryNetwork, target: dict[str, Any], label_rounding: float
+    network: MemoryNetwork, target: dict[str, Any], label_rounding: float, held: Held | None = None
 ) -> tuple[ClosedForm | None, str]:
-    """The certificate, or None and the reason. `label_rounding` bounds |stored label - label given|."""
+    """The certificate, or None and the reason. `label_rounding` bounds |stored label - label given|; `held` is given
+    where keys and values are elsewhere, and the network has their shapes only."""
     started = time.monotonic()
     head, readout, dtype = network.head, network.readout, network.dtype
-    keys = readout.keys.double().numpy()
-    count, largest = len(keys), largest_norm(keys)
+    held = held_by(network) if held is None else held
+    count, largest = network.stored, held.largest
     errors = id_errors(head, largest)
     gap, radius = float(network.gap), max(errors.radii)
     fault = _structure_fault(network, errors.radii)
@@ -69,7 +89,7 @@ def certify_memory(
     if not gap > 2.0 * radius:
         return None, f"ids are only {gap:.3g} apart, which rounding of {radius:.3g} could close"
     if isinstance(readout, SoftmaxLookup):
-        exact, rounding, facts = _lookup(readout, gap, radius, largest, dtype)
+        exact, rounding, facts = _lookup(readout, held, gap, radius, dtype)
     else:
         exact, rounding, facts = _ramps(readout, radius, largest, dtype)
     if not math.isfinite(exact + rounding):
@@ -106,6 +126,7 @@ def certify_memory(
         quantities=quantities,
         assumptions=assumptions_of_all(),
         engine="dense and pruned",
+        digest=held.digest,
     )
     return certificate, ""
 
@@ -138,14 +159,13 @@ def _structure_fault(network: MemoryNetwork, radii: tuple[float, float]) -> str:
 
 
 def _lookup(
-    readout: SoftmaxLookup, gap: float, radius: float, largest: float, dtype: torch.dtype
+    readout: SoftmaxLookup, held: Held, gap: float, radius: float, dtype: torch.dtype
 ) -> tuple[float, float, dict[str, float]]:
     count, precision = len(readout.keys), precision_of(dtype)
-    u = precision.unit
-    size = float(readout.values.double().abs().max()) if readout.values.numel() else 0.0
+    u, largest, size = precision.unit, held.largest, held.size
     beta = float(readout.beta)
     mantissa, exponent = math.frexp(beta)
-    halves_right = _half_error(readout) <= half_error(largest, readout.keys.shape[1], dtype)
+    halves_right = held.half_error <= half_error(largest, readout.keys.shape[1], dtype)
     if count < 2:
         return 0.0, 0.0, {"score_margin": 0.0, "off_mass": 0.0, "beta": beta}
     margin = (

@@ -28,7 +28,7 @@ from softwright.result.constructed import tensors_of
 
 SCHEMA = "softwright-memory-shards/1"
 ROWS = 1_000_000
-_BY_ROW = ("readout.keys", "readout.halves", "readout.values", "readout.slopes", "readout.offsets")
+BY_ROW = ("readout.keys", "readout.halves", "readout.values", "readout.slopes", "readout.offsets")
 _BLOCK = 1 << 22
 
 
@@ -45,7 +45,7 @@ def save_shards(built: Built, folder: str | Path, *, rows: int = ROWS) -> None:
 def load_shards(folder: str | Path) -> Built[MemoryNetwork]:
     """Read a folder written by `save_shards`; every file must be there and unchanged."""
     source = Path(folder)
-    index = _index(source)
+    index = read_index(source)
     with reading(source, "a folder that describes a memory", "save it again"):
         return _read(source, index)
 
@@ -53,20 +53,21 @@ def load_shards(folder: str | Path) -> Built[MemoryNetwork]:
 def _write(built: Built[Any], network: MemoryNetwork, folder: Path, rows: int) -> None:
     sections = built.sections()
     tensors = tensors_of(network)
-    by_row = {name: tensors.pop(name) for name in _BY_ROW if name in tensors}
+    by_row = {name: tensors.pop(name) for name in BY_ROW if name in tensors}
     write_model(folder / "memory.safetensors", tensors, sections)
-    files = [{"name": "memory.safetensors", "sha256": _sha256(folder / "memory.safetensors")}]
+    files = [{"name": "memory.safetensors", "sha256": sha256_of(folder / "memory.safetensors")}]
     for number, at in enumerate(range(0, network.stored, rows)):
         path = folder / f"keys-{number:05d}.safetensors"
         part = {name: np.ascontiguousarray(array[at : at + rows]) for name, array in by_row.items()}
         write_atomically(path, save(part))
-        files.append({"name": path.name, "sha256": _sha256(path)})
+        files.append({"name": path.name, "sha256": sha256_of(path)})
     shapes = {name: [list(array.shape), array.dtype.name] for name, array in by_row.items()}
     index = {"schema": SCHEMA, "files": files, "tensors": shapes, "rows": rows}
     write_atomically(folder / "index.json", json.dumps(index, indent=1).encode())
 
 
-def _index(source: Path) -> dict[str, Any]:
+def read_index(source: Path) -> dict[str, Any]:
+    """What a folder says of its files."""
     with reading(source, "a folder written by save_shards", "copy the whole folder"):
         index = json.loads((source / "index.json").read_text(encoding="utf-8"))
     if not isinstance(index, dict) or index.get("schema") != SCHEMA:
@@ -79,11 +80,11 @@ def _read(source: Path, index: dict[str, Any]) -> Built:
         path = source / Path(entry["name"]).name
         if not path.is_file():
             raise FileFormatError(f"{path}: missing; copy the whole folder")
-        if _sha256(path) != entry["sha256"]:
+        if sha256_of(path) != entry["sha256"]:
             raise FileFormatError(f"{path}: changed or cut short since it was saved (SHA-256); copy the folder again")
     content = read_model(source / "memory.safetensors")
-    if not set(index["tensors"]) <= set(_BY_ROW):
-        raise ValueError(f"unknown tensors {sorted(set(index['tensors']) - set(_BY_ROW))}")
+    if not set(index["tensors"]) <= set(BY_ROW):
+        raise ValueError(f"unknown tensors {sorted(set(index['tensors']) - set(BY_ROW))}")
     held = sum((source / Path(entry["name"]).name).stat().st_size for entry in index["files"])
     claimed = sum(
         math.prod(shape) * np.dtype(precision_of(kind).name).itemsize for shape, kind in index["tensors"].values()
@@ -105,7 +106,8 @@ def _read(source: Path, index: dict[str, Any]) -> Built:
     return from_sections(content.sections, tensors, weights_sha256(tensors), source)
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The digest of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):

@@ -166,7 +166,12 @@ def _observe(network: MemoryNetwork, request: Request) -> Observed:
     error = max(
         _worst(network, packed, kept, values, "pruned"), _worst(network, part, few, values[: len(few)], "dense")
     )
-    return Observed(error, (), len(values) + len(few))
+    return seen_at_most(error, len(values) + len(few))
+
+
+def seen_at_most(error: float, items: int) -> Observed:
+    """The largest deviation over so many stored items."""
+    return Observed(error, (), items)
 
 
 def _worst(network: MemoryNetwork, packed: Packed, kept: np.ndarray, values: np.ndarray, engine: str) -> float:

@@ -115,10 +115,12 @@ class ClosedForm:
         domain: dict[str, tuple[float, float]] | None = None,
         outside: dict[str, Any] | None = None,
         parts: dict[str, list[Any]] | None = None,
+        digest: str | None = None,
     ) -> ClosedForm:
         """The certificate of this very network; `started` is the `time.monotonic()` at which the proof began.
 
         `reference` are the arrays that it is compared with, where they are none of its own: those of `Built.reference`.
+        `digest` is that of the network's tensors, where they are not all in memory.
         """
         from softwright.result.constructed import digest_of  # torch is not needed to read a certificate
 
@@ -129,7 +131,7 @@ class ClosedForm:
             rounding_part=rounding_part,
             method=method,
             dtype=name_of(network.dtype),
-            weights_sha256=digest_of(network),
+            weights_sha256=digest_of(network) if digest is None else digest,
             target=target,
             version=__version__,
             seconds=time.monotonic() - started,
