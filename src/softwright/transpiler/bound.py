@@ -4,19 +4,18 @@ The reference is the network of the source in real arithmetic, with exactly the 
 bounded is the attention network as it runs in its dtype, on inputs of the box that are numbers of that dtype. With
 a_l = phi(s_l), s_l = W a_{l-1} + b and hats for what runs (W^ the weights as stored, U the unit of `unit_bounds.py`):
 
-    |s^ - s| <= d = min(|W| e, |W_i|_2 r) + |W^ - W| |a^| + |b^ - b| + gamma_{n+2} (|W^| |a^| + |b^|)
-    |a^ - a| <= e' = L d + U.exact + U.rounding(|s| + d)
+    |s^ - s| <= d = (a^ - a through W) + |W^ - W| |a^| + |b^ - b| + (rounding of the sums)
+    |a^ - a| <= e' = (d through slopes) + U.exact + U.rounding(|s| + d)
 
-plus 2 U.mixing gamma_n (|W^| |a^| + |b^|) + gamma_n U.offset in the layout that projects scores and values apart, each
-value v_j W x + v_j b + u_j as one sum (multihead).
+`errors.py` carries errors through weights and slopes, those over the neuron's own range (0 for a neuron that is off on
+the whole box), `values.py` says what s and a can be on the box, and `sums.py` what rounding does to sums in any order.
+In the layout that projects scores and values apart, each value v_j W x + v_j b + u_j as one sum (multihead), sums are
+charged with gamma_{n+8} (|W^| |a^| + |b^|), and 2 U.mixing times that + gamma_{n+8} U.offset come besides.
 
-e bounds every coordinate and r the Euclidean norm of the same difference; both are carried, and each layer takes the
-smaller of the two for every neuron: e by interval arithmetic through |W|, r by the Lipschitz product through |W|_2. L
-is the largest slope of the activation over the neuron's own range (0 for a neuron that is off on the whole box), and
-ranges of s come from interval arithmetic on the box. For one hidden layer and ReLU in real arithmetic this is sum_h
-|W2_oh| 0.2785/beta. A gated block adds |b| e_u + |u^| d_b for its factors and the error of its product heads
-(`gated_heads.py`). Without a box only real arithmetic is bounded: e is then free of s, rounding is not. A network that
-could overflow for inputs of [-1, 1] already has no such bound: it may run to no number wherever one looks.
+For one hidden layer and ReLU in real arithmetic this is sum_h |W2_oh| 0.2785/beta. A gated block adds |b| e_u + |u^|
+d_b for its factors, of errors e and d, and that of its product heads (`gated_heads.py`). Without a box only real
+arithmetic is bounded: e is then free of s, rounding is not. A network that could overflow for inputs of [-1, 1] already
+has no such bound: it may run to no number wherever one looks.
 
 |W|_2 <= |(W W^T)^8|_F^{1/16}, its products charged with their rounding; for wide layers sqrt(|W|_1 |W|_inf).
 All numbers are float64 with sums of non-negative terms rounded up. A bound demands that nothing overflows: where the
@@ -37,26 +36,31 @@ from softwright.proof.arithmetic.directed import TINY, gamma, up
 from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, DenseLayer, DenseNetwork, GatedNetwork
+from softwright.transpiler.errors import Errors
+from softwright.transpiler.sums import rounding_of_sums
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
 from softwright.transpiler.unit_bounds import Unit, unit_of
+from softwright.transpiler.values import Values, activated, affine
 
 _WIDEST = 1024  # beyond it the powers of W W^T cost more than they are worth
 
 
 @dataclass
 class State:
-    """Range of the exact values, and bounds of what runs minus them: every coordinate, and the Euclidean norm."""
+    """What the exact values can be, and bounds of what runs minus them."""
 
-    low: np.ndarray
-    high: np.ndarray
-    error: np.ndarray
-    norm: float
+    values: Values
+    errors: Errors
+
+    @property
+    def error(self) -> np.ndarray:
+        return self.errors.error
 
     @property
     def size(self) -> np.ndarray:
         """Largest |value| of what runs."""
-        return np.maximum(np.abs(self.low), np.abs(self.high)) + self.error
+        return self.values.size + self.errors.error
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,6 @@ def spectral_norm(weight: np.ndarray) -> float:
     return float(min(simple, found)) + TINY
 
 
-def _norm(vector: np.ndarray) -> float:
-    largest = float(np.abs(vector).max(initial=0.0))
-    if largest == 0.0 or not np.isfinite(largest):
-        return largest
-    return largest * float(np.sqrt(((vector / largest) ** 2).sum())) * (1 + gamma(len(vector) + 4))
-
-
 def stored(layer: DenseLayer, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """Weight and bias as a network of that dtype holds them."""
     kind = np.dtype(dtype)
@@ -134,17 +131,6 @@ def is_stored_exactly(network: DenseNetwork | GatedNetwork, dtype: str) -> bool:
     return True
 
 
-def _ranges(layer: DenseLayer, state: State) -> tuple[np.ndarray, np.ndarray]:
-    """An interval for every s = W a + b, a in the state's exact range."""
-    middle = 0.5 * (state.low + state.high)
-    radius = np.maximum(state.high - middle, middle - state.low)
-    size = np.abs(layer.weight)
-    slip = 2 * gamma(layer.inputs + 4) * (size @ (np.abs(middle) + radius) + np.abs(layer.bias))
-    spread = up(size @ radius, layer.inputs + 4) + slip + TINY
-    centre = layer.weight @ middle + layer.bias
-    return centre - spread, centre + spread
-
-
 @dataclass(frozen=True)
 class _Setting:
     """How a layer is run; `arithmetic` None means real arithmetic with the source's own weights."""
@@ -165,34 +151,37 @@ class _Sums:
 
 def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, _Sums]:
     """s = W a + b: its state, and what running it adds."""
-    size, n = np.abs(layer.weight), layer.inputs
-    low, high = _ranges(layer, state)
-    rows = np.sqrt(up((layer.weight**2).sum(axis=1), n + 4)) * (1 + 1e-14)
-    carried = np.minimum(up(size @ state.error, n + 4), rows * state.norm * (1 + 1e-14))
+    n, a = layer.inputs, state.values
+    largest = spectral_norm(layer.weight)
+    s, ends = affine(layer, a, largest)
+    errors = state.errors.through(layer.weight, largest)
     own = np.zeros(layer.outputs)
-    sums = _Sums(own, own)
-    if setting.arithmetic is not None:
-        weight, bias = stored(layer, setting.dtype)
-        changed = np.abs(weight - layer.weight) @ state.size + np.abs(bias - layer.bias)
-        terms = n + (8 if setting.layout == "multihead" else 2)
-        total = np.abs(weight) @ state.size + np.abs(bias)
-        # Inputs, weights, products and sums below the smallest normal number may be lost.
-        lost = setting.arithmetic.smallest * (2 * n + 4 + np.abs(weight).sum(axis=1) + state.size.sum())
-        rounded = up(setting.arithmetic.gamma(terms) * total + lost, n + 8)
-        sums = _Sums(rounded, up(total + rounded, n + 8))
-        finite = sums.size <= PRECISIONS[setting.dtype].largest / 8
-        own = np.where(finite, up(changed, n + 8) + rounded, np.inf)
-    error = up(carried + own, 4)
-    moved = spectral_norm(layer.weight) * state.norm if state.norm > 0 else 0.0
-    return State(low, high, error, min(_norm(error), (moved + _norm(own)) * (1 + 1e-14))), sums
+    if setting.arithmetic is None:
+        return State(s, errors), _Sums(own, own)
+    weight, bias = stored(layer, setting.dtype)
+    changed = up(np.abs(weight - layer.weight) @ state.size + np.abs(bias - layer.bias), n + 8)
+    total = np.abs(weight) @ state.size + np.abs(bias)
+    if setting.layout == "multihead":  # values are one sum with the offset of their token, of weights times slopes
+        rounded = setting.arithmetic.gamma(n + 8) * total
+    else:  # what runs has errors of its own, in its terms and in partial sums
+        slack = changed + up(np.abs(weight) @ state.error + setting.arithmetic.gamma(n + 2) * total, n + 8)
+        low, high = a.low - state.error, a.high + state.error
+        rounded = rounding_of_sums(weight, bias, low, high, ends, slack, setting.arithmetic.unit)
+    # Inputs, weights, products and sums below the smallest normal number may be lost.
+    lost = setting.arithmetic.smallest * (2 * n + 4 + np.abs(weight).sum(axis=1) + state.size.sum())
+    rounded = up(rounded + lost, n + 8)
+    sums = _Sums(rounded, up(total + rounded, n + 8))
+    finite = sums.size <= PRECISIONS[setting.dtype].largest / 8
+    return State(s, errors.plus(np.where(finite, changed + rounded, np.inf))), sums
 
 
-def _activated(layer: DenseLayer, s: State, sums: _Sums, unit: Unit, setting: _Setting) -> State:
+def _activated(layer: DenseLayer, before: State, s: State, sums: _Sums, unit: Unit, setting: _Setting) -> State:
     """a = phi(s) by heads."""
-    m = np.maximum(np.abs(s.low), np.abs(s.high)) + s.error
-    slope = layer.activation.local_slope(s.low - s.error, s.high + s.error)
+    phi = layer.activation
+    low, high = s.values.low - s.error, s.values.high + s.error
+    m, slope = s.size, phi.local_slope(low, high)
     if setting.everywhere:
-        m, slope = np.full_like(m, np.inf), np.full_like(slope, layer.activation.slope)
+        m, slope = np.full_like(m, np.inf), np.full_like(slope, phi.slope)
     own = unit.exact_for(m)
     if setting.arithmetic is not None:
         off = unit.sink & (slope == 0.0)
@@ -200,18 +189,19 @@ def _activated(layer: DenseLayer, s: State, sums: _Sums, unit: Unit, setting: _S
         if setting.layout == "multihead":
             own = own + 2 * unit.mixing * sums.rounded + setting.arithmetic.gamma(layer.inputs + 8) * unit.offset
         own = np.where(sums.size <= unit.reach, own, np.inf)
-    error = up(slope * s.error + own, 8)
-    low, high = layer.activation.span(s.low, s.high)
-    return State(low, high, error, min(_norm(error), (layer.activation.slope * s.norm + _norm(own)) * (1 + 1e-14)))
+    errors = s.errors.sloped(np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0)), slope).plus(
+        np.where(own > 0, up(own, 4), 0.0)
+    )
+    return State(activated(layer, before.values, s.values), errors)
 
 
 def _layer(layer: DenseLayer, unit: Unit | None, state: State, setting: _Setting) -> State:
     s, sums = _affine(layer, state, setting)
-    return s if unit is None else _activated(layer, s, sums, unit, setting)
+    return s if unit is None else _activated(layer, state, s, sums, unit, setting)
 
 
 def _start(low: np.ndarray, high: np.ndarray) -> State:
-    return State(low, high, np.zeros(len(low)), 0.0)
+    return State(Values.box(low, high), Errors.none(len(low)))
 
 
 def units_of(network: DenseNetwork, tables: Sequence[TokenTable | None], dtype: str, layout: str) -> list[Unit | None]:
@@ -314,7 +304,7 @@ def bound_gated(
                 error = np.where(_fits(steps, shares, u, b, dtype), error + lost, np.inf)
             low, high = -b.size * u.size, b.size * u.size
         error = up(error, 16)
-        product = State(low, high, error, _norm(error))
+        product = State(Values.box(low, high), Errors.of(error))
         out, _ = _affine(network.down, product, setting)
         return [u.error, product.error, out.error]
 
@@ -331,5 +321,10 @@ def _fits(steps: np.ndarray, shares: np.ndarray, u: State, b: State, dtype: str)
 
 def largest_gate(network: GatedNetwork, box: tuple[np.ndarray, np.ndarray]) -> float:
     """The largest |phi(a)| over the box, with room for the errors of what runs."""
-    low, high = network.gate.activation.span(*_ranges(network.gate, _start(*box)))
+    low, high = network.gate.activation.span(*_interval(network.gate, box))
     return float(np.maximum(np.abs(low), np.abs(high)).max()) * 1.01 + 1e-30
+
+
+def _interval(layer: DenseLayer, box: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    s, _ = affine(layer, Values.box(*box), spectral_norm(layer.weight))
+    return s.low, s.high

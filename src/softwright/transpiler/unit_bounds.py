@@ -6,15 +6,17 @@
     mixing     sup of sum_j w_j |v_j|: how much a difference between the s of the scores and that of the values counts
     offset     sup of sum_j w_j |u_j| over tokens with v_j != 0: what rounding of v_j W x + u_j as one long sum weighs
 
-u is the unit roundoff, E the error of exp. Every layout computes k_j s + b_j within 8 roundings of |k_j s| + |b_j|
-(storage of the tokens included), v_j s + u_j likewise, and sums p terms.
+u is the unit roundoff, E the error of exp. Every layout computes k_j s + b_j within 5 roundings of |k_j s| + |b_j|,
+stock attention, which scales queries and keys by roots, within 8; where k_j is a power of two and b_j = 0 nothing is
+rounded. A value v_j s + u_j, its product with a weight, the sums of p terms above and below, and a division are 2p + 5
+roundings; in one sequence, where weights may be scaled block by block, 2p + 10.
 
 *Gates* (section 7 of the theory), pieces l_j with |l_j - l_*| <= C Delta_j at the score gap beta Delta_j, scores
 S_j = beta (.) and computed scores within t_j of them: Delta_j <= Delta'_j + 2 max t/beta, Delta' the computed gaps, for
 which sum w' Delta' <= W0((N-1)/e)/beta holds again. So a wrong score moves the gate but does no more harm than that:
 C (1 + 3E) W0/beta + 2 C max t/beta, and max t/beta = gamma_8 (|k_j||s| + |b_j|)/beta does not depend on beta. Where all
 biases are 0 scores are wrong by a factor only, and the second term is absent. Forming and summing values adds
-gamma_{N+14} (|phi(s)| + 2 max|u_j|). Neighbouring pieces meet where their scores do, so the pieces between j and * add
+gamma_{2N+5} (|phi(s)| + 2 max|u_j|). Neighbouring pieces meet where their scores do, so the pieces between j and * add
 up to |l_j - l_*| <= sum C_i Delta_i with gaps Delta_i that add up to Delta_j, C_i = |v' - v| beta/(k' - k).
 
 *Powers* (ELU): exact <= 2 |a| e^{-q m} + 1.01 (1 + |a|) W0(1/e)/(beta - q - 2), and storing the values,
@@ -26,7 +28,7 @@ difference of linear functions, so its minimum is at an end. Relative to the cel
 are w_j (1 + eta_j), eta_j <= e^{t_j + t_r} - 1, eta_r = 0, with t the errors of score, shift and exp, and
 
     |fl(g) - g| <= sum_j w_j eta_j |v_j(s) - g|/(1 - tau)
-                   + 2 gamma_{p+14} sum_j w_j (1 + eta_j) (|v_j s| + |u_j|)/(1 - tau),
+                   + gamma_{2p+5} sum_j w_j (1 + eta_j) (|v_j s| + |u_j|)/(1 - tau),
 
 tau = sum w eta, |v_j(s) - g| <= sum_l w_l |v_l(s) - v_j(s)|, all of them bounded on the whole cell.
 
@@ -73,9 +75,24 @@ class Unit:
         return self.exact + np.where(m >= self.jump_at, self.jump, 0.0)
 
 
+@dataclass(frozen=True)
+class _Running:
+    """How heads are run: the counts above."""
+
+    arithmetic: Arithmetic
+    layout: str
+
+    @property
+    def scores(self) -> int:
+        return 8 if self.layout == "multihead" else 5
+
+    def values(self, tokens: int) -> int:
+        return 2 * tokens + (10 if self.layout == "sequence" else 5)
+
+
 def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str = "softmax") -> Unit:
     """Bounds of a head with the tokens `table`, as stored, run in `dtype`; the analysis is that of its family."""
-    unit = FAMILIES[activation.row.family](activation, table, arithmetic_of(dtype, layout))
+    unit = FAMILIES[activation.row.family](activation, table, _Running(arithmetic_of(dtype, layout), layout))
     return replace(unit, reach=reach_of(table, dtype, layout))
 
 
@@ -105,13 +122,13 @@ def arithmetic_of(dtype: str, layout: str) -> Arithmetic:
     return replace(arithmetic, exp_error=4 * arithmetic.exp_error) if layout == "sequence" else arithmetic
 
 
-def _exact(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
-    smooth = _Smooth(table.stacked.tobytes(), table.tokens, arithmetic)
-    return Unit(activation.row.slip * arithmetic.unit * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
+def _exact(activation: Activation, table: TokenTable, how: _Running) -> Unit:
+    smooth = _Smooth(table.stacked.tobytes(), table.tokens, how)
+    return Unit(activation.row.slip * how.arithmetic.unit * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
 
 
-def _fitted(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
-    smooth = _Smooth(table.stacked.tobytes(), table.tokens, arithmetic)
+def _fitted(activation: Activation, table: TokenTable, how: _Running) -> Unit:
+    smooth = _Smooth(table.stacked.tobytes(), table.tokens, how)
     unit = Unit(proved_error(activation, table) * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
     if activation.row.jump is None:
         return unit
@@ -125,8 +142,8 @@ def _steepness(activation: Activation) -> float:
     return float((np.abs(np.diff(slopes)) * BETA / np.diff(keys)).max())
 
 
-def _gate(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
-    C = _steepness(activation)
+def _gate(activation: Activation, table: TokenTable, how: _Running) -> Unit:
+    C, arithmetic = _steepness(activation), how.arithmetic
     N = table.tokens
     shift = np.abs(table.biases).max() / BETA
     key = np.abs(table.keys).max() / BETA
@@ -140,14 +157,15 @@ def _gate(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> 
         gate = 2 * C * arithmetic.gamma(8) * (key * m + shift) if moved else 0.0 * m
         size = np.minimum(slope * m, offset) if bounded else slope * m  # a clip is bounded by its ends
         lost = 64 * N * arithmetic.exp_floor * (1 + m) * (1 + mixing + offset)
-        return (gate + arithmetic.gamma(N + 14) * (size + 2 * offset) + lost) * _SLIP
+        return (gate + arithmetic.gamma(how.values(N)) * (size + 2 * offset) + lost) * _SLIP
 
     mixing = float(np.abs(table.slopes).max())
     affine = float(np.abs(table.offsets[table.slopes != 0]).max(initial=0.0))
     return Unit(float(exact), rounding, mixing, offset=affine, sink=table.sink_gate is not None)
 
 
-def _powers(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -> Unit:
+def _powers(activation: Activation, table: TokenTable, how: _Running) -> Unit:
+    arithmetic = how.arithmetic
     alpha, m0 = abs(activation.options["alpha"]), ELU_SHIFT[arithmetic.name]
     exact = 2 * alpha * float(np.exp(-ELU_POWERS * m0)) + 1.01 * (1 + alpha) * _W0[2] / (BETA - ELU_POWERS - 2)
     exact += 1.01 * (1 + alpha) * 6 * arithmetic.exp_error * _W0[2] / BETA
@@ -162,7 +180,7 @@ def _powers(activation: Activation, table: TokenTable, arithmetic: Arithmetic) -
     return Unit(exact * _SLIP, rounding, 1.0)
 
 
-FAMILIES: dict[str, Callable[[Activation, TokenTable, Arithmetic], Unit]] = {
+FAMILIES: dict[str, Callable[[Activation, TokenTable, _Running], Unit]] = {
     "exact": _exact,
     "gate": _gate,
     "powers": _powers,
@@ -173,8 +191,8 @@ FAMILIES: dict[str, Callable[[Activation, TokenTable, Arithmetic], Unit]] = {
 class _Smooth:
     """Rounding of smooth tokens for |s| <= m: the running maximum over cells, looked up."""
 
-    def __init__(self, content: bytes, tokens: int, arithmetic: Arithmetic) -> None:
-        self.edges, self.most, self.mixing, self.offset = _cells(content, tokens, arithmetic)
+    def __init__(self, content: bytes, tokens: int, how: _Running) -> None:
+        self.edges, self.most, self.mixing, self.offset = _cells(content, tokens, how)
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         place = np.minimum(np.searchsorted(self.edges, m), len(self.edges) - 1)
@@ -182,19 +200,19 @@ class _Smooth:
 
 
 @lru_cache(maxsize=64)
-def _cells(content: bytes, tokens: int, arithmetic: Arithmetic) -> tuple[np.ndarray, np.ndarray, float, float]:
+def _cells(content: bytes, tokens: int, how: _Running) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Outer ends of the cells (0, h, 2h, .., growing), the bound for all |s| up to each, `mixing` and `offset`."""
     k, b, v, u = np.frombuffer(content, dtype=np.float64).reshape(4, tokens)
-    outer = _CORE / max(np.abs(k).max() / 16.0, 1e-3)  # keys of 16 at most vary little over a cell of 1/32
-    ends = np.linspace(0.0, outer, _CELLS + 1)
+    outer = _CORE / max(np.abs(k).max() / 16.0, 1e-3)
+    near = np.linspace(0.0, outer / 16, _CELLS + 1)  # over such a cell scores differ by 1/16 at most, farther out by 1
     far = outer * 1.25 ** np.arange(1, 200)  # up to 1e19 times as far
-    ends = np.concatenate([ends, far])
+    ends = np.concatenate([near, np.linspace(outer / 16, outer, _CELLS + 1)[1:], far])
     bounds, mixing, offset = np.zeros(len(ends)), 0.0, 0.0
     for sign in (-1.0, 1.0):
         for start in range(0, len(ends) - 1, 256):
             near, away = sign * ends[start : start + 257][:-1], sign * ends[start + 1 : start + 257]
             size = len(away)
-            rounding, weights = _on_cells(near[:size], away, k, b, v, u, arithmetic)
+            rounding, weights = _on_cells(near[:size], away, k, b, v, u, how)
             bounds[start + 1 : start + 1 + size] = np.maximum(bounds[start + 1 : start + 1 + size], rounding)
             mixing = max(mixing, float((weights @ np.abs(v)).max()))
             offset = max(offset, float((weights @ np.abs(u * (v != 0))).max()))
@@ -203,7 +221,7 @@ def _cells(content: bytes, tokens: int, arithmetic: Arithmetic) -> tuple[np.ndar
 
 
 def _on_cells(
-    near: np.ndarray, away: np.ndarray, k: np.ndarray, b: np.ndarray, v: np.ndarray, u: np.ndarray, how: Arithmetic
+    near: np.ndarray, away: np.ndarray, k: np.ndarray, b: np.ndarray, v: np.ndarray, u: np.ndarray, how: _Running
 ) -> tuple[np.ndarray, np.ndarray]:
     """The formula of the docstring for cells between `near` and `away`, (c,) each, and bounds of the weights (c, p)."""
     scores = [x[:, None] * k + b for x in (near, away)]  # (c, p) at both ends
@@ -214,9 +232,14 @@ def _on_cells(
     weights = np.minimum(weights * (1 + 1e-12), 1.0)
     size = np.maximum(np.abs(near), np.abs(away))[:, None]  # (c, 1)
     leader = (0.5 * (scores[0] + scores[1])).argmax(axis=1)
-    error = how.gamma(8) * (np.abs(k) * size + np.abs(b)) + how.exp_error + 4 * how.unit  # (c, p)
+    arithmetic = how.arithmetic
+    kept = (b == 0) & (np.abs(np.frexp(k)[0]) % 0.5 == 0)  # a power of two times s, or 0: not rounded
+    if how.layout == "multihead" and b.any():
+        kept = np.zeros(len(k), dtype=bool)  # heads of width 2, whose scores are scaled by roots
+    score = np.where(kept, 0.0, arithmetic.gamma(how.scores)) * (np.abs(k) * size + np.abs(b))
+    error = score + arithmetic.exp_error / (1 - arithmetic.exp_error) + 4 * arithmetic.unit  # (c, p)
     shift = np.maximum(*(s.max(axis=1, keepdims=True) - s for s in scores))  # the distance to the maximum
-    error = error + 2 * how.unit * shift
+    error = error + 2 * arithmetic.unit * shift
     rows = np.arange(len(near))
     relative = error + error[rows, leader][:, None]
     relative[rows, leader] = 0.0
@@ -232,6 +255,6 @@ def _on_cells(
     weighted = ((weights + moved) * sizes).sum(axis=1)
     good = tau < 0.5
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
-    found = (moved * off).sum(axis=1) * share + how.gamma(len(k) + 14) * 2 * weighted * share
-    found += 64 * how.exp_floor * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
+    found = (moved * off).sum(axis=1) * share + arithmetic.gamma(how.values(len(k))) * weighted * share
+    found += 64 * arithmetic.exp_floor * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
     return np.where(good, found, np.inf), weights

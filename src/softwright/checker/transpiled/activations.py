@@ -1,13 +1,15 @@
 """The activations a source may have, as the checker knows them: values, slopes, ranges and the tokens to be expected.
 
-One row per activation. `slope` is sup |phi'|, `flat` the two numbers outside of which phi is constant, `span` an
-interval that holds phi([low, high]). The constants behind them:
+One row per activation. `slope` is sup |phi'|, `least` inf phi', `flat` the two numbers outside of which phi is
+constant, `span` an interval that holds phi([low, high]). The constants behind them:
 
     silu       s sigma(s): min -0.27846.., slope <= 1.09984..       gelu       min -0.16997.., slope <= 1.12890..
     mish       min -0.30884.., slope <= 1.08850..                   gelu_tanh  min -0.17004.., slope <= 1.12901..
     s sigma(z), z = 2 r (s + c s^3):  min >= -0.27847/(2 r), since s sigma(z) >= s sigma(2 r s) for s < 0; with t = c
                s^2, |phi'| = |sigma + z sigma' (1 + 3t)/(1 + t)| <= sigma + 3 |z| sigma' < 1.6, and, as |s| <=
                |z|/(2 r) and |z|^3 sigma'(z) < 1.25, <= 1.1 + 2.5 c/(2 r)^2
+
+For phi(s) = s F(s), F(s) + F(-s) = 1, as silu and all kinds of gelu are, phi'(s) + phi'(-s) = 1, so phi' >= 1 - slope.
 
 Families say how a head of tokens (k, b, v, u) comes to phi: `exact` tokens are phi itself, `gates` switch between the
 pieces of a piecewise linear phi, `powers` are those of ELU, `fitted` ones only come near it.
@@ -48,6 +50,7 @@ class Row:
     parameters: dict[str, float] = field(default_factory=dict)
     good: Callable[..., bool] = lambda *_: True
     slope: Callable[..., float]
+    least: Callable[..., float] | None = None  # inf phi'; None: no more is known than -slope
     flat: Callable[..., tuple[float, float]] = lambda *_: (-math.inf, math.inf)
     span: Callable[..., tuple[Array, Array]]
     tokens: tuple[tuple[float, ...], ...] | None = None  # of an exact one, b None where it is log 2
@@ -74,6 +77,15 @@ class Activation:
     @property
     def slope(self) -> float:
         return self.row.slope(*self.parameters)
+
+    @property
+    def least_slope(self) -> float:
+        """inf phi', at least."""
+        return -self.slope if self.row.least is None else self.row.least(*self.parameters)
+
+    @property
+    def jumps(self) -> bool:
+        return self.row.smooth is not None and self.row.smooth(*self.parameters).jump is not None
 
     def local_slope(self, low: Array, high: Array) -> Array:
         """sup |phi'| over the range of each neuron: 0 where phi is constant there."""
@@ -199,12 +211,17 @@ def _root() -> arb:
     return (2 / arb.pi()).sqrt()
 
 
-_DIPS: dict[str, Any] = {"slope": lambda *_: 1.13, "span": lambda low, high: _dip(-0.1701, low, high)}
+_DIPS: dict[str, Any] = {
+    "slope": lambda *_: 1.13,
+    "least": lambda *_: -0.13,
+    "span": lambda low, high: _dip(-0.1701, low, high),
+}
 
 ROWS: dict[str, Row] = {
     "identity": Row(slope=lambda: 1.0, span=lambda low, high: (low, high), tokens=((0, 0, 1, 0),)),
     "sigmoid": Row(
         slope=lambda: 0.25,
+        least=lambda: 0.0,
         span=lambda low, high: wider(
             np.maximum(0.5 + np.minimum(low, 0.0) / 4, 0.0), np.minimum(0.5 + np.maximum(high, 0.0) / 4, 1.0)
         ),
@@ -212,11 +229,13 @@ ROWS: dict[str, Row] = {
     ),
     "tanh": Row(
         slope=lambda: 1.0,
+        least=lambda: 0.0,
         span=lambda low, high: (np.maximum(np.minimum(low, 0.0), -1.0), np.minimum(np.maximum(high, 0.0), 1.0)),
         tokens=((1, 0, 0, 1), (-1, 0, 0, -1)),
     ),
     "silu": Row(
         slope=lambda: 1.1,
+        least=lambda: -0.1,
         span=lambda low, high: _dip(-0.27847, low, high),
         tokens=((0, 0, 0, 0), (1, 0, 1, 0)),
     ),
@@ -227,6 +246,7 @@ ROWS: dict[str, Row] = {
     ),
     "relu": Row(
         slope=lambda: 1.0,
+        least=lambda: 0.0,
         flat=lambda: (0.0, math.inf),
         span=lambda low, high: (np.maximum(low, 0.0), np.maximum(high, 0.0)),
         pieces=lambda: ([(Fraction(0), Fraction(0)), (Fraction(1), Fraction(0))], [Fraction(0)]),
@@ -234,6 +254,7 @@ ROWS: dict[str, Row] = {
     "leaky_relu": Row(
         parameters={"slope": 0.01},
         slope=lambda slope: max(1.0, abs(slope)),
+        least=lambda slope: min(1.0, slope),
         span=_leaky_span,
         pieces=lambda slope: ([(Fraction(slope), Fraction(0)), (Fraction(1), Fraction(0))], [Fraction(0)]),
     ),
@@ -241,6 +262,7 @@ ROWS: dict[str, Row] = {
         parameters={"low": -1.0, "high": 1.0},
         good=lambda low, high: low < high,
         slope=lambda low, high: 1.0,
+        least=lambda low, high: 0.0,
         flat=lambda low, high: (low, high),
         span=lambda low, high, least, most: (np.clip(low, least, most), np.clip(high, least, most)),
         pieces=_clip,
@@ -249,6 +271,7 @@ ROWS: dict[str, Row] = {
         parameters={"slope": 1.0 / 6.0, "offset": 0.5},
         good=lambda slope, offset: slope > 0,
         slope=lambda slope, offset: slope,
+        least=lambda slope, offset: 0.0,
         flat=_knots,
         span=_hardsigmoid_span,
         pieces=_hard,
@@ -256,6 +279,7 @@ ROWS: dict[str, Row] = {
     "elu": Row(
         parameters={"alpha": 1.0},
         slope=lambda alpha: max(1.0, abs(alpha)),
+        least=lambda alpha: min(0.0, alpha),
         span=_elu_span,
         powers=True,
     ),
@@ -265,6 +289,7 @@ ROWS: dict[str, Row] = {
         parameters={"rate": 1.0, "divisor": math.sqrt(2)},
         good=lambda rate, divisor: min(rate, divisor) > 0,
         slope=lambda rate, divisor: 1.13,
+        least=lambda rate, divisor: -0.13,
         span=lambda low, high, rate, divisor: _dip(-0.1202 * divisor / rate, low, high),  # 0.16998/sqrt(2)
         smooth=lambda rate, divisor: _gelu(
             lambda s: s * (rational(rate) / rational(divisor)),
@@ -276,6 +301,7 @@ ROWS: dict[str, Row] = {
         parameters={"rate": math.sqrt(2 / math.pi), "cubic": 0.044715},
         good=lambda rate, cubic: rate > 0 and cubic >= 0,
         slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2 * (1 + 1e-12), 1.6),
+        least=lambda rate, cubic: 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2 * (1 + 1e-12), 1.6),
         span=lambda low, high, rate, cubic: _dip(-0.27847 / (2 * rate), low, high),
         smooth=lambda rate, cubic: _cubic(
             lambda: arb(rational(rate)), rational(cubic), rational(rate), rate * math.sqrt(math.pi / 2)
@@ -285,6 +311,7 @@ ROWS: dict[str, Row] = {
         parameters={"beta": 1.0, "threshold": 20.0},
         good=lambda beta, threshold: beta > 0 and threshold > -700,
         slope=lambda beta, threshold: 1.0,
+        least=lambda beta, threshold: 0.0,
         span=_softplus_span,
         smooth=_softplus,
     ),

@@ -1,16 +1,15 @@
 """Errors carried through layers: a_l = phi(s_l), s_l = W a_{l-1} + b, hats for what runs, W^ for what the network
 stores.
 
-    |s^ - s| <= d  = min(|W| e, |W_i|_2 r) + |W^ - W| |a^| + |b^ - b| + gamma_n (|W^| |a^| + |b^|) + underflow
-    |a^ - a| <= e' = L d + unit.exact + unit.run(|s| + d)
+    |s^ - s| <= d  = (errors of a^, through W) + |W^ - W| |a^| + |b^ - b| + (rounding of the sum) + underflow
+    |a^ - a| <= e' = (d through slopes of phi) + unit.exact + unit.run(|s| + d)
 
-e bounds every coordinate of a^ - a and r its Euclidean norm; both are carried, by |W| and by |W|_2, and each neuron
-takes what is less. L is the largest slope of phi over the neuron's own range, 0 where phi is constant there. Ranges
-are those of interval arithmetic over the box. A sum of n products and a bias has n + 1 roundings. Stock attention
-(multihead) forms s from weights times a root, rounded, and the values from v_j x: n + 4 for either, and since scores
-and values then have an s each, 2 mixing gamma (|W^| |a^| + |b^|) + gamma offset more. Inputs, weights, products and
-sums below the smallest normal number may be lost: smallest (2n + 2 + sum |W^| + sum |a^|). Nothing may reach an eighth
-of the largest number.
+`slips.py` carries errors through W and through slopes, those over the neuron's own range, 0 where phi is constant
+there. `extents.py` says what exact numbers can be on the box, `partial_sums.py` what rounding does to a sum of n
+products and a bias in any order. Stock attention (multihead) forms s from weights times a root, rounded, and values v_j
+s + u_j as one sum: gamma_{n+4} (|W^| |a^| + |b^|) for either, and since scores and values then have an s each, 2 mixing
+times that + gamma_{n+4} offset more. Inputs, weights, products and sums below the smallest normal number may be lost:
+smallest (2n + 2 + sum |W^| + sum |a^|). Nothing may reach an eighth of the largest number.
 
 In real arithmetic W^ = W, gammas are 0 and units have their exact errors alone; then s may be anything.
 """
@@ -24,10 +23,11 @@ import numpy as np
 from softwright.checker.limits import check_time
 from softwright.checker.refusal import require
 from softwright.checker.transpiled.activations import Activation
-from softwright.checker.transpiled.outward import LOST, gamma, length, product, spectral_norm, up
+from softwright.checker.transpiled.extents import SAFE, Extent, activated_extent, affine_extent
+from softwright.checker.transpiled.outward import gamma, up
+from softwright.checker.transpiled.partial_sums import sum_rounding
+from softwright.checker.transpiled.slips import Slips
 from softwright.checker.transpiled.unit import Array, Run, Unit
-
-SAFE = 1 + 2.0**-50  # a few roundings of single numbers
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,23 @@ class Layer:
 
 @dataclass(frozen=True)
 class State:
-    """The range of the exact values, and how far what runs is from them: each coordinate, and the Euclidean norm."""
+    """Where the exact values are, and how far what runs is from them."""
 
-    low: Array
-    high: Array
-    error: Array
-    norm: float
+    extent: Extent
+    slips: Slips
 
     @classmethod
     def exactly(cls, low: Array, high: Array) -> State:
-        return cls(low, high, np.zeros(len(low)), 0.0)
+        return cls(Extent.of(low, high), Slips.nothing(len(low)))
+
+    @property
+    def error(self) -> Array:
+        return self.slips.each
 
     @property
     def size(self) -> Array:
         """Largest |value| of what runs."""
-        return (np.maximum(np.abs(self.low), np.abs(self.high)) + self.error) * SAFE
+        return (self.extent.largest + self.error) * SAFE
 
 
 @dataclass(frozen=True)
@@ -80,61 +82,47 @@ class Sums:
     size: Array
 
 
-def ranges(affine: Affine, state: State) -> tuple[Array, Array]:
-    """An interval for every exact s."""
-    n, size = affine.inputs, np.abs(affine.weight)
-    middle = 0.5 * (state.low + state.high)
-    radius = np.nextafter(np.maximum(state.high - middle, middle - state.low), np.inf)
-    slip = gamma(n + 4) * up(size @ (np.abs(middle) + radius) + np.abs(affine.bias), n + 2)
-    spread = up(size @ radius, n) + slip
-    centre = affine.weight @ middle + affine.bias
-    return centre - spread, centre + spread
-
-
-def carried(affine: Affine, state: State, own: Array) -> tuple[Array, float]:
-    """The errors of s from those of a, and `own`: each coordinate, and the norm."""
-    if not state.error.any():
-        return own, length(own)
-    rows = np.sqrt(up((affine.weight**2).sum(axis=1), affine.inputs)) * SAFE
-    error = np.minimum(product(np.abs(affine.weight), state.error), rows * state.norm * SAFE) + own
-    error = np.where(error > 0, error * SAFE + LOST, 0.0)
-    return error, min(length(error), (spectral_norm(affine.weight) * state.norm + length(own)) * SAFE)
-
-
-def affine_state(affine: Affine, state: State, run: Run | None, roundings: int) -> tuple[State, Sums]:
-    """s and what running it adds; `run` None is real arithmetic."""
+def affine_state(affine: Affine, state: State, run: Run | None, twice: bool = False) -> tuple[State, Sums]:
+    """s and what running it adds; `twice`: once for scores and once in values. `run` None is real arithmetic."""
     check_time()
-    low, high = ranges(affine, state)
+    extent, plus, minus = affine_extent(affine.weight, affine.bias, state.extent)
+    slips = state.slips.mapped(affine.weight)
     own = np.zeros(len(affine.bias))
-    sums = Sums(own, own)
-    if run is not None:
-        n, weight, size = affine.inputs, np.abs(affine.stored_weight), state.size
-        moved = np.abs(affine.stored_weight - affine.weight) @ size + np.abs(affine.stored_bias - affine.bias)
-        total = up(weight @ size + np.abs(affine.stored_bias), n + 2)
-        lost = run.precision.smallest * up(2 * n + 2 + weight.sum(axis=1) + size.sum(), n + 4)
-        rounded = (gamma(roundings, run.precision.unit) * total + lost) * SAFE
-        sums = Sums(rounded, (total + rounded) * SAFE)
-        require((sums.size <= run.precision.largest / 8).all(), f"sums could overflow in {run.precision.name}")
-        own = (up(moved, n + 4) + rounded) * SAFE
-    error, norm = carried(affine, state, own)
-    return State(low, high, error, norm), sums
+    if run is None:
+        return State(extent, slips), Sums(own, own)
+    n, unit, size = affine.inputs, run.precision.unit, state.size
+    weight, bias = affine.stored_weight, affine.stored_bias
+    moved = up(np.abs(weight - affine.weight) @ size + np.abs(bias - affine.bias), n + 4)
+    total = up(np.abs(weight) @ size + np.abs(bias), n + 2)
+    beyond = moved + up(np.abs(weight) @ state.error, n + 2) + gamma(n + 1, unit) * total
+    low, high = state.extent.low - state.error * SAFE, state.extent.high + state.error * SAFE
+    plus, minus = (plus + beyond) * SAFE, (minus + beyond) * SAFE
+    lost = run.precision.smallest * up(2 * n + 2 + np.abs(weight).sum(axis=1) + size.sum(), n + 4)
+    if twice:
+        rounded = gamma(n + 4, unit) * total + lost
+    else:
+        rounded = sum_rounding(weight, bias, low, high, plus, minus, unit) + lost
+    sums = Sums(rounded * SAFE, (total + rounded) * SAFE)
+    require((sums.size <= run.precision.largest / 8).all(), f"sums could overflow in {run.precision.name}")
+    return State(extent, slips.with_own((moved + sums.rounded) * SAFE)), sums
 
 
 def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = False) -> State:
     """phi(W a + b) by heads; `everywhere`: for all inputs, whose ranges mean nothing."""
     affine, unit = layer.affine, layer.unit
     twice = run is not None and run.layout == "multihead" and unit is not None
-    s, sums = affine_state(affine, state, run, affine.inputs + (4 if twice else 1))
+    s, sums = affine_state(affine, state, run, twice)
     if unit is None:
         return s
     activation = layer.activation
-    slope, m = activation.local_slope(s.low - s.error, s.high + s.error), s.size
+    low, high = s.extent.low - s.error * SAFE, s.extent.high + s.error * SAFE
+    slope, m = activation.local_slope(low, high), s.size
     if everywhere:
         slope, m = np.full_like(slope, activation.slope), np.full_like(m, np.inf)
         require(unit.tilt == 0, "a slope is stored rounded, which no bound on all inputs survives")
     own = unit.exact_for(m)
     if run is not None:
-        least, most = activation.span(s.low - s.error, s.high + s.error)
+        least, most = activation.span(low, high)
         top = np.maximum(np.abs(least), np.abs(most))
         own = own + unit.run(m, top)
         if twice:
@@ -143,9 +131,9 @@ def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = 
         require(unit.fits(sums.size, run).all(), f"scores or values could overflow in {run.precision.name}")
         require(np.isfinite(own).all(), f"rounding in {run.precision.name} is too coarse for these numbers")
     own = np.where(own > 0, own * SAFE, 0.0)
-    error = np.where(own + s.error > 0, (slope * s.error + own) * SAFE + LOST, 0.0)
-    norm = min(length(error), (activation.slope * s.norm + length(own)) * SAFE)
-    return State(*activation.span(s.low, s.high), error, norm)
+    falling = np.where(slope > 0, np.maximum(activation.least_slope, -slope), 0.0)
+    extent = activated_extent(activation, affine.weight, affine.bias, state.extent, s.extent)
+    return State(extent, s.slips.bent(falling, slope).with_own(own))
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -157,6 +145,7 @@ def chain_errors(layers: list[Layer], box: tuple[Array, Array] | None, run: Run 
         state = layer_state(layer, state, run, box is None)
         require(np.isfinite(state.error).all(), f"at layer {number} no bound is left")
         if box is None:
-            state = replace(state, low=-np.full(len(state.low), 1e30), high=np.full(len(state.high), 1e30))
+            reach = np.full(len(state.error), 1e30)
+            state = replace(state, extent=Extent.of(-reach, reach))
         found.append(state.error)
     return found

@@ -27,9 +27,11 @@ import numpy as np
 from flint import fmpq
 
 from softwright.checker.refusal import require
+from softwright.checker.transpiled.extents import Extent
 from softwright.checker.transpiled.layers import Affine, Layer, State, affine_state, layer_state
-from softwright.checker.transpiled.outward import LOST, gamma, length
+from softwright.checker.transpiled.outward import LOST, gamma
 from softwright.checker.transpiled.pieces import SLACK
+from softwright.checker.transpiled.slips import Slips
 from softwright.checker.transpiled.unit import Array, Run
 
 ORDERS = 12
@@ -59,17 +61,17 @@ def gated_errors(block: Gated, box: tuple[Array, Array] | None, run: Run | None)
         return []
     start = State.exactly(*box)
     u = layer_state(block.gate, start, run)  # of a direct gate the number a
-    b, _ = affine_state(block.value, start, run, block.value.inputs + 1)
+    b, _ = affine_state(block.value, start, run)
     error, size = _direct(block, u, b, run) if block.direct else _multiplied(block, u, b, run)
     require(np.isfinite(error).all(), "no bound is left for the products")
     error = np.where(error > 0, error * SLACK + LOST, 0.0)
-    out, _ = affine_state(block.down, State(-size, size, error, length(error)), run, block.down.inputs + 1)
+    out, _ = affine_state(block.down, State(Extent.of(-size, size), Slips.of(error)), run)
     require(np.isfinite(out.error).all(), "no bound is left")
     return [u.error, error, out.error]
 
 
 def _largest(state: State) -> Array:
-    return np.maximum(np.abs(state.low), np.abs(state.high))
+    return state.extent.largest
 
 
 def _head(run: Run) -> float:

@@ -23,7 +23,7 @@ from softwright.checker.transpiled.outward import UNIT, exp_down, exp_up, expm1_
 from softwright.checker.transpiled.unit import Array, Run
 
 SLACK = 1 + 1e-12  # some hundred roundings of float64 in sums of non-negative terms
-CORE, CELLS, FAR, GROWTH = 1024.0, 2048, 199, 1.25  # cells are keys of at most 1/2 apart, and wider farther out
+CORE, CELLS, FAR, GROWTH = 1024.0, 2048, 199, 1.25  # scores change by 1/32, farther out by 1/2 over a cell, then more
 CHUNK = 256
 
 
@@ -45,7 +45,9 @@ class SmoothRun:
 def smooth_run(table: Array, run: Run) -> SmoothRun:
     """All cells on both sides of 0."""
     outer = CORE / max(float(np.abs(table[0]).max()), 1.6e-2)
-    ends = np.concatenate([np.linspace(0.0, outer, CELLS + 1), outer * GROWTH ** np.arange(1, FAR + 1)])
+    inner = np.linspace(0.0, outer / 16, CELLS + 1)
+    middle = np.linspace(outer / 16, outer, CELLS + 1)[1:]
+    ends = np.concatenate([inner, middle, outer * GROWTH ** np.arange(1, FAR + 1)])
     most, mixing, offset = np.zeros(len(ends)), 0.0, 0.0
     for sign in (-1.0, 1.0):
         for start in range(0, len(ends) - 1, CHUNK):
@@ -61,6 +63,14 @@ def smooth_run(table: Array, run: Run) -> SmoothRun:
     return SmoothRun(ends, np.maximum.accumulate(most), mixing, offset)
 
 
+def _unrounded(k: Array, b: Array, run: Run) -> Array:
+    """Which scores k s + 0 are a power of two times s. Heads of stock attention that hold biases scale all by roots."""
+    if run.layout == "multihead" and b.any():
+        return np.zeros(len(k), dtype=bool)
+    fraction, _ = np.frexp(np.abs(k))
+    return (b == 0) & ((fraction == 0.5) | (k == 0))
+
+
 def _on_cells(near: Array, away: Array, table: Array, run: Run) -> tuple[Array, Array, Array]:
     """For cells between `near` and `away` (c,): the error, and `mixing` and `offset` there (see `unit`)."""
     k, b, v, u = table  # (p,)
@@ -74,7 +84,7 @@ def _on_cells(near: Array, away: Array, table: Array, run: Run) -> tuple[Array, 
     least = gaps.max(axis=2)  # how far score j is below the largest, at least
     leader = (scores[0] + scores[1]).argmax(axis=1)
     rows = np.arange(len(near))
-    wrong = gamma(run.score, unit) * weight
+    wrong = np.where(_unrounded(k, b, run), 0.0, gamma(run.score, unit)) * weight
     below = np.maximum(*(s.max(axis=1, keepdims=True) - s for s in scores)) + 8 * UNIT * weight.max(axis=1)[:, None]
     wrong = wrong + unit * (below + 2 * wrong.max(axis=1)[:, None]) + run.exps / (1 - run.exps) * (1 + 4 * UNIT)
     moved = (wrong + wrong[rows, leader][:, None]) * SLACK

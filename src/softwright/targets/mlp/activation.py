@@ -72,6 +72,11 @@ class Activation:
         return self.row.slope(*self.parameters)
 
     @property
+    def least_slope(self) -> float:
+        """inf phi', rounded down."""
+        return -self.slope if self.row.least is None else self.row.least(*self.parameters)
+
+    @property
     def bounded(self) -> bool:
         everything = self.row.span(np.array([-np.inf]), np.array([np.inf]), *self.parameters)
         return bool(np.all(np.isfinite(everything)))

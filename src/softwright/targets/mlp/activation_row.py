@@ -59,6 +59,7 @@ class ActivationRow:
     smooth: Callable[..., tuple[float, ...]] = lambda *parameters: parameters  # fitted: the parameters without a jump
     jump: Callable[..., tuple[float, float]] | None = None  # where phi leaves its smooth form, and how far at most
     slope: Callable[..., float]  # sup |phi'|, rounded up
+    least: Callable[..., float] | None = None  # inf phi', rounded down; None: nothing is known but -sup |phi'|
     flat: Callable[..., tuple[float, float]] = lambda *_: (-math.inf, math.inf)  # phi is constant left and right of it
     span: Callable[..., tuple[Array, Array]]  # (low, high, ...): holds phi([low, high]) up to 4 units of roundoff
     fault: Callable[..., str] = lambda *_: ""  # what is wrong with parameters, with the remedy

@@ -26,7 +26,8 @@ whose rounding costs about m units in the last place, small; the gate of the las
 
 Slope and range of s sigma(z), z = 2 r (s + k s^3), which is the tanh form: s z' = z (1 + 3t)/(1 + t), t = k s^2, so
 |phi'| <= sigma(z) + |z| sigma'(z) (1 + 2 t) <= 1.1 + 2.5 k/(2 r)^2, because |s| <= |z|/(2r) and |z|^3 sigma'(z) < 1.25;
-and <= 1.6, which is above sigma + 3 |z| sigma'. For s < 0 it is at least s sigma(2 r s) >= -0.2785/(2 r).
+and <= 1.6, which is above sigma + 3 |z| sigma'. As z is odd, phi(s) - phi(-s) = s, so phi' >= 1 - sup phi'; GELU is
+of the same kind. For s < 0 it is at least s sigma(2 r s) >= -0.2785/(2 r).
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="exact",
             tokens=lambda dtype: ((0, 0, 1, 0),),
             slope=lambda: 1.0,
+            least=lambda: 1.0,
             span=lambda low, high: (low, high),
         ),
         ActivationRow(
@@ -148,6 +150,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="gate",
             tokens=lambda dtype: ((0, 0, 0, 0), (BETA, 0, 1, 0)),
             slope=lambda: 1.0,
+            least=lambda: 0.0,
             flat=lambda: (0.0, math.inf),
             span=lambda low, high: (np.maximum(low, 0.0), np.maximum(high, 0.0)),
         ),
@@ -163,6 +166,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="gate",
             tokens=lambda dtype, slope: ((0, 0, slope, 0), (BETA, 0, 1, 0)),
             slope=lambda slope: max(1.0, abs(slope)),
+            least=lambda slope: min(1.0, slope),
             span=_leaky_span,
         ),
         ActivationRow(
@@ -184,6 +188,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="gate",
             tokens=lambda dtype, low, high: _clip_tokens(low, high, 1.0, 0.0, low, high),
             slope=lambda low, high: 1.0,
+            least=lambda low, high: 0.0,
             flat=lambda low, high: (low, high),
             span=lambda low, high, least, most: (np.clip(low, least, most), np.clip(high, least, most)),
             fault=lambda low, high: (
@@ -204,6 +209,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
                 -offset / slope, (1 - offset) / slope, slope, offset, 0.0, 1.0
             ),
             slope=lambda slope, offset: slope,
+            least=lambda slope, offset: 0.0,
             flat=_knots,
             span=_hardsigmoid_span,
             fault=lambda slope, offset: (
@@ -219,6 +225,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="exact",
             tokens=lambda dtype: ((0, 0, 0, 0), (1, 0, 0, 1)),
             slope=lambda: 0.25,
+            least=lambda: 0.0,
             span=lambda low, high: (
                 np.maximum(0.5 + np.minimum(low, 0.0) / 4, 0.0),
                 np.minimum(0.5 + np.maximum(high, 0.0) / 4, 1.0),
@@ -233,6 +240,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="exact",
             tokens=lambda dtype: ((1, 0, 0, 1), (-1, 0, 0, -1)),
             slope=lambda: 1.0,
+            least=lambda: 0.0,
             span=lambda low, high: (
                 np.maximum(np.minimum(low, 0.0), -1.0),
                 np.minimum(np.maximum(high, 0.0), 1.0),
@@ -246,6 +254,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="exact",
             tokens=lambda dtype: ((0, 0, 0, 0), (1, 0, 1, 0)),
             slope=lambda: 1.1,
+            least=lambda: 1 - 1.1,
             span=lambda low, high: _dip(-0.2785, low, high),
         ),
         ActivationRow(
@@ -270,6 +279,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="powers",
             tokens=_elu_tokens,
             slope=lambda alpha: max(1.0, abs(alpha)),
+            least=lambda alpha: min(0.0, alpha),
             span=_elu_span,
         ),
         ActivationRow(
@@ -281,6 +291,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="fitted",
             shapes=_GELU_SHAPES,
             slope=lambda: 1.13,
+            least=lambda: 1 - 1.13,
             span=lambda low, high: _dip(-0.171, low, high),
         ),
         ActivationRow(
@@ -292,6 +303,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             family="fitted",
             shapes=_GELU_TANH_SHAPES,
             slope=lambda: 1.13,
+            least=lambda: 1 - 1.13,
             span=lambda low, high: _dip(-0.171, low, high),
         ),
         ActivationRow(
@@ -304,6 +316,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             rate=lambda rate, divisor: rate * math.sqrt(2) / divisor,
             base=lambda rate, divisor: (1.0, math.sqrt(2)),
             slope=lambda rate, divisor: 1.13,
+            least=lambda rate, divisor: 1 - 1.13,
             span=lambda low, high, rate, divisor: _dip(-0.171 * divisor / (rate * math.sqrt(2)), low, high),
             fault=lambda rate, divisor: (
                 "" if min(rate, divisor) > 0 else "the constants of a GELU must be positive; mend them"
@@ -319,6 +332,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             rate=lambda rate, cubic: rate / _ROOT,
             base=lambda rate, cubic: (_ROOT, cubic / (rate / _ROOT) ** 2),
             slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
+            least=lambda rate, cubic: 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
             span=lambda low, high, rate, cubic: _dip(-0.2785 / (2 * rate), low, high),
             fault=lambda rate, cubic: (
                 "" if rate > 0 and cubic >= 0 else "the constants of a GELU must be positive; mend them"
@@ -339,6 +353,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             # torch returns s itself for beta s > threshold: a jump of log(1 + e^-threshold)/beta.
             jump=lambda beta, threshold: (threshold / beta, math.exp(-min(threshold, 700.0)) / beta),
             slope=lambda beta, threshold: 1.0,
+            least=lambda beta, threshold: 0.0,
             span=lambda low, high, beta, threshold: (
                 np.maximum(low, 0.0) if threshold >= 0 else np.minimum(low, 0.0),  # s itself is negative there
                 np.maximum(high, 0.0) + 0.6932 / beta,

@@ -1,0 +1,158 @@
+"""A search for the inputs at which a transpiled chain of layers is farthest from its source.
+
+`climbed` moves all coordinates at once, and every move draws the rounding of all sums anew, so that it finds what the
+best of some thousand draws finds. Here points are built on purpose, in two ways.
+
+*Rounding*: one coordinate after another. As long as the coordinates after k are 0 their products add nothing and no
+rounding, whatever the order of the sums, so the error
+
+    sum_h g_h (s^_h - s_h),   g = the slope of one output with respect to the first layer's sums, at the point wanted,
+
+is that of the first k coordinates, and of many numbers near the wanted x_k the one is taken that makes it largest.
+Errors of the steps then add up instead of cancelling. Points wanted are those where many large sums meet large slopes.
+At the end the last coordinates are drawn many times, which leaves the first sums alone and draws the later ones anew.
+
+*Tokens*: what heads deviate by in real arithmetic, delta(s), is smooth; sum_h g_h delta(s_h) is climbed by its
+gradient.
+
+Whatever is found counts as it runs: `farthest` compares the network in its dtype with the source in long double.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import linear
+
+from softwright.transpiler.neuron_heads import apply_table
+
+_POINTS, _CHOICES, _DRAWS = 6, 1024, 2000
+
+
+def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 300) -> float:
+    """The largest deviation found."""
+    rng = np.random.default_rng(seed)
+    source, kind, sides = built.source, built.network.dtype, (low, high)
+
+    def deviation(points: np.ndarray) -> np.ndarray:
+        return np.abs(built(points) - source(points, exact=True)).max(axis=1)
+
+    x, place = wanted(source, sides, rng, rounds)
+    points = [chosen(built.network.steps[0], x, slopes(source, x, place), sides, rng)]
+    points.append(fitting(risen(built.network.steps[0], source, sides, rng), low, high, kind))
+    tried = np.concatenate(points)
+    off = deviation(tried)
+    found = float(off.max())
+    for start in tried[np.argsort(-off)[:3]]:
+        best = start
+        for _ in range(3):
+            near = np.repeat(best[None], _DRAWS, axis=0)
+            last = max(1, len(low) // 32)
+            near[:, -last:] += rng.uniform(-1, 1, size=(_DRAWS, last)) * 0.01 * (high - low)[-last:]
+            near = fitting(near, low, high, kind)
+            off = deviation(near)
+            if off.max() > found:
+                found, best = float(off.max()), near[off.argmax()]
+    return found
+
+
+def fitting(points: np.ndarray, low: np.ndarray, high: np.ndarray, kind: torch.dtype) -> np.ndarray:
+    """Points as the dtype stores them, inside the range."""
+    points = np.clip(points, low, high)
+    if kind == torch.float64:
+        return points
+    rounded = points.astype(np.float32)
+    rounded = np.where(rounded < low, np.nextafter(rounded, np.float32(np.inf)), rounded)
+    return np.where(rounded > high, np.nextafter(rounded, np.float32(-np.inf)), rounded).astype(np.float64)
+
+
+def slopes(source: Any, x: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """d output[place]/d s of the first layer, (n, H): backwards through the layers, slopes by differences."""
+    sums, a = [], x
+    for layer in source.layers:
+        sums.append(a @ layer.weight.T + layer.bias)
+        a = layer.activation(sums[-1])
+    g = np.eye(source.outputs)[place]
+    for layer, s, after in zip(source.layers[::-1], sums[::-1], (None, *source.layers[:0:-1]), strict=True):
+        g = g if after is None else g @ after.weight
+        h = 1e-6 * (1 + np.abs(s))
+        g = g * (layer.activation(s + h) - layer.activation(s - h)) / (2 * h)
+    return g
+
+
+def wanted(source: Any, sides: Any, rng: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points (n, d), and the output of each, where the errors of sums can be made large: flips of some ends, uphill."""
+    low, high = sides
+    d, weight = len(low), source.layers[0].weight
+
+    def potential(x: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """What choosing gains: over coordinates, the Euclidean norm over neurons of slope times partial sum."""
+        partial = np.abs(np.cumsum(x[:, None, :] * weight, axis=2)) + 1e-30  # (n, H, d)
+        power = np.ldexp(1.0, np.frexp(partial)[1] - 1)
+        return np.sqrt(np.einsum("nh,nhk->nk", slopes(source, x, place) ** 2, power**2)).sum(axis=1)
+
+    starts = 20 * _POINTS
+    x = np.where(rng.random((starts, d)) < rng.random((starts, 1)), low, high)
+    place = rng.integers(source.outputs, size=starts)
+    value = potential(x, place)
+    keep = np.argsort(-value)[:_POINTS]
+    x, place, value = x[keep], place[keep], value[keep]
+    for _ in range(rounds):
+        moved = np.where(rng.random(x.shape) < 1.5 / d, np.where(rng.random(x.shape) < 0.5, low, high), x)
+        other = np.where(rng.random(len(place)) < 0.1, rng.integers(source.outputs, size=len(place)), place)
+        rate = potential(moved, other)
+        better = rate > value
+        x, place = np.where(better[:, None], moved, x), np.where(better, other, place)
+        value = np.where(better, rate, value)
+    return x, place
+
+
+def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
+    """The points wanted, moved by up to a hundredth so that the errors of the first layer's sums add up."""
+    low, high = sides
+    weight, bias = heads.weight, heads.bias
+    kind = weight.dtype
+    W, c = (t.double().numpy().astype(np.longdouble) for t in (weight, bias))
+    n, d = x.shape
+    point, sums = np.zeros((n, d)), np.tile(c, (n, 1))  # and the exact sums so far
+    sign = np.where(np.arange(n) % 2, -1.0, 1.0)
+    used = [np.flatnonzero(row) for row in g]  # neurons that are on
+    for k in range(d):
+        near = x[:, k, None] + rng.uniform(-1, 1, size=(n, _CHOICES)) * 0.01 * (high - low)[k]
+        near = fitting(near, low[k], high[k], kind)  # (n, C)
+        for i in range(n):
+            tried = np.repeat(point[i : i + 1], _CHOICES, axis=0)
+            tried[:, k] = near[i]
+            with torch.no_grad():
+                ran = linear(torch.from_numpy(tried).to(kind), weight, bias).double().numpy()
+            on = used[i]
+            true = sums[i, on] + near[i][:, None] * W[on, k]
+            best = (((ran[:, on] - true).astype(np.float64)) @ g[i, on] * sign[i]).argmax()
+            point[i, k] = near[i, best]
+            sums[i] += near[i, best] * W[:, k]
+    return point
+
+
+def risen(heads: Any, source: Any, sides: Any, rng: np.random.Generator, starts: int = 48, steps: int = 300) -> Any:
+    """Points where what the first layer's heads deviate by in real arithmetic adds up in one output."""
+    low, high = sides
+    layer = source.layers[0]
+    x = np.where(
+        rng.random((starts, len(low))) < 0.5, rng.uniform(low, high, size=(starts, len(low))), (low + high) / 2
+    )
+    place = rng.integers(source.outputs, size=starts)
+    sign = np.where(rng.random(starts) < 0.5, -1.0, 1.0)[:, None]
+    tokens = heads.tokens.double()
+
+    def delta(s: np.ndarray) -> np.ndarray:
+        return apply_table(torch.from_numpy(s), tokens, "softmax").numpy() - layer.activation(s)
+
+    for step in np.geomspace(0.02, 2e-4, steps):
+        s = x @ layer.weight.T + layer.bias
+        slope = (delta(s + 2e-3) - delta(s - 2e-3)) / 4e-3
+        upwards = (sign * slopes(source, x, place) * slope) @ layer.weight
+        size = np.abs(upwards).max(axis=1, keepdims=True)
+        x = np.clip(x + step * (high - low) * upwards / np.where(size > 0, size, 1.0), low, high)
+    return x

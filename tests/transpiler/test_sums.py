@@ -1,0 +1,80 @@
+"""Rounding of sums in any order, and errors carried from layer to layer: attacked with orders and slopes on purpose."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from softwright.checker.transpiled.partial_sums import sum_rounding
+from softwright.checker.transpiled.slips import Slips
+from softwright.transpiler.errors import Errors
+from softwright.transpiler.sums import rounding_of_sums
+
+_UNIT = 2.0**-24
+
+
+def _summed(terms: list[np.float32], rng: np.random.Generator, order: str) -> np.float32:
+    """A sum in float32 in some order: largest positive terms first, by pairs, or any two at a time."""
+    left = sorted(terms, reverse=True) if order == "falling" else list(terms)
+    while len(left) > 1:
+        i, j = (0, 1) if order == "falling" else rng.choice(len(left), size=2, replace=False)
+        total = np.float32(left[i] + left[j])
+        left = [term for k, term in enumerate(left) if k not in (i, j)]
+        left.insert(0, total)
+    return left[0]
+
+
+@pytest.mark.parametrize("order", ["falling", "any"])
+def test_no_order_of_a_sum_exceeds_its_bound(order: str) -> None:
+    rng = np.random.default_rng(3)
+    for n in (1, 2, 5, 24):
+        weight, bias = (rng.normal(size=shape).astype(np.float32).astype(float) for shape in ((6, n), 6))
+        low, high = -rng.random(n), rng.random(n)
+        ends = [
+            np.maximum(sign * np.stack([weight * low, weight * high]), 0).max(axis=0).sum(axis=1)
+            + np.maximum(sign * bias, 0)
+            for sign in (1.0, -1.0)
+        ]
+        slack = 4 * n * _UNIT * sum(ends)
+        bound = rounding_of_sums(weight, bias, low, high, (ends[0], ends[1]), slack, _UNIT)
+        again = sum_rounding(weight, bias, low, high, ends[0] + slack, ends[1] + slack, _UNIT)
+        assert np.all(again <= bound) and np.all(bound <= 2 * n * _UNIT * sum(ends) * 1.01)
+        worst = np.zeros(6)
+        for _ in range(30):
+            x = np.clip(rng.choice([low, high, rng.uniform(low, high)], axis=0), low, high).astype(np.float32)
+            x = np.clip(x.astype(float), low, high).astype(np.float32)
+            x = np.where((x >= low) & (x <= high), x, np.float32(0))
+            for i in range(6):
+                terms = [np.float32(w) * v for w, v in zip(weight[i].astype(np.float32), x, strict=True)]
+                ran = _summed([*terms, np.float32(bias[i])], rng, order)
+                exact = sum((Fraction(w) * Fraction(float(v)) for w, v in zip(weight[i], x, strict=True)), Fraction(0))
+                worst[i] = max(worst[i], abs(float(Fraction(float(ran)) - exact - Fraction(bias[i]))))
+        assert np.all(worst <= bound)
+        assert n == 1 or worst.max() > 0.05 * bound.min()  # the attack is one
+
+
+@pytest.mark.parametrize("kind", [Errors, Slips])
+def test_errors_of_a_chain_hold_for_the_worst_causes_and_slopes(kind: type) -> None:
+    """Causes at +-1 and slopes at the ends of their ranges, which the error is linear and convex in."""
+    rng = np.random.default_rng(5)
+    first, second = rng.normal(size=(7, 9)), rng.normal(size=(3, 7))
+    start, own = rng.random(9), rng.random(7)
+    largest = [float(np.linalg.norm(w, 2)) * (1 + 1e-9) for w in (first, second)]
+    least, most = np.array([0.0, 0, 0, -0.2, -0.2, 0.5, 1]), np.ones(7)
+    if kind is Errors:
+        state = Errors.of(start).through(first, largest[0]).sloped(least, most).plus(own).through(second, largest[1])
+        found, size = state.error, state.norm
+    else:
+        slips = Slips.of(start).mapped(first).bent(least, most).with_own(own).mapped(second)
+        found, size = slips.each, slips.norm
+    worst, length = np.zeros(3), 0.0
+    for _ in range(4000):
+        one, two = (np.where(rng.random(n) < 0.5, -1.0, 1.0) for n in (9, 7))
+        slope = np.where(rng.random(7) < 0.5, least, most)
+        off = second @ (slope * (first @ (start * one)) + own * two)
+        worst, length = np.maximum(worst, np.abs(off)), max(length, float(np.linalg.norm(off)))
+    assert np.all(worst <= found) and length <= size
+    plain = np.abs(second) @ (np.abs(first) @ start + own)
+    assert np.all(found <= plain * (1 + 1e-9)) and np.any(found < 0.9 * plain)
