@@ -1,20 +1,23 @@
 """The body of a C function: which arrays it has, where each value lies in them, and the lines that fill them.
 
-A value that is another one looked at differently (`c_views.py`) has no array. Arrays of equal size are used again when
-nothing lies in them any more. A node that works entry by entry and is used once, by another such node of its shape, is
-written inside that one.
+A value that is another one looked at differently (`c_views.py`) has no array. Arrays and tables have room for whole
+vectors along their innermost axis: in tables zeros fill it, in arrays what is computed from them, and nothing reads it
+but what is computed entry by entry. Arrays of equal size are used again when nothing lies in them any more. A node that
+works entry by entry and is used once, by another such node of its shape, is written inside that one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from softwright.errors import InvalidInput
-from softwright.export.c_loops import ENTRYWISE, ROWS, Printer, few, rounded, softmax_place
-from softwright.export.c_products import product_place
+from softwright.export.c_loops import ENTRYWISE, ROWS, Printer, rounded, softmax_place
+from softwright.export.c_products import by_columns, product_place
 from softwright.export.c_shapes import Shape, Size, times
-from softwright.export.c_views import View, in_rows, seen
+from softwright.export.c_views import View, in_rows, in_vectors, seen
 from softwright.export.program import Node, Program
 
 MOST_ENTRIES = 1 << 16  # of the arrays of fixed size on the stack of one call
@@ -27,18 +30,29 @@ class Body:
     arrays: dict[str, Size] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     turned: frozenset[str] = frozenset()  # constants whose columns lie one behind the other
+    rooms: dict[str, int] = field(default_factory=dict)  # of constants whose rows are filled up: to how many numbers
     answer: View = field(default_factory=lambda: View("", (), ()))
+
+    def stored(self, key: str, array: np.ndarray) -> np.ndarray:
+        """A constant as its table holds it."""
+        array = array.T if key in self.turned else array
+        more = self.rooms.get(key, 0)
+        axis = next((a for a in reversed(range(array.ndim)) if array.shape[a] != 1), 0)
+        size = [(0, more - array.shape[axis]) if more and a == axis else (0, 0) for a in range(array.ndim)]
+        return np.pad(array, size)
 
 
 def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape]) -> Body:
     """`names` are those of inputs and constants in C."""
-    turned = _turned(program, shapes)
-    views = {
-        key: in_rows(names[key], shapes[key], [1, 0] if key in turned else None)
-        for key in (*program.inputs, *program.constants)
-    }
     inlined = _inlined(program, shapes)
-    printer, body = Printer(program, views, shapes, inlined), Body(turned=turned)
+    views: dict[str, View] = {}
+    printer = Printer(program, views, shapes, inlined)
+    turned = _turned(program, shapes, printer.lanes)
+    for key in (*program.inputs, *program.constants):
+        view = in_rows(names[key], shapes[key], [1, 0] if key in turned else None)
+        fill = key in program.constants and program.constants[key].dtype.kind == "f"
+        views[key] = in_vectors(view, printer.lanes) if fill else view
+    body = Body(turned=turned, rooms={key: view.room for key, view in views.items() if view.room})
     last, root = _last_uses(program, inlined, printer)
     spare: dict[Size, list[str]] = {}
     held: dict[str, tuple[str, Size]] = {}  # of a value that has an array: its name and size
@@ -49,13 +63,15 @@ def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape]) -
         view = None if node.op in ENTRYWISE else seen(node, views[node.inputs[0]], shape)
         if view is None:
             wanted = _place(node, printer, shape)
+            wanted = wanted if node.op in ("Softmax", "Reshape") else in_vectors(wanted, printer.lanes)
             size = _room(wanted, node.op == "Softmax")
             if not spare.get(size):
                 spare.setdefault(size, []).append(f"w{len(body.arrays)}")
                 body.arrays[spare[size][-1]] = size
             array = spare[size].pop()
-            view = View(array, wanted.shape, wanted.steps)
-            body.lines += printer.lines(node, view)
+            lines, filled = printer.lines(node, replace(wanted, array=array))
+            view = View(array, wanted.shape, wanted.steps, room=wanted.room if filled else 0)
+            body.lines += lines
             held[node.output] = array, size
         views[node.output] = view
         for name in [name for name in held if last[root[name]] <= step]:
@@ -69,14 +85,14 @@ def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape]) -
     return body
 
 
-def _turned(program: Program, shapes: dict[str, Shape]) -> frozenset[str]:
+def _turned(program: Program, shapes: dict[str, Shape], lanes: int) -> frozenset[str]:
     """Constants with few columns that one row is multiplied with, and nothing else: their columns are read whole."""
     found, other = set[str](), set[str]()
     for node in program.nodes:
         for place, name in enumerate(node.inputs):
             array = program.constants.get(name)
             one_row = node.op == "MatMul" and place == 1 and all(size == 1 for size in shapes[node.inputs[0]][:-1])
-            if array is not None and one_row and array.ndim == 2 and array.shape[1] < ROWS <= array.shape[0]:
+            if array is not None and one_row and array.ndim == 2 and by_columns(array.shape[0], array.shape[1], lanes):
                 found.add(name)
             else:
                 other.add(name)
@@ -115,10 +131,9 @@ def _place(node: Node, printer: Printer, shape: Shape) -> View:
     given = [printer.views[name] for name in printer.leaves(node)]
     match node.op:
         case "MatMul":
-            known = [printer.program.constants.get(name) for name in node.inputs]
-            return product_place("", given[0], given[1], shape, known)
+            return product_place("", printer.factors(node), shape)
         case "Softmax":
-            return softmax_place("", given[0], shape)
+            return softmax_place("", given[0], shape, printer.lanes)
         case "Concat":
             axis = node.numbers["axis"][0]
             size = shape[axis]
@@ -145,6 +160,6 @@ def _room(view: View, padded: bool) -> Size:
     order = view.order
     if not order:
         return 1
-    if padded and order[-1] == len(view.shape) - 1 and not few(view.shape[-1]):
+    if padded and isinstance(view.shape[-1], str) and order[-1] == len(view.shape) - 1:
         return times(*view.shape[:-1], rounded(view.shape[-1]))
-    return times(view.shape[order[0]], view.steps[order[0]])
+    return view.room if view.room and len(order) == 1 else times(view.shape[order[0]], view.steps[order[0]])

@@ -1,4 +1,8 @@
-"""exp of numbers that are not positive, as C that compilers turn into vector instructions; softmax and sums with it.
+"""Vectors in C, exp of numbers that are not positive in them, softmax and sums with it.
+
+gcc and clang have types of several neighbouring numbers with the operations of one: `softwright_v` is four doubles or
+eight floats. Elsewhere, and with -DSOFTWRIGHT_PLAIN, it is one number, and the same text is plain C99. What differs is
+the type, comparisons, and what goes across a vector.
 
 With n the nearest whole number to x/ln 2 and r = x - n ln 2, |r| <= 0.3466,
 
@@ -7,14 +11,12 @@ With n the nearest whole number to x/ln 2 and r = x - n ln 2, |r| <= 0.3466,
 q a polynomial of degree 9 (degree 4 in float), whose relative error in e^r is below 2^-55 (2^-26). ln 2 has two parts,
 the first with so few digits that n times it is exact, so r is off by at most one rounding of its size. In units u of
 rounding: 0.35 u from r, 1.3 u from the sum, u from its last step, and less from q: below 3 u, that is 1.5 ulp,
-where 4 ulp are charged. What is below `least` becomes `least`, whose n is -1023: that is the exponent of
-0, and so is the result. Between it and ln of `exp_floor` lie subnormal results, any of which is charged. That choice is
-a loop of its own, before the one that takes exps: in one loop compilers make it a branch, and no vectors. Adding 1.5
-2^52 leaves n in the last bits of the sum, so that no conversion is needed; nan stays nan. q is summed in pairs, which
-do not wait for each other.
+where 4 ulp are charged. What is not above `least`, whose n is -1023 and would have the exponent of 0, becomes 0.
+Between it and ln of `exp_floor` lie subnormal results, any of which is charged. Adding 1.5 2^52 leaves n in the last
+bits of the sum, so that no conversion is needed; nan stays nan. q is summed in pairs, which do not wait for each other.
 
-Sums and maxima run over eight neighbours at once, each with its own: an order like any other, and the largest of
-numbers is the same in every order. A row of scores that is not a multiple of eight long is filled up with -inf, whose
+Sums and maxima run over the numbers of a vector at once, each with its own: an order like any other, and the largest of
+numbers is the same in every order. A row of scores that is no multiple of a vector long is filled up with -inf, whose
 exp is exactly 0: that changes neither the maximum nor the sum.
 
 All is written inside the function that uses it: only there are sizes known, and processors.
@@ -27,7 +29,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LANES = 8  # numbers that are worked on at once
+LANES = 8  # a row of free length has room for a multiple of so many numbers, whole vectors of either type
+
+
+def lanes_of(real: str) -> int:
+    """Numbers in a vector."""
+    return 4 if real == "double" else 8
 
 
 @dataclass(frozen=True)
@@ -82,27 +89,26 @@ _TYPES = {
 
 
 def exp_source(real: str) -> str:
-    """`softwright_exp` of a type, of what `softwright_least` gives."""
+    """`softwright_exp` of a type, in place."""
     t = _TYPES[real]
     f = t.suffix
     return "\n".join(
         [
-            f"SOFTWRIGHT_INLINE {real} softwright_least({real} x)",
+            "SOFTWRIGHT_INLINE void softwright_exp(softwright_v *e)",
             "{",
-            f"  return x < {t.least}{f} ? {t.least}{f} : x;",
-            "}",
-            f"SOFTWRIGHT_INLINE {real} softwright_exp({real} y)",
-            "{",
-            f"  const {real} shift = {t.shift}{f};",
-            f"  const {real} k = y * {t.per_log}{f} + shift, n = k - shift;",
-            f"  const {real} r = (y - n * {t.log_high}{f}) - n * {t.log_low}{f}, r2 = r * r, r4 = r2 * r2;",
-            f"  const {real} q = {_in_pairs([f'{power}{f}' for power in reversed(t.powers)])};",
-            f"  {real} scale;",
-            f"  {t.word} bits;",
+            f"  const softwright_v y = *e, least = {t.least}{f} - (softwright_v){{0}};",
+            f"  const softwright_v k = y * {t.per_log}{f} + {t.shift}{f}, n = k - {t.shift}{f};",
+            f"  const softwright_v r = (y - n * {t.log_high}{f}) - n * {t.log_low}{f}, r2 = r * r, r4 = r2 * r2;",
+            f"  const softwright_v q = {_in_pairs([f'{power}{f}' for power in reversed(t.powers)])};",
+            "  softwright_v scale;",
+            "  softwright_m bits;",
             "  memcpy(&bits, &k, sizeof bits);",
             f"  bits = (bits + {t.bias}) << {t.digits};",
             "  memcpy(&scale, &bits, sizeof bits);",
-            "  return (1 + (r + r2 * q)) * scale;",
+            f"  scale *= 1.0{f} + (r + r2 * q);",
+            "  memcpy(&bits, &scale, sizeof bits);",
+            "  bits &= ~SOFTWRIGHT_MASK(y, <=, least);",
+            "  memcpy(e, &bits, sizeof bits);",
             "}",
         ]
     )
@@ -120,71 +126,173 @@ def _in_pairs(powers: Sequence[str]) -> str:
     return text
 
 
-def lanes_of(real: str, size: int) -> int:
-    """How many numbers of a row of known length are worked on at once: half as many where that fills up less of it."""
-    return LANES // 2 if real == "double" and size <= 4 * LANES and 0 < size % LANES <= LANES // 2 else LANES
+def vectors_source(real: str) -> str:
+    """The type of vectors, and what is different where there are none."""
+    return _of_type(_VECTORS, real)
 
 
-def _softmax(name: str, lanes: int, known: bool) -> str:
-    """Of a row that is whole vectors long. One of known length is one loop, another a loop of vectors: so compilers
-    know how to vectorise either."""
-    block = f"for (int i = 0; i < room; i += {lanes}) for (int j = 0; j < {lanes}; j++)"
-    each, at = ("for (int i = 0; i < room; i++)", "i") if known else (block, "i + j")
-    halves = [lanes // 2**k for k in range(1, 4) if lanes // 2**k >= 2]
-    ends = "(t[0] + t[2]) + (t[1] + t[3])"
+def helpers_of(text: str, real: str) -> list[str]:
+    """The functions that a text calls, and those that they call, in the order in which C wants them."""
+    made = {name: _of_type(part, real) for name, part in HELPERS.items()}
+    made["softwright_exp"] = exp_source(real)
+    wanted = set[str]()
+    for name in reversed(made):
+        if f"{name}(" in text or any(f"{name}(" in made[other] for other in wanted):
+            wanted.add(name)
+    return [part for name, part in made.items() if name in wanted]
+
+
+def _of_type(text: str, real: str) -> str:
+    t = _TYPES[real]
+    last = 8 * (8 if real == "double" else 4) - 1
+    for word, value in {"REAL": real, "WORD": t.word, "LANES": str(lanes_of(real)), "SIGN": str(last)}.items():
+        text = text.replace(f"@{word}@", value)
+    return text
+
+
+_VECTORS = """\
+#if defined(__GNUC__) && !defined(SOFTWRIGHT_PLAIN)
+#define SOFTWRIGHT_INLINE static inline __attribute__((always_inline))
+#define SOFTWRIGHT_LANES @LANES@
+#define SOFTWRIGHT_MASK(a, sign, b) ((softwright_m)((a) sign (b)))
+typedef @REAL@ softwright_v __attribute__((vector_size(32), aligned(sizeof(@REAL@)), may_alias));
+typedef @WORD@ softwright_m __attribute__((vector_size(32)));
+#else
+#define SOFTWRIGHT_INLINE static inline
+#define SOFTWRIGHT_LANES 1
+#define SOFTWRIGHT_MASK(a, sign, b) (-(softwright_m)((a) sign (b)))
+typedef @REAL@ softwright_v;
+typedef @WORD@ softwright_m;
+#endif
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 8)
+#define SOFTWRIGHT_UNROLL _Pragma("GCC unroll 8")
+#else
+#define SOFTWRIGHT_UNROLL
+#endif
+#define softwright_in(p) (*(const softwright_v *)(p))
+#define softwright_out(p) (*(softwright_v *)(p))"""
+
+
+def _across(name: str, what: str) -> str:
+    """A function of all numbers of a vector: halves are joined until there is one."""
+    lines = [
+        f"SOFTWRIGHT_INLINE @REAL@ {name}(const softwright_v *v)",
+        "{",
+        "  @REAL@ t[SOFTWRIGHT_LANES];",
+        "  memcpy(t, v, sizeof t);",
+        "  SOFTWRIGHT_UNROLL for (int half = SOFTWRIGHT_LANES / 2; half > 0; half /= 2)",
+        f"    SOFTWRIGHT_UNROLL for (int j = 0; j < half; j++) t[j] = {what};",
+        "  return t[0];",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _weights(name: str, every: str) -> str:
+    """The exps of a row of scores that is whole vectors long, and one over their sum."""
     return "\n".join(
         [
-            f"SOFTWRIGHT_INLINE void {name}(REAL *w, const REAL *s, int room)",
+            f"SOFTWRIGHT_INLINE @REAL@ {name}(@REAL@ *w, const @REAL@ *s, int room)",
             "{",
-            f"  REAL t[{lanes}], top, part;",
-            f"  for (int j = 0; j < {lanes}; j++) t[j] = -HUGE_VAL;",
-            f"  {block} t[j] = s[i + j] > t[j] ? s[i + j] : t[j];",
-            *(f"  for (int j = 0; j < {n}; j++) t[j] = t[j + {n}] > t[j] ? t[j + {n}] : t[j];" for n in halves),
-            "  top = t[1] > t[0] ? t[1] : t[0];",
-            f"  {each} w[{at}] = softwright_least(s[{at}] - top);",
-            f"  {each} w[{at}] = softwright_exp(w[{at}]);",
-            f"  for (int j = 0; j < {lanes}; j++) t[j] = 0;",
-            f"  {block} t[j] += w[i + j];",
-            *(f"  for (int j = 0; j < {n}; j++) t[j] += t[j + {n}];" for n in halves if n >= 4),
-            f"  part = 1 / ({ends});",
-            f"  {each} w[{at}] *= part;",
+            "  softwright_v t = softwright_in(s), sum = {0};",
+            "  @REAL@ top;",
+            f"  {every}for (int i = SOFTWRIGHT_LANES; i < room; i += SOFTWRIGHT_LANES)",
+            "    softwright_max(&t, &softwright_in(s + i));",
+            "  top = softwright_top(&t);",
+            f"  {every}for (int i = 0; i < room; i += SOFTWRIGHT_LANES) {{",
+            "    softwright_v e = softwright_in(s + i) - top;",
+            "    softwright_exp(&e);",
+            "    softwright_out(w + i) = e;",
+            "    sum += e;",
+            "  }",
+            "  return 1 / softwright_sum(&sum);",
             "}",
         ]
     )
 
 
-def _dot(name: str, lanes: int) -> str:
+def _dot(name: str, every: str) -> str:
     return "\n".join(
         [
-            f"SOFTWRIGHT_INLINE REAL {name}(const REAL *a, const REAL *b, int n)",
+            f"SOFTWRIGHT_INLINE @REAL@ {name}(const @REAL@ *a, const @REAL@ *b, int n)",
             "{",
-            f"  REAL t[{lanes}], rest = 0;",
+            "  softwright_v t = {0};",
+            "  @REAL@ rest = 0;",
             "  int i = 0;",
-            f"  for (int j = 0; j < {lanes}; j++) t[j] = 0;",
-            f"  for (; i + {lanes} <= n; i += {lanes}) for (int j = 0; j < {lanes}; j++) t[j] += a[i + j] * b[i + j];",
+            f"  {every}for (; i + SOFTWRIGHT_LANES <= n; i += SOFTWRIGHT_LANES)",
+            "    t += softwright_in(a + i) * softwright_in(b + i);",
             "  for (; i < n; i++) rest += a[i] * b[i];",
-            *(["  for (int j = 0; j < 4; j++) t[j] += t[j + 4];"] if lanes == 8 else []),
-            "  return ((t[0] + t[2]) + (t[1] + t[3])) + rest;",
+            "  return softwright_sum(&t) + rest;",
             "}",
         ]
     )
 
 
 HELPERS = {
-    "softwright_max": "SOFTWRIGHT_INLINE REAL softwright_max(REAL a, REAL b)\n{\n  return b > a ? b : a;\n}",
-    "softwright_positive": "SOFTWRIGHT_INLINE REAL softwright_positive(REAL a)\n{\n  return a > 0 ? a : 0;\n}",
-    "softwright_softmax_4": _softmax("softwright_softmax_4", 4, known=True),
-    "softwright_softmax_8": _softmax("softwright_softmax_8", 8, known=True),
-    "softwright_softmax_of": _softmax("softwright_softmax_of", 8, known=False),
-    "softwright_dot_4": _dot("softwright_dot_4", 4),
-    "softwright_dot_8": _dot("softwright_dot_8", 8),
+    "softwright_sum": _across("softwright_sum", "t[j] + t[j + half]"),
+    "softwright_top": _across("softwright_top", "t[j + half] > t[j] ? t[j + half] : t[j]"),
+    "softwright_max": """\
+SOFTWRIGHT_INLINE void softwright_max(softwright_v *a, const softwright_v *b)
+{
+  const softwright_m more = SOFTWRIGHT_MASK(*b, >, *a);
+  softwright_m x, y;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  x = (y & more) | (x & ~more);
+  memcpy(a, &x, sizeof x);
+}""",
+    "softwright_exp": "",
+    "softwright_weights": _weights("softwright_weights", "SOFTWRIGHT_UNROLL "),
+    "softwright_weights_of": _weights("softwright_weights_of", ""),
+    "softwright_scale": """\
+SOFTWRIGHT_INLINE void softwright_scale(@REAL@ *w, @REAL@ part, int room)
+{
+  for (int i = 0; i < room; i += SOFTWRIGHT_LANES) softwright_out(w + i) *= part;
+}""",
+    "softwright_columns": """\
+SOFTWRIGHT_INLINE void softwright_columns(@REAL@ *w, const @REAL@ *s, int n, int w_step, int s_step)
+{
+  softwright_v top = softwright_in(s), sum = {0};
+  int c = 1;
+  for (; c + 2 <= n; c += 2) {
+    softwright_v t = softwright_in(s + s_step * c);
+    softwright_max(&t, &softwright_in(s + s_step * (c + 1)));
+    softwright_max(&top, &t);
+  }
+  if (c < n) softwright_max(&top, &softwright_in(s + s_step * c));
+  for (c = 0; c < n; c++) {
+    softwright_v e = softwright_in(s + s_step * c) - top;
+    softwright_exp(&e);
+    softwright_out(w + w_step * c) = e;
+    sum += e;
+  }
+  sum = (@REAL@)1 / sum;
+  for (c = 0; c < n; c++) softwright_out(w + w_step * c) *= sum;
+}""",
+    # exp(0) is 1: the smaller of two scores has an exp to take, the larger one none
+    "softwright_pairs": """\
+SOFTWRIGHT_INLINE void softwright_pairs(softwright_v *low, softwright_v *high, const softwright_v *d)
+{
+  const softwright_m more = SOFTWRIGHT_MASK(*d, >, (softwright_v){0});
+  softwright_v e, part;
+  softwright_m a, b, other;
+  memcpy(&a, d, sizeof a);
+  a |= (@WORD@)1 << @SIGN@;
+  memcpy(&e, &a, sizeof a);
+  softwright_exp(&e);
+  part = (@REAL@)1 / ((@REAL@)1 + e);
+  e *= part;
+  memcpy(&a, &part, sizeof a);
+  memcpy(&b, &e, sizeof b);
+  other = (a ^ b) & more;
+  a ^= other;
+  b ^= other;
+  memcpy(low, &a, sizeof a);
+  memcpy(high, &b, sizeof b);
+}""",
+    "softwright_dot": _dot("softwright_dot", "SOFTWRIGHT_UNROLL "),
+    "softwright_dot_of": _dot("softwright_dot_of", ""),
 }
-INLINE = """\
-#if defined(__GNUC__)
-#define SOFTWRIGHT_INLINE static inline __attribute__((always_inline))
-#else
-#define SOFTWRIGHT_INLINE static inline
-#endif"""
 CLONES = """\
 #if !defined(SOFTWRIGHT_CLONES)
 #if defined(__x86_64__) && defined(__linux__) && defined(__OPTIMIZE__) && \\

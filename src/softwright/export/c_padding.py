@@ -36,7 +36,7 @@ def padded(program: Program, shapes: dict[str, Shape]) -> Program:
             continue
         scores, products, users = head
         n = int(shapes[node.output][-1])
-        lanes = lanes_of("double" if program.dtype == "float64" else "float", n)
+        lanes = lanes_of("double" if program.dtype == "float64" else "float")
         room = -(-n // lanes) * lanes
         if room == n:
             continue

@@ -1,26 +1,28 @@
 """Products of matrices as loops of C.
 
 Of all axes the innermost loop takes one along which both factors and the result are neighbours or stay: rows, columns
-or a batch; else the sum itself, as a sum of eight. A constant factor that is mostly zeros is written term by term: a
-product with 0 is 0, and adding it changes nothing, so what is left out costs time alone.
+or a batch; else the sum itself, as a sum of as many as a vector has. A constant factor that is mostly zeros is written
+term by term, and rows of zeros are left out of any: a product with 0 is 0, and adding it changes nothing, so what is
+left out costs time alone.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.export.c_exp import LANES, lanes_of
+from softwright.export.c_exp import lanes_of
 from softwright.export.c_shapes import Shape, Size
-from softwright.export.c_views import View, in_rows, letters_of, loops, run_over
+from softwright.export.c_views import MOST_WRITTEN, View, in_rows, letters_of, loops, run_in_vectors, run_over
 
 MOST_TERMS = 1 << 10  # of a product that is written term by term
 LEAST = 4  # entries of an axis that is worth a vector
 AT_ONCE = 8  # terms of a sum in one expression
+ACROSS = 7  # what a sum across a vector costs, in products of vectors
 Known = Sequence[np.ndarray | None]
 
 
@@ -32,52 +34,140 @@ class Plan:
     inner: int
     written: tuple[int, ...] | None = None  # None: no term is left out
     dot: bool = False
+    neighbours: bool = False  # along the innermost axis everything is neighbours or stays
 
 
-def product_place(array: str, one: View, two: View, shape: Shape, known: Known) -> View:
+@dataclass(frozen=True)
+class Factors:
+    """Two factors, what is known of them, and which arrays are of another type than the result."""
+
+    one: View
+    two: View
+    known: Known
+    real: str
+    foreign: frozenset[str] = frozenset()
+
+    @property
+    def lanes(self) -> int:
+        return lanes_of(self.real)
+
+    def axes(self, inner: int, rank: int) -> list[tuple[View, int | None]]:
+        """Both factors, each with its axis that an axis of the result is, if it has one."""
+        if inner == rank - 1:
+            return [(self.one, None), (self.two, len(self.two.shape) - 1)]
+        if inner == rank - 2:
+            return [(self.one, len(self.one.shape) - 2), (self.two, None)]
+        places = [(view, inner - (rank - len(view.shape))) for view in (self.one, self.two)]
+        return [(view, axis if inner >= 0 and axis >= 0 else None) for view, axis in places]
+
+    def term(self, own: Sequence[str], k: str, inner: int = -1) -> str:
+        """A product of two numbers, or of vectors along an axis of the result."""
+        (one, first), (two, second) = self.axes(inner, len(own))
+        left, right = _left(own, one, k), _right(own, two, k)
+        a, b = ((v.entry(i) if x is None else v.vector(i, x)) for v, i, x in ((one, left, first), (two, right, second)))
+        return f"{a} * {b}"
+
+    def fits(self, inner: int, rank: int, size: int) -> bool:
+        """Whether so many entries along an axis of the result can be read in whole vectors."""
+        return all(axis is None or view.holds(axis, size) for view, axis in self.axes(inner, rank))
+
+    def own(self, inner: int, rank: int) -> bool:
+        """Whether what is read as vectors is of the type of the result."""
+        axes = self.axes(inner, rank)
+        return all(axis is None or view.step(axis) == 0 or view.array not in self.foreign for view, axis in axes)
+
+
+def by_columns(rows: int, columns: int, lanes: int) -> bool:
+    """Whether a row times a matrix is better a sum across vectors for each column than one over its rows."""
+    return columns * (-(-rows // lanes) + ACROSS) < 2 * rows * -(-columns // lanes)
+
+
+def product_place(array: str, factors: Factors, shape: Shape) -> View:
     """Where the result lies."""
-    plan = _plan(one, two, shape, known)
+    plan = _plan(factors, shape)
     if plan.inner < 0:
         return in_rows(array, shape)
     return in_rows(array, shape, [a for a in range(len(shape)) if a != plan.inner] + [plan.inner])
 
 
-def product_lines(one: View, two: View, out: View, known: Known, real: str) -> list[str]:
-    """out = one two"""
-    plan = _plan(one, two, out.shape, known)
+def product_lines(factors: Factors, out: View, scale: str = "") -> tuple[list[str], bool]:
+    """out = one two, times `scale` if there is one; and whether the room of its array is filled."""
+    one, two, rank = factors.one, factors.two, len(out.shape)
+    plan = _plan(factors, out.shape)
     if plan.written is not None:
-        return _by_terms(one, two, out, known, plan)
-    rank = len(out.shape)
+        return _by_terms(factors, out, plan, scale)
     letters = letters_of(out.shape)
     outer = [a for a in range(rank) if a != plan.inner and out.shape[a] != 1]
     head = loops([out.shape[a] for a in outer], [letters[a] for a in outer])
-    K = one.shape[-1]
+    K, times = one.shape[-1], f" * {scale}" if scale else ""
     if plan.dot:
         first, second = one.at(_left(letters, one, "")), two.at(_right(letters, two, ""))
-        dot = f"softwright_dot_{lanes_of(real, K) if isinstance(K, int) else LANES}"
-        return [f"  {head}{out.entry(letters)} = {dot}({one.array} + {first}, {two.array} + {second}, {K});"]
+        known = isinstance(K, int) and MOST_WRITTEN * factors.lanes >= K
+        dot = f"softwright_dot{'' if known else '_of'}({one.array} + {first}, {two.array} + {second}, {K})"
+        return [f"  {head}{out.entry(letters)} = {dot}{times};"], False
 
-    def over(terms: Sequence[str], more: bool) -> str:
-        def statement(letter: str) -> str:
-            own = [letter if a == plan.inner else text for a, text in enumerate(letters)]
-            place = out.entry(own)
-            words = [f"{one.entry(_left(own, one, k))} * {two.entry(_right(own, two, k))}" for k in terms]
-            return f"{place} = {' + '.join([*([place] if more else []), *words]) or '0'};"
+    def statement(letter: str, vector: bool) -> str:
+        own = [letter if a == plan.inner else text for a, text in enumerate(letters)]
+        place = f"softwright_out({out.array} + {out.at(own)})" if vector else out.entry(own)
+        inner = plan.inner if vector else -1
+        return _sum(factors, own, place, inner, times, "softwright_v" if vector else factors.real)
 
-        return statement("") if plan.inner < 0 else run_over(letters[plan.inner], out.shape[plan.inner], statement)
+    if plan.inner < 0:
+        return [f"  {head}{statement('', False)}"], False
+    loop, filled = _run(factors, out, plan, letters[plan.inner], statement)
+    return [f"  {head}{loop}"], filled
 
+
+def _run(
+    factors: Factors, out: View, plan: Plan, letter: str, statement: Callable[[str, bool], str]
+) -> tuple[str, bool]:
+    """The innermost loop, and whether it fills the room of the array."""
+    size, rank = out.shape[plan.inner], len(out.shape)
+    neighbours = plan.neighbours and factors.own(plan.inner, rank) and out.step(plan.inner) == 1
+    room = -(-size // factors.lanes) * factors.lanes if isinstance(size, int) else 0
+    if neighbours and room and out.holds(plan.inner, room) and factors.fits(plan.inner, rank, room):
+        return run_in_vectors(letter, room, factors.lanes, lambda at: statement(at, True)), True
+    whole = neighbours and not (isinstance(size, int) and size < factors.lanes)
+    vector = (lambda at: statement(at, True)) if whole else None
+    return run_over(letter, size, lambda at: statement(at, False), vector), False
+
+
+def _sum(factors: Factors, own: list[str], place: str, inner: int, times: str, kind: str) -> str:
+    """place = sum over k, in fours that do not wait for each other."""
+
+    def words(ks: Sequence[str]) -> str:
+        return " + ".join(factors.term(own, k, inner) for k in ks)
+
+    K = factors.one.shape[-1]
+    ks = _rows_read(factors)
     if isinstance(K, str):
-        return [f"  {head}{{ {over(['0'], False)}", f"    for (int k = 1; k < {K}; k++) {over(['k'], True)} }}"]
-    if K <= AT_ONCE:
-        return [f"  {head}{over([str(k) for k in range(K)], False)}"]
-    four = ["k", "(k + 1)", "(k + 2)", "(k + 3)"]
+        return (
+            f"{{ {kind} t = {words(['0'])}; for (int k = 1; k < {K}; k++) t += {words(['k'])}; {place} = t{times}; }}"
+        )
+    if len(ks) <= AT_ONCE:
+        return f"{place} = ({words(ks)}){times};" if times else f"{place} = {words(ks)};"
+    if len(ks) < K:
+        fours = " + ".join(f"({words(ks[i : i + 4])})" for i in range(0, len(ks), 4))
+        return f"{place} = ({fours}){times};"
     rest = [str(k) for k in range(K - K % 4, K)]
-    return [
-        f"  {head}{{ {over([str(k) for k in range(4)], False)}",
-        f"    for (int k = 4; k + 4 <= {K}; k += 4) {over(four, True)}",
-        *([f"    {over(rest, True)}"] if rest else []),
-        "  }",
-    ]
+    more = (
+        f"for (int k = 4; k + 4 <= {K}; k += 4) t += ({words(['k', '(k + 1)'])}) + ({words(['(k + 2)', '(k + 3)'])});"
+    )
+    last = f" t += {words(rest)};" if rest else ""
+    return f"{{ {kind} t = {words(['0', '1', '2', '3'])}; {more}{last} {place} = t{times}; }}"
+
+
+def _rows_read(factors: Factors) -> list[str]:
+    """The terms of a sum that are not zero everywhere; all where that is not known, or where none is left."""
+    K = factors.one.shape[-1]
+    if isinstance(K, str):
+        return []
+    read = np.ones(K, dtype=bool)
+    for array, axis in zip(factors.known, (-1, -2), strict=True):
+        if array is not None and array.size:
+            read &= np.moveaxis(array, axis, 0).reshape(K, -1).any(axis=1)
+    few = [str(k) for k in np.flatnonzero(read)]
+    return few if 0 < len(few) <= 2 * AT_ONCE else [str(k) for k in range(K)]
 
 
 def _left(letters: Sequence[str], one: View, k: str) -> list[str]:
@@ -95,41 +185,38 @@ def _count(size: Size) -> int:
     return size if isinstance(size, int) else 2 * LEAST
 
 
-def _axis_steps(one: View, two: View, axis: int, rank: int) -> tuple[Size, Size]:
+def _axis_steps(factors: Factors, axis: int, rank: int) -> tuple[Size, Size]:
     """The steps of both factors along an axis of the result."""
-    if axis == rank - 1:
-        return 0, two.step(len(two.shape) - 1)
-    if axis == rank - 2:
-        return one.step(len(one.shape) - 2), 0
-    places = [axis - (rank - len(view.shape)) for view in (one, two)]
-    first, second = (view.step(a) if a >= 0 else 0 for view, a in zip((one, two), places, strict=True))
+    first, second = (0 if a is None else view.step(a) for view, a in factors.axes(axis, rank))
     return first, second
 
 
-def _plan(one: View, two: View, shape: Shape, known: Known) -> Plan:
-    rank, K = len(shape), one.shape[-1]
-    sparse = _sparse(one, two, shape, known)
-    free = [a for a in range(rank) if shape[a] != 1 and (sparse is None or a not in sparse)]
+def _plan(factors: Factors, shape: Shape) -> Plan:
+    one, two, rank, K = factors.one, factors.two, len(shape), factors.one.shape[-1]
+    free = [a for a in range(rank) if shape[a] != 1]
     fit = []
     for axis in free:
-        steps = _axis_steps(one, two, axis, rank)
-        if sparse is not None and isinstance(shape[axis], str):
-            continue  # what is written out lies together
-        if set(steps) <= {0, 1} and any(steps) and _count(shape[axis]) >= LEAST:
+        steps = _axis_steps(factors, axis, rank)
+        room = -(-int(shape[axis]) // factors.lanes) * factors.lanes if isinstance(shape[axis], int) else 0
+        enough = _count(shape[axis]) >= LEAST or (room > 0 and factors.fits(axis, rank, room))
+        if set(steps) <= {0, 1} and any(steps) and enough:
             fit.append((_count(shape[axis]), axis))
     best = max(fit)[1] if fit else -1
+    sparse = _sparse(factors, shape, best)
     if sparse is not None:
-        return Plan(best, sparse)
+        inside = [(size, axis) for size, axis in fit if axis not in sparse and not isinstance(shape[axis], str)]
+        return Plan(max(inside)[1] if inside else -1, sparse, neighbours=True)
     k_steps = one.step(len(one.shape) - 1), two.step(len(two.shape) - 2)
-    if best < 0 and k_steps == (1, 1) and _count(K) >= AT_ONCE:
+    if best < 0 and k_steps == (1, 1) and _count(K) >= factors.lanes:
         return Plan(-1, dot=True)
     if best < 0 and free:  # no neighbours anywhere: the longest axis
-        best = max((_count(shape[a]), a) for a in free)[1]
-    return Plan(best)
+        return Plan(max((_count(shape[a]), a) for a in free)[1])
+    return Plan(best, neighbours=best >= 0)
 
 
-def _sparse(one: View, two: View, shape: Shape, known: Known) -> tuple[int, ...] | None:
+def _sparse(factors: Factors, shape: Shape, best: int) -> tuple[int, ...] | None:
     """The axes of the result along which a constant factor with many zeros varies, or nothing."""
+    one, two, known = factors.one, factors.two, factors.known
     which = 1 if known[1] is not None else 0
     array, rank = known[which], len(shape)
     if array is None or array.size == 0 or 2 * np.count_nonzero(array) > array.size:
@@ -143,35 +230,42 @@ def _sparse(one: View, two: View, shape: Shape, known: Known) -> tuple[int, ...]
     if any(isinstance(shape[a], str) for a in axes) or isinstance(one.shape[-1], str):
         return None
     entries = np.count_nonzero(array) + math.prod(int(shape[a]) for a in axes)
+    if best in axes and entries * factors.lanes > len(_rows_read(factors)) * array.size // int(one.shape[-1]):
+        return None  # vectors along them are no more work
     return tuple(axes) if entries <= MOST_TERMS else None
 
 
-def _by_terms(one: View, two: View, out: View, known: Known, plan: Plan) -> list[str]:
-    which = 1 if known[1] is not None else 0
-    array, rank = known[which], len(out.shape)
+def _by_terms(factors: Factors, out: View, plan: Plan, scale: str) -> tuple[list[str], bool]:
+    which = 1 if factors.known[1] is not None else 0
+    array, rank = factors.known[which], len(out.shape)
     letters = letters_of(out.shape)
     written = plan.written or ()
     outer = [a for a in range(rank) if a not in written and a != plan.inner and out.shape[a] != 1]
     head = loops([out.shape[a] for a in outer], [letters[a] for a in outer])
-    statements = []
+    times = f" * {scale}" if scale else ""
+    statements, filled = [], plan.inner >= 0
     for places in itertools.product(*(range(int(out.shape[a])) for a in written)):
         own = list(letters)
         for axis, place in zip(written, places, strict=True):
             own[axis] = str(place)
-        index = (_left, _right)[which](own, (one, two)[which], "*")
+        view = (factors.one, factors.two)[which]
+        index = (_left, _right)[which](own, view, "*")
         numbers = tuple(slice(None) if text == "*" else int(text or 0) for text in index)
         row = np.asarray(array)[numbers].ravel()
         ks = [str(k) for k in np.flatnonzero(row)]
 
-        def statement(letter: str, own: list[str] = own, ks: list[str] = ks) -> str:
+        def statement(letter: str, vector: bool, own: list[str] = own, ks: list[str] = ks) -> str:
             now = [letter if a == plan.inner else text for a, text in enumerate(own)]
-            words = [f"{one.entry(_left(now, one, k))} * {two.entry(_right(now, two, k))}" for k in ks]
-            return f"{out.entry(now)} = {' + '.join(words) or '0'};"
+            words = " + ".join(factors.term(now, k, plan.inner if vector else -1) for k in ks)
+            words = (f"({words}){times}" if times else words) if ks else "(softwright_v){0}" if vector else "0"
+            return f"{f'softwright_out({out.array} + {out.at(now)})' if vector else out.entry(now)} = {words};"
 
         if plan.inner < 0:
-            statements.append(statement(""))
-        else:
-            statements.append(run_over(letters[plan.inner], out.shape[plan.inner], statement))
+            statements.append(statement("", False))
+            continue
+        loop, whole = _run(factors, out, plan, letters[plan.inner], statement)
+        statements.append(loop)
+        filled = filled and whole
     if not head:
-        return [f"  {one}" for one in statements]
-    return [f"  {head}{{", *(f"    {one}" for one in statements), "  }"]
+        return [f"  {one}" for one in statements], filled
+    return [f"  {head}{{", *(f"    {one}" for one in statements), "  }"], filled

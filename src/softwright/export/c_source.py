@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softwright.export.c_body import body_of
-from softwright.export.c_exp import CLONES, HELPERS, INLINE, LANES, exp_source
+from softwright.export.c_exp import CLONES, LANES, helpers_of, vectors_source
 from softwright.export.c_padding import padded
 from softwright.export.c_shapes import Shape, shapes_of, times
 from softwright.export.c_simplify import simplified
@@ -70,9 +70,10 @@ def c_source(built: Built[Any]) -> str:
     takes = [f"const {'long long' if key in program.whole else outside} *{names[key]}" for key in program.inputs]
     head = f"void SOFTWRIGHT_NAME({', '.join([*(f'int {n}' for n in program.free), *takes, f'{outside} *y'])})"
     text = "\n".join(body.lines)
-    helpers = _helpers(text, real)
-    clones = "SOFTWRIGHT_CLONES " if helpers else ""
-    usual = _usual_length(program) if helpers else 0
+    helpers = helpers_of(text, real)
+    vectors = [vectors_source(real)] if helpers or "softwright_" in text else []
+    clones = "SOFTWRIGHT_CLONES " if vectors else ""
+    usual = _usual_length(program) if vectors else 0
     inner, arguments = (
         "softwright_any" if usual else "softwright_run",
         [*program.free, *(names[key] for key in program.inputs), "y"],
@@ -94,7 +95,7 @@ def c_source(built: Built[Any]) -> str:
             f"#if FLT_EVAL_METHOD == 2{' || FLT_EVAL_METHOD == 1' if real == 'float' else ''}",
             f'#error "intermediate results are kept wider than {real}: use SSE2 (-mfpmath=sse)"',
             "#endif",
-            *([CLONES, INLINE] if clones else []),
+            *([CLONES, *vectors] if vectors else []),
             "",
             "#ifndef SOFTWRIGHT_NAME",
             "#define SOFTWRIGHT_NAME network",
@@ -103,8 +104,8 @@ def c_source(built: Built[Any]) -> str:
             *helpers,
             *(
                 f"static const {real if array.dtype.kind == 'f' else 'long long'} "
-                f"{names[key]}[{array.size}] = {{{_table(array.T if key in body.turned else array)}}};"
-                for key, array in program.constants.items()
+                f"{names[key]}[{array.size}] = {{{_table(array)}}};"
+                for key, array in ((key, body.stored(key, array)) for key, array in program.constants.items())
                 if array.size and re.search(rf"\b{names[key]}\b", text)
             ),
             "",
@@ -150,13 +151,6 @@ def _answer(view: View, cast: str) -> str:
     """The answer in rows."""
     letters, out = letters_of(view.shape), in_rows("y", view.shape)
     return f"{loops(view.shape, letters)}{out.entry(letters)} = {cast}{view.entry(letters)};"
-
-
-def _helpers(text: str, real: str) -> list[str]:
-    """The functions that are called, and those that they call."""
-    called = {name: part.replace("REAL", real) for name, part in HELPERS.items() if f"{name}(" in text}
-    exp = any("softwright_exp(" in part for part in (text, *called.values()))
-    return [*([exp_source(real)] if exp else []), *called.values()]
 
 
 def _table(array: np.ndarray) -> str:

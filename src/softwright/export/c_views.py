@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from softwright.export.c_exp import LANES
 from softwright.export.c_shapes import Shape, Size, times
 from softwright.export.program import Node
 
 LETTERS = "abcdegh"  # of axes; f would end a number
+FEW_MORE = 128  # entries of an array that may be mostly room
+MOST_WRITTEN = 8  # vectors of a loop that is written out
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class View:
     shape: Shape
     steps: tuple[Size, ...]
     first: Size = 0
+    room: int = 0  # numbers along the axis of neighbours that hold something, where they are more than its size
 
     def at(self, index: Sequence[str]) -> str:
         """The place of an entry; `index` has a letter for each axis, or nothing where there is one entry alone."""
@@ -44,6 +46,15 @@ class View:
     def step(self, axis: int) -> Size:
         """0 where the axis has one entry."""
         return self.steps[axis] if self.shape[axis] != 1 else 0
+
+    def vector(self, index: Sequence[str], inner: int) -> str:
+        """What a vector of entries along an axis is read from: neighbours, or one number that they share."""
+        return f"softwright_in({self.array} + {self.at(index)})" if self.step(inner) == 1 else self.entry(index)
+
+    def holds(self, inner: int, size: int) -> bool:
+        """Whether so many entries along an axis can be read, in whole vectors."""
+        own = self.shape[inner]
+        return self.step(inner) == 0 or (isinstance(own, int) and max(own, self.room) >= size)
 
     @property
     def order(self) -> list[int]:
@@ -70,6 +81,18 @@ def in_rows(array: str, shape: Shape, order: Sequence[int] | None = None, inner:
     return View(array, shape, tuple(steps))
 
 
+def in_vectors(view: View, lanes: int) -> View:
+    """The same with room for whole vectors along its innermost axis, where that does not take much more memory."""
+    order = view.order
+    size = view.shape[order[-1]] if order else 1
+    if view.room or not isinstance(size, int) or size % lanes == 0 or size == 1 or view.steps[order[-1]] != 1:
+        return view
+    room = -(-size // lanes) * lanes
+    wide = replace(in_rows(view.array, view.shape, order, inner=room), room=room)
+    whole = times(*(view.shape[axis] for axis in order[:-1]), room)
+    return wide if room <= 2 * size or (isinstance(whole, int) and whole <= FEW_MORE) else view
+
+
 def plain(view: View) -> bool:
     """Whether it lies in the order of its axes, without gaps."""
     wanted = in_rows(view.array, view.shape)
@@ -84,6 +107,10 @@ def seen(node: Node, view: View, shape: Shape) -> View | None:
             return replace(view, shape=shape, steps=tuple(view.steps[axis] for axis in numbers["perm"]))
         case "Slice":
             start = times(numbers["start"][0], view.steps[numbers["axis"][0]])
+            if view.step(numbers["axis"][0]) == 1:
+                size = view.shape[numbers["axis"][0]]
+                held = max(view.room, size) if isinstance(size, int) else 0
+                view = replace(view, room=max(0, held - numbers["start"][0]))
             if isinstance(start, int) and isinstance(view.first, int):
                 return replace(view, shape=shape, first=view.first + start)
             words = [str(one) for one in (view.first, start) if one != 0]
@@ -121,18 +148,17 @@ def loops(sizes: Sequence[Size], letters: Sequence[str]) -> str:
     )
 
 
-def run_over(letter: str, size: Size, statement: Callable[[str], str], blocks: bool = True) -> str:
-    """The innermost loop: whole vectors, then what is left over. Without `blocks` a free size is run through one by
-    one: a table may be shorter than a vector, which compilers notice."""
+def run_over(letter: str, size: Size, one: Callable[[str], str], vector: Callable[[str], str] | None = None) -> str:
+    """The innermost loop: whole vectors where there is a statement for them, then what is left over."""
     if size == 1:
-        return statement("")
-    if isinstance(size, str) and not blocks:
-        return f"for (int {letter} = 0; {letter} < {size}; {letter}++) {statement(letter)}"
-    if isinstance(size, str):
-        one = f"for (int {letter}0 = 0; {letter}0 < {LANES}; {letter}0++) {statement(f'({letter} + {letter}0)')}"
-        rest = f"for (; {letter} < {size}; {letter}++) {statement(letter)}"
-        return f"{{ int {letter} = 0; for (; {letter} + {LANES} <= {size}; {letter} += {LANES}) {one} {rest} }}"
-    whole = size if size < 4 else size - size % 4
-    parts = [(0, whole)] if whole == size else [(0, whole), (whole, size)]
-    runs = [f"for (int {letter} = {a}; {letter} < {b}; {letter}++) {statement(letter)}" for a, b in parts]
-    return runs[0] if len(runs) == 1 else f"{{ {' '.join(runs)} }}"
+        return one("")
+    if vector is None:
+        return f"for (int {letter} = 0; {letter} < {size}; {letter}++) {one(letter)}"
+    whole = f"for (; {letter} + SOFTWRIGHT_LANES <= {size}; {letter} += SOFTWRIGHT_LANES) {vector(letter)}"
+    return f"{{ int {letter} = 0; {whole} for (; {letter} < {size}; {letter}++) {one(letter)} }}"
+
+
+def run_in_vectors(letter: str, room: int, lanes: int, vector: Callable[[str], str]) -> str:
+    """The innermost loop where there is room for whole vectors, short ones written out by the compiler."""
+    every = "SOFTWRIGHT_UNROLL " if lanes < room <= MOST_WRITTEN * lanes else ""
+    return f"{every}for (int {letter} = 0; {letter} < {room}; {letter} += SOFTWRIGHT_LANES) {vector(letter)}"

@@ -68,6 +68,7 @@ class Program:
     shape: Shape = ()  # of the output
     whole: frozenset[str] = frozenset()
     ends: str = ""
+    divides_last: bool = False  # its claim charges weights divided by their sum and weighted sums divided by it alike
 
     @property
     def outside(self) -> str:

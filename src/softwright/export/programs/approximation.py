@@ -20,10 +20,10 @@ from softwright.export.program import Program
 
 def approximation(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Program:
     d = len(model["box"])
-    program = Program({"x": ("q", d)}, dict(tensors), model["dtype"])
+    program = Program({"x": ("q", d)}, dict(tensors), model["dtype"], divides_last=True)
     if model.get("engine") == "double":
         wide = {name: array.astype(np.float64) for name, array in tensors.items()}
-        program = Program({"x": ("q", d)}, wide, "float64", ends=model["dtype"])
+        program = Program({"x": ("q", d)}, wide, "float64", ends=model["dtype"], divides_last=True)
     program.add("Sub", ["x", "center"], "centred")
     t = program.add("Mul", ["centred", "scale"], "t")  # (q, d)
     total, outputs = "", 0
