@@ -61,6 +61,11 @@ VARIANTS: dict[str, dict[str, tuple[Callable[[], sw.Built[Any]], dict[str, Any]]
             lambda: sw.approximate("sin(2*x)*cos(y)", _PLANE, tol=1e-2, strategy="affine"),
             {"engine": "factorised"},
         ),
+        "window": (MADE["approximation"], {"engine": "window"}),
+        "double": (
+            lambda: sw.approximate("sin(x)", sw.Box(x=(-1, 1)), tol=1e-2, dtype="float32"),
+            {"engine": "double"},
+        ),
     },
     "composition": {"stack": (MADE["composition"], {})},
     "memory": {
