@@ -72,6 +72,19 @@ def test_a_row_is_complete(row: Method) -> None:
     assert lacking == [], f"the row {row.name!r} lacks {lacking}"
 
 
+@pytest.mark.parametrize(("row", "solver"), JOBS, ids=_name)
+def test_a_method_says_what_is_proved_of_its_answers(row: Method, solver: str) -> None:
+    """The distance to the solution, a step, or nothing: plan and certificate say which, in words."""
+    built = _built(row.name, solver)
+    distance = built.certificate is not None and "leverage" in built.certificate.quantities
+    said = [reason for reason in built.plan.reasons if "distance to the exact solution" in reason]
+    assert said == [
+        f"the distance to the exact solution is {'proved, all layers counted' if distance else 'observed only'}"
+    ]
+    if built.certificate is None:
+        assert built.unproved and ("observed only" in built.unproved or "no bound" in built.unproved), built.unproved
+
+
 @pytest.mark.parametrize("row", FITTED, ids=_name)
 def test_slope_and_curvature_are_the_derivatives_of_the_loss(row: Method) -> None:
     assert row.loss is not None

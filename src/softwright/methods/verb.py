@@ -219,7 +219,7 @@ def _check_method(values: Mapping[str, Any], row: Method, faults: Faults) -> Non
 def _certificate(solver: Solver, stack: InContextStack, target: dict[str, Any]) -> tuple[ClosedForm | None, str]:
     c = stack.constants
     if solver.certificate is None:
-        return None, f"a step of {c.method} by {c.solver} is not covered by the closed form; its error is observed"
+        return None, f"a step of {c.method} by {c.solver} is not covered by the closed form; its error is observed only"
     try:
         return solver.certificate(stack, target), ""
     except InvalidInput as error:  # a range without a bound is no fault of the stack

@@ -204,7 +204,7 @@ def _head(head: ExactHead, output: int, region: _Region, domain: Box) -> _HeadPr
         dim=head.looked_at,
     )
     few = float(theta.max()) <= MOST_SHIFT
-    lambert = gate_constant(N, most_that_meet(scores, region.low, region.high, region.largest) if few else N)
+    lambert = gate_constant(N, most_that_meet(tuple(scores), tuple(region.low), tuple(region.high)) if few else N)
     gap = (lambert + 2 * _ball(eta)) / _ball(beta)
     value_size = up(np.abs(head.values[:, output]) + np.abs(slopes) @ t_size, d + 4)
     slope_size, framed = (up(np.abs(slopes) @ size, d + 4) for size in (t_size, t_size * head.frame))

@@ -17,8 +17,8 @@ finds the multipliers, exact arithmetic evaluates them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 
@@ -39,25 +39,20 @@ def gate_constant(tokens: int, meeting: int | None = None) -> arb:
     return (arb(together - 1) / arb(1).exp()).lambertw() + (tokens - together) * NEAR * (-arb(NEAR)).exp()
 
 
-def most_that_meet(
-    scores: Sequence[Affine], low: Sequence[Fraction], high: Sequence[Fraction], largest: Callable[[Affine], Fraction]
-) -> int:
+@lru_cache(maxsize=64)  # a question is asked several times on the way to a proof
+def most_that_meet(scores: tuple[Affine, ...], low: tuple[Fraction, ...], high: tuple[Fraction, ...]) -> int:
     """At most so many of the scores are within FAR of the largest one at one point of the box."""
     N = len(scores)
     for k in range(2, N):
         if comb(N, k + 1) > _MOST_SETS:
             break
-        if all(_apart(scores, some, low, high, largest) for some in combinations(range(N), k + 1)):
+        if all(_apart(scores, some, low, high) for some in combinations(range(N), k + 1)):
             return k
     return N
 
 
 def _apart(
-    scores: Sequence[Affine],
-    some: tuple[int, ...],
-    low: Sequence[Fraction],
-    high: Sequence[Fraction],
-    largest: Callable[[Affine], Fraction],
+    scores: tuple[Affine, ...], some: tuple[int, ...], low: tuple[Fraction, ...], high: tuple[Fraction, ...]
 ) -> bool:
     """Whether at every point of the box one of some scores is FAR below another one of all."""
     from scipy.optimize import linprog
@@ -83,4 +78,5 @@ def _apart(
         sum((share * gap[c] for share, gap in zip(shares, gaps, strict=True)), Fraction(0)) / total
         for c in range(d + 1)
     )
-    return largest(mixed) <= -FAR
+    corner = (max(g * a, g * b) for g, a, b in zip(mixed, low, high, strict=False))
+    return sum(corner, mixed[-1]) <= -FAR

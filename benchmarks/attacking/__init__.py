@@ -1,0 +1,1 @@
+"""The families of `proof_attacks.py`, one file each."""
