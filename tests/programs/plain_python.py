@@ -126,9 +126,9 @@ class Plain:
             keys = lists[0] if len(lists) == 2 else list(range(len(lists[0])))
             return lists[-1][keys.index(index)] if index in keys else default
         p = tokens[-1]
-        if name in ("prev", "at"):
-            back = self.at(args[1], p) if len(args) > 1 else 1
-            where = int(p - back if name == "prev" else back)
+        if name in ("prev", "next", "at"):
+            far = self.at(args[1], p) if len(args) > 1 else 1
+            where = int({"prev": p - far, "next": p + far, "at": far}[name])
             return self.at(args[0], where) if 0 <= where < self.n else default
         if name in ("first", "last"):
             return self.at(args[0], 0 if name == "first" else self.n - 1)

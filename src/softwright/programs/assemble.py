@@ -132,6 +132,8 @@ def _data_dims(head: Head) -> list[tuple[Side, Side]]:
             dims.append(({factor[2]: penalty * factor[3], ONE: -penalty}, {ONE: Fraction(1)}))
     for query, key in head.numbers.get("pairs", ()):
         dims.append((_side(query), _side(key)))
+    if head.kind == "weighed":
+        dims.append((_side(head.numbers["null"]), {NULL: Fraction(1)}))
     if head.kind in GATES and head.query is not None:
         dims.append((_side(head.query, -1), {NULL: Fraction(1)}))
     if head.kind in ("sum", "kernel"):

@@ -39,10 +39,11 @@ def certificate_of(
 ) -> ClosedForm:
     """The certificate of this very network.
 
-    Its bound is stated a little above what was proved, but not above the tolerance: a checker that encloses ranges in
-    its own way arrives at other digits, and a claim that only one of two true proofs can show is of no use."""
+    Its bound is stated a little above what was proved, but not above a tolerance that was met: a checker that
+    encloses ranges in its own way arrives at other digits, and a claim that only one of two true
+    proofs can show is of no use."""
     proved = max(made.errors)
-    bound = max(proved, min(proved * _ROOM, tol))
+    bound = min(proved * _ROOM, tol) if proved <= tol else proved * _ROOM
     dtype = made.board.precision.name
     total = _up(bound)
     return ClosedForm.of(

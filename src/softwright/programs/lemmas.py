@@ -95,9 +95,13 @@ class Arithmetic:
 
     # ---------------------------------------------------------------------------------------------------- masked heads
 
-    def mean(self, largest: Fraction, error: Fraction) -> Fraction:
-        """Error of a mean over matching tokens, beside that of its values' meaning; those err by `error`."""
+    def mean(self, largest: Fraction, error: Fraction, whole: bool = False) -> Fraction:
+        """Error of a mean over matching tokens, beside that of its values' meaning; those err by `error`. Sums of
+        whole numbers are exact, but for what is shut out, which every addition may move once."""
         size = largest + error
+        if whole:
+            leaks = 2 * (self.tokens + 1) * (self.tokens + 2) * size * self.leak(PENALTY)
+            return self.gamma(8) * size + leaks
         return error + self.gamma(self.longest + 8) * size + 2 * (self.tokens + 1) * size * self.leak(PENALTY)
 
     def absorbs(self, smallest: Fraction, largest: Fraction, leaks: Fraction) -> bool:
@@ -120,6 +124,27 @@ class Arithmetic:
         top = ball(outer) * small * (1 + eps) ** 2 * (1 + gamma) * (1 + 2 * tokens * small) - 1
         low = ball(outer) * small * (1 - eps) ** 2 * (1 - gamma) * (1 - 2 * tokens * small) - 1
         lost = outer * tokens * (self.leak(height) * self.leak(2 * PENALTY) + 4 * self.floor)
+        return max(above(abs(top)), above(abs(low))), lost
+
+    def tiny(self, share: Fraction) -> Fraction:
+        """Weights below this part of the largest are as good as 0, where all of them together are a `share` of what as
+        many of the largest would be: a power of two."""
+        less = 60 if self.precision.name == "float64" else 30
+        bits = less + max(0, math.ceil(-math.log2(max(float(share), 2.0**-60))))
+        return Fraction(1, 2 ** min(bits, 110))
+
+    def weighed_height(self, count: int) -> Fraction:
+        """Of the null token of a head with known weights, over so many tokens."""
+        more = 36 if self.precision.name == "float64" else 16
+        return Fraction(math.ceil(8 * (math.log(count) + more)), 8)
+
+    def weighed(self, count: int, outer: Fraction, height: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
+        """The same as `sum` of known weights, of scores that are off by delta (`reals/weighed.py`)."""
+        small = (-ball(height)).exp()
+        eps, gamma, off = ball(self.eps), ball(self.gamma(count + 10)), ball(delta).exp()
+        top = ball(outer) * small * (1 + eps) ** 2 * (1 + gamma) * off * (1 + 2 * (count + 1) * small) - 1
+        low = ball(outer) * small * (1 - eps) ** 2 * (1 - gamma) / off * (1 - 2 * (count + 1) * small) - 1
+        lost = outer * self.tokens * (self.leak(height) * self.leak(2 * PENALTY) + 4 * self.floor)
         return max(above(abs(top)), above(abs(low))), lost
 
     # ---------------------------------------------------------------------------------------------------- bank tokens

@@ -22,6 +22,8 @@ from softwright.programs.pairs.sums import PairSums
 from softwright.programs.reals.attending import Attending
 from softwright.programs.reals.formulas import SHARE, Formulas
 from softwright.programs.reals.shapes import SMALL, Shapes
+from softwright.programs.reals.weighed import Weighed
+from softwright.programs.reals.weighing import Weighing
 from softwright.programs.rewriting import smaller, zero_of
 from softwright.programs.terms import Term, shown
 from softwright.programs.types import Refused, Type
@@ -30,7 +32,7 @@ from softwright.programs.whole import WholeNumbers
 _ZERO = Fraction(0)
 
 
-class Compiler(WholeNumbers, Formulas, PairSums, Nearest, Interpolation):
+class Compiler(WholeNumbers, Formulas, PairSums, Nearest, Interpolation, Weighed):
     """The columns and heads of a program's terms."""
 
     def __init__(self, meaning: Meaning, board: Board, tol: Fraction, share: Fraction = SHARE) -> None:
@@ -42,11 +44,16 @@ class Compiler(WholeNumbers, Formulas, PairSums, Nearest, Interpolation):
         self._near: dict[int, tuple[Form, Fraction]] = {}
         self._codes: dict[tuple[int, int, int], list[Column]] = {}
         self._signs: dict[int, Column] = {}
-        self.shapes = Shapes(meaning.pool, self.type, self.tokens.longest)
+        self._scores: dict[int, Form] = {}
+        lengths = self.tokens.shortest, self.tokens.longest
+        self.weighing = Weighing(meaning.pool, self.type, lengths, self.tokens.symbols)
+        self.shapes = Shapes(meaning.pool, self.type, self.tokens.longest, self.weighing)
         self._allowed: dict[int, Fraction] = {}
         self.share_out(meaning.outputs, share)
 
     def type(self, term: Term) -> Type:
+        if term.op == "weighed":
+            return self.weighed_type(term)
         if term.op in ("rank", "place"):
             return Type("integer", _ZERO, Fraction(self.tokens.longest - 1))
         if term.op == "difference":  # of the places of two symbols
@@ -82,6 +89,14 @@ class Compiler(WholeNumbers, Formulas, PairSums, Nearest, Interpolation):
         linear = self._linear(term)
         if linear is not None:
             return linear
+        if op == "weighed":
+            return self.weighed(term)
+        parts = self.weighing.parts(term) if kind.kind == "real" else None
+        if parts is not None:
+            found = Form()
+            for factor, part in parts:
+                found = found + self.value(part) * factor
+            return found
         if term.plain:
             if not all(self.type(leaf).whole for leaf in leaves_of(term)):
                 return self._mixed(term)
@@ -143,7 +158,7 @@ class Compiler(WholeNumbers, Formulas, PairSums, Nearest, Interpolation):
         found = self._near.get(term.number)
         if found is not None:
             return found
-        if term.op in ("sum", "mean", "max_of", "min_of", "rank", "choose", "length", "place_of"):
+        if term.op in ("sum", "mean", "max_of", "min_of", "rank", "choose", "length", "place_of") and not is_pair(term):
             found = self.place_of(term) if term.op == "place_of" else self._aggregate(term)
             self._near[term.number] = found
             return found

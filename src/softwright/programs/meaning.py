@@ -278,7 +278,7 @@ class Meaning:
             if node.value in ("i", "j"):
                 return node.value, pool.make("position")
             term = self.token(node)
-            return ("" if node.value == "n" else "j"), term
+            return ("" if node.value == "n" or constant(term) is not None else "j"), term
         if node.op == "subscript":
             index = node.args[1]
             if index.op == "name" and index.value in ("i", "j"):

@@ -20,6 +20,7 @@ _KINDS = {
     "largest": "takes the largest over",
     "smooth": "averages, by weights that fall off, over",
     "kernel": "adds up, times an exponential of both tokens, over",
+    "weighed": "adds up, times known weights, over",
     "order": "singles out, by rank, among",
     "line": "singles out, by whether the query lies between its times, among",
     "choose": "picks at the largest score among",

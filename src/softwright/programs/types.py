@@ -15,6 +15,7 @@ from math import prod
 from softwright.programs.fields import Sequence
 from softwright.programs.finite import Undefined, leaves_of, value_at
 from softwright.programs.linear import affine_ends, always_at_itself
+from softwright.programs.places import by_place
 from softwright.programs.reals.functions import is_map, power_range, range_of
 from softwright.programs.terms import AGGREGATES, Term, shown
 
@@ -222,6 +223,8 @@ class Types:
         elif op in ("div", "floordiv", "mod"):
             if low[1] <= 0 <= high[1] and (listed := self._listed(term)) is not None:
                 return listed
+            if low[1] <= 0 <= high[1] and (listed := self._listed(term.args[1])) is not None:
+                low, high = [low[0], listed.low], [high[0], listed.high]
             if low[1] <= 0 <= high[1]:
                 raise Refused(term, f"{shown(term)} divides by what may be 0; add a number that keeps it away from 0")
             if op != "div" and not whole:
@@ -254,26 +257,40 @@ class Types:
         return Type("integer" if base.whole else "real", min(corners), max(corners))
 
     def _whole_power(self, term: Term, base: Type, exponent: Type) -> Type:
-        """k**m of whole numbers that are not negative: largest where both are; 0**0 is 1."""
-        if base.low < 0 or exponent.low < 0 or exponent.high > 64 or max(base.high, 2) ** int(exponent.high) > _LARGEST:
-            how = "whole numbers from 0 on, and results of at most 2**53"
+        """k**m of whole numbers, m from 0 on: largest in size where both are; 0**0 is 1."""
+        most = (
+            base.largest ** int(min(exponent.high, 4096)) if base.largest <= 1 or exponent.high <= 64 else _LARGEST + 1
+        )
+        if exponent.low < 0 or most > _LARGEST:
+            how = "whole numbers to powers from 0 on, and results of at most 2**53"
             raise Refused(term, f"{shown(term)}: exponents that are no constants are for {how}")
+        if base.low < 0:
+            most = max(most, Fraction(1))
+            return Type("integer", -Fraction(most), Fraction(most))
         low = Fraction(0) if base.low == 0 else base.low ** int(exponent.low)
         return Type("integer", low, max(base.high, Fraction(1)) ** int(exponent.high))
 
     def _listed(self, term: Term) -> Type | None:
         """The range of a function of few whole numbers by all its values; None if it has none, or is another."""
+        shortest, longest = self.tokens.shortest, self.tokens.longest
         leaves = leaves_of(term)
-        kinds = [self.of(leaf) for leaf in leaves]
-        if not all(kind.whole for kind in kinds) or prod(kind.size for kind in kinds) > MOST_LISTED:
+        placed = {leaf.number: found for leaf in leaves if (found := by_place(leaf, longest)) is not None}
+        free = [leaf for leaf in leaves if leaf.number not in placed]
+        kinds = [self.of(leaf) for leaf in free]
+        deciding = {name for name, _ in placed.values()}
+        counts = [longest - shortest + 1 if "length" in deciding else 1, longest if "position" in deciding else 1]
+        if not all(kind.whole for kind in kinds) or prod([*counts, *(kind.size for kind in kinds)]) > MOST_LISTED:
             return None
         values: list[Fraction] = []
-        for chosen in product(*(range(kind.size) for kind in kinds)):
-            given = {leaf.number: kind.low + k for leaf, kind, k in zip(leaves, kinds, chosen, strict=True)}
-            try:
-                values.append(value_at(term, given, self.tokens.symbols))
-            except (Undefined, ZeroDivisionError):
-                return None
+        for n in range(shortest, longest + 1) if "length" in deciding else [longest]:
+            for i in range(n) if "position" in deciding else [0]:
+                at = {number: row[n if name == "length" else i] for number, (name, row) in placed.items()}
+                for chosen in product(*(range(kind.size) for kind in kinds)):
+                    more = {leaf.number: kind.low + k for leaf, kind, k in zip(free, kinds, chosen, strict=True)}
+                    try:
+                        values.append(value_at(term, at | more, self.tokens.symbols))
+                    except (Undefined, ZeroDivisionError):
+                        return None
         wide = max(map(abs, values)) / 2**80  # values of functions are known to 240 bits
         return Type("real", min(values) - wide, max(values) + wide)
 

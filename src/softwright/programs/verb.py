@@ -35,6 +35,7 @@ _TEXTS = {
     "attend": "averages with weights exp(score), a score of both tokens",
     "select": "picks the value of the token with the largest score of both tokens",
     "kernel": "adds up values times an exponential of both tokens, beside a null token: part of a kernel",
+    "weighed": "adds up values times known weights, beside a null token",
     "order": "averages with weights that single out the number of this rank",
     "line": "averages the lines between two points, with weights that single out those around the query",
     "curve": "looks a function of one number up in the bank",

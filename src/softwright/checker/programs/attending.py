@@ -38,6 +38,10 @@ def add(total: Pairs, mine: Combination, other: Combination, factor: Fraction) -
                 total[a, b] = total.get((a, b), ZERO) + factor * x * y
 
 
+def _unit(form: dict[int, Fraction]) -> int:
+    return max((c.denominator for c in form.values()), default=1)
+
+
 class Scores:
     """The scores of a head: what they mean, how large they are and how far a run is off."""
 
@@ -56,9 +60,12 @@ class Scores:
         require(not head.query[:, last + 1 :].any() and not key[:, last + 1 :].any(), "a head has more dimensions")
         self.meant: Pairs = {}
         self.size = self.off = junk = ZERO
+        whole, unit = True, 1  # scores as whole multiples of 1/unit: sums of such are exact while they are small
         for d in range(last + 1):
             query, keys = state.form(head.query[:, d]), state.form(key[:, d])
             require(state.layer_of({**query, **keys}) < head.layer, "a head reads what is not there yet")
+            whole = whole and state.is_exact(query) and state.is_exact(keys)
+            unit = max(unit, _unit(query) * _unit(keys))
             sizes, errors = (state.size(query), state.size(keys)), (state.rounding(query), state.rounding(keys))
             if d == last:
                 sizes, errors = (Fraction(1), sizes[1]), (ZERO, errors[1])
@@ -66,7 +73,8 @@ class Scores:
             self.size += (sizes[0] + errors[0]) * (sizes[1] + errors[1])
             junk += (sizes[0] + errors[0]) * sum((abs(c) * state.at_bank[k] for k, c in keys.items()), ZERO)
             add(self.meant, state.meant(query), state.meant(keys), Fraction(1))
-        self.off += state.bounds.gamma(last + 5) * self.size
+        if not (whole and self.size * unit < 1 / state.bounds.u / 2):
+            self.off += state.bounds.gamma(last + 5) * self.size
         require(shut >= 2 * junk + 4 * self.size + 8 * PENALTY + 4096, "tokens of the bank are not shut out")
 
     def error(self, wanted: Pairs) -> Fraction:

@@ -11,7 +11,7 @@ from flint import ctx
 from softwright.checker.programs.bounds import as_ball, over
 from softwright.checker.programs.functions import BITS, ball_value, has_map
 from softwright.checker.programs.lines import BANK, DEFAULT, INDEX, NULL, ONE, SQUARE, STRUCTURE, HeadLine
-from softwright.checker.programs.ranges import plain_value
+from softwright.checker.programs.plain import plain_value
 from softwright.checker.programs.state import BESIDE, Combination, Held, Line, State, times
 from softwright.checker.refusal import require
 
@@ -70,7 +70,8 @@ def hold(
     most = max(*map(abs, stored), *map(abs, wanted), state.at_bank[column])
     if line.kind == "real":
         low, high, most, apart = low - unknown, high + unknown, most + unknown, apart + unknown
-        error = apart + (4 * leaks * most + bounds.gamma(8) * most if layer else 0)
+        copied = not layer or bounds.kept(min(map(abs, stored)), most, leaks)  # nothing else is heard: to the bit
+        error = apart + (0 if copied else 4 * leaks * most + bounds.gamma(8) * most)
         state.held[column] = Held(low, high, False, error, layer)
         return
     require(apart == 0 and all(value.denominator == 1 for value in wanted), "a column does not hold what it should")

@@ -72,6 +72,11 @@ class Bounds:
         size = size + error
         return error + self.gamma(self.data + 8) * size + 2 * (self.all + 1) * self.weight(PENALTY) * size
 
+    def average_of_whole(self, size: Fraction) -> Fraction:
+        """The same of exact multiples of a unit whose sums are exact: one quotient is rounded, and every addition may
+        move what is shut out."""
+        return self.gamma(8) * size + 2 * (self.all + 1) * (self.all + 2) * self.weight(PENALTY) * size
+
     def kept(self, least: Fraction, most: Fraction, others: Fraction) -> bool:
         """Weights of sum `others` change no value: every addition with them is rounded back.
 
@@ -87,6 +92,15 @@ class Bounds:
         down = down * (1 - 2 * self.all * small)
         lost = outer * self.all * (self.weight(height) * self.weight(2 * PENALTY) + 4 * self.f)
         return max(over(abs(up - 1)), over(abs(down - 1))), lost
+
+    def weighed(self, count: int, outer: Fraction, height: Fraction, delta: Fraction) -> Fraction:
+        """Relative error of a sum with known weights over so many tokens, scores off by delta."""
+        small, off = (-as_ball(height)).exp(), as_ball(delta).exp()
+        shares = 2 * (count + 1) * small
+        sums = as_ball(self.gamma(count + 10))
+        up = as_ball(outer) * small * (1 + as_ball(self.e)) ** 2 * (1 + sums) * off * (1 + shares)
+        down = as_ball(outer) * small * (1 - as_ball(self.e)) ** 2 * (1 - sums) / off * (1 - shares)
+        return max(over(abs(up - 1)), over(abs(down - 1)))
 
     def looked_up(self, eta: Fraction, count: int, sharpness: int, base: int | None) -> Fraction:
         """What the wrong tokens of a table (or of digits to a base) weigh together."""

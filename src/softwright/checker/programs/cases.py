@@ -29,6 +29,8 @@ def one_head(graph: Graph, condition: int) -> bool:
 def over_cases(ranges: Ranges, op: str, value: int, condition: int) -> int:
     """mean, max_of or min_of over a condition of a value, its tokens written out."""
     graph = ranges.graph
+    if op == "mean" and not graph.is_number(condition) and graph.op[value] not in ("j", "number"):
+        return _quotient(graph, value, condition)  # of what both tokens have
     while not one_head(graph, condition):
         joined = _conjuncts(graph, condition)
         others = [part for part in joined if not _says_before(graph, part)]

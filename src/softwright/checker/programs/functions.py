@@ -120,6 +120,9 @@ def ball_value(graph: Graph, value: int, given: dict[int, Fraction], plain: Call
         "neg": lambda: -parts[0],
         "mul": lambda: parts[0] * parts[1],
         "div": lambda: parts[0] / parts[1],
+        "max": lambda: parts[0].max(parts[1]),
+        "min": lambda: parts[0].min(parts[1]),
+        "abs": lambda: abs(parts[0]),
     }
     if op in rules:
         return rules[op]()
@@ -145,5 +148,5 @@ def has_map(graph: Graph, value: int) -> bool:
         exponent = graph.folded(args[1])
         if exponent is not None and (exponent.denominator != 1 or exponent < 0):
             return True
-    plain = op in ("add", "sub", "neg", "mul", "div", "pow")
+    plain = op in ("add", "sub", "neg", "mul", "div", "pow", "max", "min", "abs")
     return plain and any(has_map(graph, arg) for arg in args)

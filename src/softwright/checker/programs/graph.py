@@ -147,7 +147,13 @@ class Meaning:
         if name in ("sum", "mean", "max", "min", "count", "any", "all"):
             return self._aggregate(tree)
         require(tree.condition is None or name == "attend", f"{name} takes no condition")
-        options = {"prev": {"default"}, "at": {"default"}, "sorted": {"by"}, "value": {"where", "margin", "count"}}
+        options = {
+            "prev": {"default"},
+            "next": {"default"},
+            "at": {"default"},
+            "sorted": {"by"},
+            "value": {"where", "margin", "count"},
+        }
         options |= {"table": {"default"}, "interp": {"spacing"}}
         require(tree.options.keys() <= options.get(name, set()), f"{name} has an unknown option")
         if name == "value":
@@ -167,7 +173,15 @@ class Meaning:
             require(tree.parts, "a table cannot be read")
             return self._table(tree, self.token(tree.parts[0]))
         parts = [self.token(part) for part in tree.parts]
-        sizes = {"prev": (1, 2), "at": (2,), "first": (1,), "last": (1,), "sorted": (1,), "median": (1,)}
+        sizes = {
+            "prev": (1, 2),
+            "next": (1, 2),
+            "at": (2,),
+            "first": (1,),
+            "last": (1,),
+            "sorted": (1,),
+            "median": (1,),
+        }
         sizes |= {
             "smooth": (2,),
             "abs": (1,),
@@ -179,9 +193,10 @@ class Meaning:
         require(name in sizes, f"{name!r} is no function")
         require(len(parts) in sizes[name], f"{name} has a wrong number of values")
         last = graph.make("sub", graph.make("length"), graph.number(1))
-        if name == "prev":
-            back = parts[1] if len(parts) > 1 else graph.number(1)
-            return self._or_default(parts[0], graph.make("sub", graph.make("position"), back), tree)
+        if name in ("prev", "next"):
+            far = parts[1] if len(parts) > 1 else graph.number(1)
+            place = graph.make("sub" if name == "prev" else "add", graph.make("position"), far)
+            return self._or_default(parts[0], place, tree)
         if name == "at":
             return self._or_default(parts[0], parts[1], tree)
         if name == "first":
@@ -272,7 +287,7 @@ class Meaning:
         graph, value, found = self.graph, self.token(tree.parts[0]), None
         weights = tree.parts[1].parts
         for k, part in enumerate(weights):
-            weight, shift = graph.folded(self.token(part)), len(weights) // 2 - k
+            weight, shift = graph.quotient(self.token(part)), len(weights) // 2 - k
             require(weight is not None, "a weight of conv is no number")
             if not weight:
                 continue
@@ -340,7 +355,8 @@ class Meaning:
         if tree.op == "name":
             if tree.word in ("i", "j"):
                 return tree.word, self.graph.make("position")
-            return "" if tree.word == "n" else "j", self.token(tree)
+            value = self.token(tree)
+            return "" if tree.word == "n" or self.graph.quotient(value) is not None else "j", value
         if tree.op == "item":
             index = tree.parts[1]
             if index.op == "name" and index.word in ("i", "j"):

@@ -45,6 +45,7 @@ KINDS = (
     "kernel",
     "order",
     "line",
+    "weighed",
     *GATES,
 )
 LONGEST = WIDEST = 4096

@@ -1,4 +1,4 @@
-"""Kinds and ranges of all values of a graph, in exact fractions; and values of plain operations at whole numbers."""
+"""Kinds and ranges of all values of a graph, in exact fractions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import Any
 from flint import ctx
 
 from softwright.checker.composition.intervals import above, below
+from softwright.checker.programs.bounds import over
 from softwright.checker.programs.functions import BITS, ball_value, has_map, is_map, map_range, power_range
 from softwright.checker.programs.graph_core import PLAIN, Graph
 from softwright.checker.programs.places import always_itself, is_place, place_ends
+from softwright.checker.programs.plain import plain_value, written_out
+from softwright.checker.programs.weighing import Weigher, leaves_under
 from softwright.checker.refusal import require
 
 MOST_LISTED = 2048  # values of whole numbers that are tried one by one
@@ -125,6 +128,8 @@ class Ranges:
             return TRUTH
         if op in ("sum", "mean", "max_of", "min_of"):
             return self._aggregate(op, given, graph.args[value][1])
+        if op == "weighed":
+            return self._weighed(value, given)
         if op == "at":
             return _joined(given[0], given[2]) if len(given) == 3 else given[0]
         if op == "sort":
@@ -164,6 +169,22 @@ class Ranges:
         require(op in PLAIN, f"unknown operation {op!r}")
         return self._arithmetic(value, op, given, graph.args[value])
 
+    def _weighed(self, value: int, given: list[Range]) -> Range:
+        """A sum with known weights: by its mass; at the token itself, by all its factors."""
+        _numbers(given[:3])
+        require(len(given) == 4, "a weighed sum is damaged")
+        weigher, (real, weight, factor) = Weigher(self), given[:3]
+        _, weights, factors, condition = self.graph.args[value]
+        if condition == weigher.itself():
+            require(self.graph.op[weights] == "number" and weight.low == 1, "weights at the token itself")
+            known = weigher.listed(factors).values()
+            ends = [c * v for ball in known for c in (-over(-ball), over(ball)) for v in (real.low, real.high)]
+            return Range("real", min(ends), max(ends))
+        mass = weigher.mass(value)
+        if weight.low >= 0 and factor.low >= 0:
+            return Range("real", min(Fraction(0), mass * real.low), max(Fraction(0), mass * real.high))
+        return Range("real", -mass * real.largest, mass * real.largest)
+
     def _supposed(self, value: int, op: str, given: list[Range]) -> Range:
         """What rests on a hypothesis of the claim; slope and start of a line have the bounds made for them."""
         args = self.graph.args[value]
@@ -180,6 +201,11 @@ class Ranges:
         require(value in self.granted, "a line of no interpolation")
         return Range("real", -given[1].high, given[1].high)
 
+    def _is_listed(self, value: int) -> bool:
+        """Whether whole numbers, the length and the place decide a value."""
+        leaves = leaves_under(self.graph, [value])
+        return all(self.of(leaf).whole or written_out(self.graph, leaf, self.lengths[1]) for leaf in leaves)
+
     def _known_or_listed(self, value: int, ends: tuple[Fraction, Fraction] | None) -> Range:
         """A range of reals; if none is known, that of all values at the few whole numbers that decide them."""
         if ends is not None:
@@ -192,13 +218,23 @@ class Ranges:
                 plain = graph.op[last] in PLAIN or is_map(graph.op[last])
                 pending += graph.args[last] if plain else ()
                 leaves |= set() if plain or graph.op[last] in ("number", "symbol") else {last}
-        kinds = {leaf: self.of(leaf) for leaf in sorted(leaves)}
-        few = all(kind.whole for kind in kinds.values()) and prod(kind.size for kind in kinds.values()) <= MOST_LISTED
+        shortest, longest = self.lengths
+        out = {leaf: found for leaf in leaves if (found := written_out(graph, leaf, longest)) is not None}
+        kinds = {leaf: self.of(leaf) for leaf in sorted(leaves - out.keys())}
+        names = {name for name, _ in out.values()}
+        lengths = range(shortest, longest + 1) if "length" in names else range(longest, longest + 1)
+        total = len(lengths) * (longest if "position" in names else 1) * prod(kind.size for kind in kinds.values())
+        few = all(kind.whole for kind in kinds.values()) and total <= MOST_LISTED
         require(few, "a function may be undefined")
         low, high = Fraction(0), Fraction(0)
+        free = [range(kind.size) for kind in kinds.values()]
+        everything = (
+            (n, i, c) for n in lengths for i in range(n if "position" in names else 1) for c in product(*free)
+        )
         with ctx.workprec(BITS):
-            for k, chosen in enumerate(product(*(range(kind.size) for kind in kinds.values()))):
+            for k, (n, i, chosen) in enumerate(everything):
                 at = {leaf: kind.low + c for (leaf, kind), c in zip(kinds.items(), chosen, strict=True)}
+                at |= {leaf: row[n if name == "length" else i] for leaf, (name, row) in out.items()}
                 divisor = graph.args[value][1] if graph.op[value] == "div" else graph.number(1)
                 undefined = not has_map(graph, divisor) and plain_value(graph, divisor, at, self.symbols) == 0
                 require(not undefined, "a quotient by what may be 0")
@@ -212,9 +248,12 @@ class Ranges:
         return Range("real", low, high)
 
     def _whole_power(self, a: Range, b: Range) -> Range:
-        """k**m of whole numbers from 0 on: largest where both are; 0**0 is 1."""
-        require(a.whole and b.whole and a.low >= 0 and b.low >= 0, "a power is none that is known")
-        require(b.high <= 64 and max(a.high, 2) ** int(b.high) <= 2**53, "a power is too large")
+        """k**m of whole numbers, m from 0 on: largest in size where both are; 0**0 is 1."""
+        require(a.whole and b.whole and b.low >= 0, "a power is none that is known")
+        require(a.largest <= 1 or (b.high <= 64 and a.largest ** int(b.high) <= 2**53), "a power is too large")
+        if a.low < 0:
+            size = max(a.largest ** int(b.high), Fraction(1))
+            return Range("integer", -size, size)
         least = a.low ** int(b.low) if a.low > 0 else Fraction(0)
         return Range("integer", least, max(a.high, Fraction(1)) ** int(b.high))
 
@@ -297,7 +336,10 @@ class Ranges:
             whole = a.whole
         else:
             if op == "div" and b.low <= 0 <= b.high:
-                return self._known_or_listed(value, None)
+                if not self._is_listed(value):
+                    b = self._known_or_listed(args[1], None)  # by all its values
+                else:
+                    return self._known_or_listed(value, None)
             require(not b.low <= 0 <= b.high, "a quotient by what may be 0")
             require(op == "div" or whole, "a remainder of real numbers")
             ends = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -319,50 +361,3 @@ def _joined(one: Range, other: Range) -> Range:
         return Range(one.kind, *ends)
     require("symbol" not in (one.kind, other.kind), "a symbol in one case, a number in another")
     return Range("integer" if one.whole and other.whole else "real", *ends)
-
-
-def plain_value(graph: Graph, value: int, given: dict[int, Fraction], symbols: list[str]) -> Fraction:
-    """A plain value where some values are given; refused if it depends on anything else."""
-    if value in given:
-        return given[value]
-    op, args = graph.op[value], graph.args[value]
-    if op == "number":
-        return graph.constant[value]
-    if op == "symbol":
-        return Fraction(symbols.index(graph.constant[value]))
-    if op in ("eq", "lt", "le"):
-        difference = next((d for d in given if graph.op[d] in ("sub", "difference") and graph.args[d] == args), None)
-        if difference is not None:  # a < b is a - b < 0
-            return _compare(op, given[difference], Fraction(0))
-    require(op in PLAIN, "a table's value depends on what it does not look up")
-    if op == "table":
-        index = plain_value(graph, args[0], given, symbols)
-        chosen = args[2 + int(index)] if 0 <= index < len(args) - 2 else args[1]
-        return plain_value(graph, chosen, given, symbols)
-    a = [plain_value(graph, arg, given, symbols) for arg in args]
-    if op in ("eq", "lt", "le"):
-        return _compare(op, a[0], a[1])
-    if op == "where":
-        return a[1] if a[0] != 0 else a[2]
-    if op in ("div", "floordiv", "mod") and a[1] == 0:
-        return Fraction(0)  # the range of a divisor has no 0: this case does not occur
-    if op in ("add", "sub", "mul", "div"):
-        return {"add": a[0] + a[-1], "sub": a[0] - a[-1], "mul": a[0] * a[-1]}[op] if op != "div" else a[0] / a[1]
-    if op in ("floordiv", "mod"):
-        quotient = Fraction(a[0] // a[1])
-        return quotient if op == "floordiv" else a[0] - a[1] * quotient
-    if op == "pow":
-        if a[1] < 0 and graph.folded(args[1]) is None:
-            return Fraction(0)  # the range of such exponents begins at 0: this case does not occur
-        require(a[1].denominator == 1 and (a[1] >= 0 or a[0] != 0), "a power that is not known")
-        return a[0] ** int(a[1])
-    if op in ("neg", "abs"):
-        return -a[0] if op == "neg" else abs(a[0])
-    if op in ("min", "max"):
-        return min(a) if op == "min" else max(a)
-    truth = {"not": a[0] == 0, "and": all(a), "or": any(a)}[op]
-    return Fraction(int(truth))
-
-
-def _compare(op: str, a: Fraction, b: Fraction) -> Fraction:
-    return Fraction(int({"eq": a == b, "lt": a < b, "le": a <= b}[op]))

@@ -18,6 +18,7 @@ from softwright.checker.programs.pairs.reading import lines as lines_between
 from softwright.checker.programs.places import by_length_and_place
 from softwright.checker.programs.ranges import Ranges
 from softwright.checker.programs.roots import Root, power_of_two, sqrt_over
+from softwright.checker.programs.weighing import Weigher
 from softwright.checker.refusal import require
 
 Combination = dict[Any, Fraction]  # "" -> constant; a value, or ("high", value, low, base) -> factor
@@ -53,6 +54,7 @@ class State:
     def __init__(self, lines: Lines, meaning: Meaning, ranges: Ranges, bounds: Bounds) -> None:
         self.lines, self.meaning, self.graph = lines, meaning, meaning.graph
         self.ranges, self.bounds = ranges, bounds
+        self.weigher = Weigher(ranges)
         self.fields_said: list[dict[str, Any]] = []
         self.said = [self._line(entry) for entry in lines.columns]
         self.held: dict[int, Held] = {}
@@ -117,6 +119,12 @@ class State:
         unit = max((c.denominator for c in form.values()), default=1)
         limit = Fraction(1) / Fraction(self.bounds.precision.unit) / 2
         return unit <= 2**20 and self.size(form) * unit < limit
+
+    def adds_exactly(self, form: dict[int, Fraction]) -> bool:
+        """Sums of such a form over all tokens are whole multiples of a unit, and none of them is rounded."""
+        unit = max((c.denominator for c in form.values()), default=1)
+        limit = Fraction(1) / Fraction(self.bounds.precision.unit) / 2
+        return self.is_exact(form) and self.size(form) * unit * self.bounds.data < limit
 
     def rounding(self, form: dict[int, Fraction]) -> Fraction:
         """|what a run computes - the form of what the columns should hold|."""
@@ -192,8 +200,16 @@ class State:
             divisor = graph.folded(args[1])
             if divisor is not None and not self.ranges.of(args[0]).whole:
                 return _plus({}, self.combination(args[0]), 1 / divisor)
-        if is_over_pairs(graph, value):
+        if op == "weighed":
+            return {value: Fraction(1)}
+        resolved = None if self.ranges.of(value).whole else self.weigher.resolve(value)
+        if resolved is not None:
             total: Combination = {}
+            for factor, part in resolved:
+                total = _plus(total, self.combination(part), factor)
+            return total
+        if is_over_pairs(graph, value):
+            total = {}
             for factor, part in pieces_of_sum(graph, value):
                 total = _plus(total, {value: Fraction(1)} if part == value else self.combination(part), factor)
             return total

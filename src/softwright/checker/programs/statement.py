@@ -25,6 +25,7 @@ from softwright.checker.programs.pairs.nearest import prove_place
 from softwright.checker.programs.pairs.order import prove_order
 from softwright.checker.programs.ranges import fields_of
 from softwright.checker.programs.state import BESIDE, State
+from softwright.checker.programs.weighed import prove_weighed
 from softwright.checker.programs.words import shown
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
@@ -117,7 +118,7 @@ def prove_columns(state: State) -> None:
                 {"order": prove_order, "line": prove_line}.get(head.kind, other)(state, head)
                 done |= set(head.writes)
                 continue
-            if head.kind in (*GATES, "kernel"):
+            if head.kind in (*GATES, "kernel", "weighed"):
                 gates.setdefault((head.writes[0], head.kind), []).append(head)
                 continue
             read = Read(state, head, defaults, flags)
@@ -132,8 +133,8 @@ def prove_columns(state: State) -> None:
             done.add(column)
         for (column, kind), found in gates.items():
             require(column not in done and column not in state.held, "a column is written twice")
-            if kind == "kernel":
-                prove_kernel(state, column, found)
+            if kind in ("kernel", "weighed"):
+                {"kernel": prove_kernel, "weighed": prove_weighed}[kind](state, column, found)
             else:
                 prove_gates(state, column, kind, found)
             done.add(column)

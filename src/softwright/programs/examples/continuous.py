@@ -63,7 +63,7 @@ CONTINUOUS: tuple[Example, ...] = (
     Example(
         "trend",
         "slope of x on the places by least squares",
-        "mean((i - (n - 1)/2)*x) / ((n*n - 1)/12)",
+        "mean((j - (n - 1)/2)*x[j]) / ((n*n - 1)/12)",
         _X,
         shortest=2,
     ),

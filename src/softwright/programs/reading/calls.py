@@ -1,6 +1,7 @@
 """`RULES`: what calls of functions over sequences mean, one row each.
 
 prev(a, k, default=d)   at(a, i - k, d)                   first(a), last(a)    a[0], a[n - 1]
+next(a, k, default=d)   at(a, i + k, d)
 sorted(a, by=key)[e]    at(sort(a, key), e)               median(a)            sorted(a)[(n - 1) // 2]
 clip(a, b, c)           min(max(a, b), c)
 conv(a, [w0, .., w2c])  sum_k w_k a[i + c - k], 0 outside
@@ -32,14 +33,16 @@ def _last_place(meaning: Meaning) -> Term:
     return meaning.pool.make("sub", meaning.pool.make("length"), meaning.pool.number(1))
 
 
-def _prev(meaning: Meaning, node: Syntax) -> Term:
+def _shift(meaning: Meaning, node: Syntax) -> Term:
+    """prev and next."""
     meaning.allow(node, "default")
-    pool = meaning.pool
+    pool, back = meaning.pool, node.value == "prev"
     if len(node.args) not in (1, 2):
-        raise meaning.refused("prev takes a value and how far back: prev(x, 1, default=0)")
+        how = "back" if back else "ahead"
+        raise meaning.refused(f"{node.value} takes a value and how far {how}: {node.value}(x, 1, default=0)")
     value = meaning.token(node.args[0])
-    back = pool.number(1) if len(node.args) == 1 else meaning.token(node.args[1])
-    return meaning.default_at(value, pool.make("sub", pool.make("position"), back), node)
+    far = pool.number(1) if len(node.args) == 1 else meaning.token(node.args[1])
+    return meaning.default_at(value, pool.make("sub" if back else "add", pool.make("position"), far), node)
 
 
 def _at(meaning: Meaning, node: Syntax) -> Term:
@@ -154,7 +157,8 @@ def _assume(meaning: Meaning, node: Syntax) -> Term:
 
 
 RULES: dict[str, Callable[[Meaning, Syntax], Term]] = {
-    "prev": _prev,
+    "prev": _shift,
+    "next": _shift,
     "at": _at,
     "first": lambda meaning, node: meaning.at(meaning.one(node), meaning.pool.number(0), None),
     "last": lambda meaning, node: meaning.at(meaning.one(node), _last_place(meaning), None),

@@ -48,6 +48,8 @@ class Cases:
 
     def aggregate(self, op: str, value: Term, condition: Term) -> Term:
         """mean, max_of or min_of of a value, its tokens written out, over a condition, by those of single cases."""
+        if op == "mean" and condition.op != "number" and value.op not in ("j", "number"):
+            return self._mean(value, condition)  # over pairs: a quotient of sums
         if is_single(condition):
             return self.pool.make(op, value, condition)
         before = self._before(condition)

@@ -116,8 +116,19 @@ class Attending:
             sizes, errors = (board.size(query), board.size(key)), (board.run_error(query), board.run_error(key))
             off += sizes[0] * errors[1] + sizes[1] * errors[0] + errors[0] * errors[1]
             size += (sizes[0] + errors[0]) * (sizes[1] + errors[1])
-        off += board.arithmetic.gamma(len(dims) + 5) * size
+        if not self._is_whole(dims, alone, size):
+            off += board.arithmetic.gamma(len(dims) + 5) * size
         return off + board.arithmetic.weight_error(2 * size + PENALTY)
+
+    def _is_whole(self, dims: list[tuple[Form, Form]], alone: Form, size: Fraction) -> bool:
+        """Whether scores are sums of whole multiples of a unit that are never rounded."""
+        board = self.board
+        forms = [alone, *(form for pair in dims for form in pair)]
+        if not all(board.is_exact(form) for form in forms):
+            return False
+        units = [max(c.denominator for c in (form.constant, *(v for _, v in form.parts))) for form in forms]
+        most = max([units[0], *(a * b for a, b in zip(units[1::2], units[2::2], strict=True))])
+        return size * most < 2 ** (board.precision.digits - 1)
 
     def attend(self, value: Form, score: Term, name: str, holds: list[Any], ends: Ends, causal: bool) -> Column:
         """The mean with weights exp(score), over all tokens or over those up to i."""

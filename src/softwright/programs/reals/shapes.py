@@ -23,6 +23,7 @@ from softwright.programs.finite import leaves_of
 from softwright.programs.pairs.interpolation import lines_of
 from softwright.programs.pairs.products import distances, is_kernel, is_pair, kernel_of, parts_of_sum
 from softwright.programs.reals.functions import U, above, below, is_map, node_of, steepest
+from softwright.programs.reals.weighing import Weighing
 from softwright.programs.terms import Pool, Term
 from softwright.programs.types import Type
 
@@ -52,8 +53,8 @@ def number_of(term: Term) -> Fraction | None:
 class Shapes:
     """Shapes of terms, made in the same pool."""
 
-    def __init__(self, pool: Pool, type_of: Callable[[Term], Type], longest: int) -> None:
-        self.pool, self.type, self.longest = pool, type_of, longest
+    def __init__(self, pool: Pool, type_of: Callable[[Term], Type], longest: int, weighing: Weighing) -> None:
+        self.pool, self.type, self.longest, self.weighing = pool, type_of, longest, weighing
         self._known: dict[int, Shape] = {}
 
     def of(self, term: Term) -> Shape:
@@ -132,10 +133,15 @@ class Shapes:
         op, args, one = term.op, term.args, Fraction(1)
         if term.op in ("number", "field", "position", "length", "symbol") or self.type(term).whole:
             return []
+        if op == "weighed":
+            return [(args[0], self.weighing.mass(term))]
         if op in ("add", "sub"):
             return [(args[0], one), (args[1], one)]
         if op == "neg":
             return [(args[0], one)]
+        parts = self.weighing.parts(term)
+        if parts is not None:
+            return [(part, abs(factor)) for factor, part in parts]
         if is_pair(term):
             return self._pair_edges(term)
         if op == "sort" and not self.type(args[1]).whole:
@@ -221,6 +227,8 @@ class Shapes:
         """Whether what computes a term has a share of the tolerance: curves and maxima."""
         if term.op == "interp":
             return True
+        if term.op == "weighed" or self.weighing.parts(term) is not None:
+            return False
         if term.op in ("max_of", "min_of", "sort"):
             return not self.type(term.args[1] if term.op == "sort" else term).whole
         if is_pair(term):
