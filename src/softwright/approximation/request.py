@@ -127,6 +127,31 @@ def absolute_tolerance(target: Target, box: Box, tol: float, relative: bool) -> 
     return float(tol) * half_range
 
 
+def largest_value(target: Target, box: Box) -> float:
+    """The largest |value| of a formula seen at some points; 0 if it is constant there."""
+    values = target(box.from_unit(probe_points(box.dim, 2000, seed=61)))
+    return float(np.abs(values).max(initial=0.0)) if np.ptp(values) > 0 else 0.0
+
+
+def check_resolution(target: Target, box: Box, tolerance: float, precision: Precision) -> None:
+    """Refuse what no network can be proved to meet: a tolerance finer than half a step between floats at its values."""
+    if not isinstance(target, Expression):
+        return
+    largest = largest_value(target, box)
+    if np.isfinite(largest) and tolerance < 0.5 * precision.unit * largest:
+        raise InvalidInput("approximate", [resolution_advice(tolerance, largest, precision)])
+
+
+def resolution_advice(tolerance: float, largest: float, precision: Precision) -> str:
+    step = 2 * precision.unit * 2.0 ** np.floor(np.log2(largest))
+    finer = "" if precision.name == "float64" else "dtype='float64', "
+    return (
+        f"the values reach {largest:.3g}, where {precision.name} numbers are {step:.2g} apart: a tolerance of "
+        f"{tolerance:.3g} is too fine for them; take {finer}relative=True (a share of half the range), "
+        f"tol={200 * step:.1g} or more, or other units"
+    )
+
+
 def _noise_faults(noise: Any, is_table: bool, strategy: Any, norm: Any) -> list[str]:
     """What is wrong with the option, each with its remedy."""
     if noise is None:

@@ -28,7 +28,13 @@ from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
 from softwright.approximation.readable import fit_readable, readable_as_it_is, told
-from softwright.approximation.request import absolute_tolerance, checked
+from softwright.approximation.request import (
+    absolute_tolerance,
+    check_resolution,
+    checked,
+    largest_value,
+    resolution_advice,
+)
 from softwright.approximation.strategies.compose import proved_stack
 from softwright.attention import AttentionNetwork, usual_engine
 from softwright.domain import Box
@@ -49,6 +55,7 @@ _NOT_ASKED = Outcome.NOT_ASKED.value
 # may be rounding alone that kept the stack from its proof.
 _AFTER_A_STACK = 0.07
 _NOISY_TOKENS = 200  # at most, of a fit to noisy rows
+_ROUNDINGS = 200  # of the largest value: what a network of many tokens may be off by its rounding alone
 _ROUNDS = 3  # how often a missed check may send the problem back
 
 
@@ -135,6 +142,8 @@ def approximate(
             return _fitted_to_noise(wanted, domain, noise, precision, max_tokens, started, engine)
         budget = Budget(max_tokens, max_work, max_seconds, say)
         tolerance = absolute_tolerance(wanted, domain, tol, relative)
+        if norm == "sup":
+            check_resolution(wanted, domain, tolerance, precision)
         if norm != "sup":
             more = {"strategy": strategy, "dtype": dtype, "certify": certify, "progress": say, **limits}
             more["engine"] = engine
@@ -209,6 +218,13 @@ def approximate(
         )
     best = _chosen(best, rival, missing)
     if best.built.observed_error > tolerance or best.outcome is Outcome.REFUTED:
+        largest = largest_value(wanted, domain) if isinstance(wanted, Expression) else 0.0
+        if tolerance < _ROUNDINGS * precision.unit * largest < np.inf:
+            raise ToleranceNotReached(
+                f"asked for {tolerance:.3g}, reached {best.built.observed_error:.3g}\n"
+                f"  {resolution_advice(tolerance, largest, precision)}",
+                _told(best.built, budget),
+            )
         raise ToleranceNotReached(_advice(best, tolerance, problem), _told(best.built, budget))
     return _told(best.built, budget)
 
