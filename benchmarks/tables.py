@@ -2,7 +2,7 @@
 
     python benchmarks/tables.py                      sizes, then property tables
     python benchmarks/tables.py --rows 10000         sizes up to so many rows
-    python benchmarks/tables.py --part properties    property tables alone (pip install CoolProp psychrolib)
+    python benchmarks/tables.py --part properties    property tables alone (pip install CoolProp psychrolib iapws)
 
 Sizes: the same function as a table of more and more rows, on a line, on a grid of two variables and scattered in eight,
 each in a process of its own so that the peak of its memory is its own. Property tables: every other node of a grid is
@@ -84,10 +84,38 @@ def _wet_bulb() -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     return values
 
 
+def _humidity(name: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    psychrolib: Any = import_module("psychrolib")
+    psychrolib.SetUnitSystem(psychrolib.SI)
+    more = () if name == "GetTDewPointFromRelHum" else (101325.0,)
+
+    def values(t: np.ndarray, humidity: np.ndarray) -> np.ndarray:
+        return np.array([getattr(psychrolib, name)(a, b, *more) for a, b in zip(t, humidity, strict=True)])
+
+    return values
+
+
+def _iapws(output: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    steam: Any = import_module("iapws")
+
+    def values(p: np.ndarray, t: np.ndarray) -> np.ndarray:
+        return np.array([getattr(steam.IAPWS97(P=a, T=b), output) for a, b in zip(p, t, strict=True)])
+
+    return values
+
+
 STEAM, AIR = ((1e5, 1e6), (480.0, 800.0)), ((5.0, 45.0), (0.1, 1.0))
 PROPERTIES = (
     ("steam enthalpy", lambda: _coolprop("H"), STEAM, 25, 1e-4),
     ("steam density", lambda: _coolprop("D"), STEAM, 25, 1e-3),
+    ("steam enthalpy to 5 MPa", lambda: _coolprop("H"), ((1e5, 5e6), (550.0, 900.0)), 25, 1e-4),
+    ("steam enthalpy to 5 MPa, finer", lambda: _coolprop("H"), ((1e5, 5e6), (550.0, 900.0)), 25, 2e-5),
+    ("steam density to 10 MPa", lambda: _coolprop("D"), ((1e5, 1e7), (600.0, 900.0)), 25, 1e-3),
+    ("nitrogen viscosity", lambda: _coolprop("V", "Nitrogen"), ((1e5, 1e7), (250.0, 500.0)), 20, 1e-3),
+    ("IAPWS-97 enthalpy", lambda: _iapws("h"), ((0.1, 5.0), (550.0, 900.0)), 20, 1e-4),
+    ("IAPWS-97 density through saturation", lambda: _iapws("rho"), ((0.1, 4.0), (380.0, 560.0)), 20, 1e-3),
+    ("humidity ratio", lambda: _humidity("GetHumRatioFromRelHum"), AIR, 20, 1e-3),
+    ("dew point", lambda: _humidity("GetTDewPointFromRelHum"), ((1.0, 45.0), (0.1, 1.0)), 20, 1e-3),
     ("wet bulb", _wet_bulb, AIR, 20, 1e-3),
     ("wet bulb through 0 C", _wet_bulb, ((-15.0, 25.0), (0.1, 1.0)), 20, 1e-3),
 )

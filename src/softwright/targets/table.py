@@ -335,9 +335,13 @@ class Interpolant(Target):
 
 def _wanted(subject: str, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:
     """The columns asked for, as two lists."""
-    inputs = [inputs] if isinstance(inputs, str) else list(inputs)
-    outputs = [outputs] if isinstance(outputs, str) else list(outputs)
     faults = Faults(subject)
+    inputs, outputs = ([given] if isinstance(given, str) else given for given in (inputs, outputs))
+    for what, given in (("inputs", inputs), ("outputs", outputs)):
+        listed = isinstance(given, Sequence) and all(isinstance(name, str) for name in given)
+        faults.check(listed, f"{what} must be a list of column names, got {given!r}; name them with {what}=[...]")
+    faults.raise_if_any()
+    inputs, outputs = list(inputs), list(outputs)
     faults.check(bool(inputs), "no input columns; name them with inputs=[...]")
     faults.check(bool(outputs), "no output columns; name them with outputs=[...]")
     repeated = sorted({name for name in [*inputs, *outputs] if [*inputs, *outputs].count(name) > 1})

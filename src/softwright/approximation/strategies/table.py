@@ -199,6 +199,18 @@ def gated_axis(t: np.ndarray, F: np.ndarray, axis: int, relative: float) -> Axis
     return AxisFit(gates, True, np.zeros((2 * len(keys), 1)), 0.0)
 
 
+def stepped_axis(t: np.ndarray, relative: float) -> AxisFit:
+    """One token with a constant value for every node of an axis, gates in the middles of its cells.
+
+    Between two nodes the head passes from one value to the other and never beyond them; in the middle it is their mean,
+    as linear interpolation is. At a node the neighbours have the weight e^(-steepness times half a cell).
+    """
+    steepness = 2 * np.log(8 / relative) / np.diff(t)
+    keys = np.concatenate([[0.0], np.cumsum(steepness)])
+    biases = np.concatenate([[0.0], -np.cumsum(steepness * 0.5 * (t[1:] + t[:-1]))])
+    return AxisFit(Axis(keys - 0.5 * keys[-1], biases - biases.max()), False, np.zeros((len(keys), 1)), 0.0)
+
+
 def _straightened(
     problem: Problem, nodes: list[np.ndarray], F: np.ndarray, relative: float, cap: float
 ) -> tuple[tuple[float, tuple[AxisFit, ...], np.ndarray] | None, str]:
@@ -232,4 +244,10 @@ def _straightened(
             reach = max(off, found[0]) * problem.tolerance / (relative / 0.9)
             told = f"between the rows it follows their {kind} interpolation, seen to be within {reach:.3g}"
             return found, told if seen is None else f"{told}: {seen}"
-    return None, ""
+    if seen is None:
+        return None, ""
+    steps = {i: stepped_axis(t, relative) for i, t in enumerate(nodes)}
+    found = _on_grid(problem, nodes, F, relative, cap, first=False, given=steps)
+    if found is None or found[0] > relative:
+        return None, ""
+    return found, f"between the rows it passes from one to the next, never beyond them: {seen}"

@@ -124,7 +124,7 @@ def _continued(expression: Expression) -> Tape:
     """The tape; in a formula with choices c log(c) is xlogy(c, c), equal wherever c > 0 and bounded next to 0.
 
     where(x > 0, x*log(x), 0) asks for it at x > 0 alone, but on a box that touches 0 the product has no bounds. Of
-    c**q, q >= 1, one c is taken.
+    c**q, q >= 1, one c is taken; for 0 < q < 1 c**q log(c) is xlogy(y, y)/q with y = c**q.
     """
     tape = expression.tape
     names = {step.node.name for step in tape.steps if isinstance(step.node, Operation)}
@@ -159,9 +159,13 @@ def _exchanged(node: Node, c: Node, joined: Node) -> Node | None:
         return joined
     if not isinstance(node, Operation):
         return None
-    if node.name == "pow" and node.arguments[0] == c:
-        exponent = exact_value(node.arguments[1])
-        return None if exponent is None or exponent < 1 else mul(power(c, number_node(exponent - 1)), joined)
+    if node == Operation("sqrt", (c,)) or (node.name == "pow" and node.arguments[0] == c):
+        exponent = Fraction(1, 2) if node.name == "sqrt" else exact_value(node.arguments[1])
+        if exponent is None or exponent <= 0:
+            return None
+        if exponent < 1:
+            return mul(number_node(1 / exponent), Operation("xlogy", (node, node)))
+        return mul(power(c, number_node(exponent - 1)), joined)
     if node.name in ("mul", "div", "neg"):
         places = range(2) if node.name == "mul" else range(1)
         for n in places:
