@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from softwright.approximation.advice import advice_on
 from softwright.approximation.by_target import fit_target, problem_of
 from softwright.approximation.catalogue import listed
 from softwright.approximation.composed import Compiled, composed_built, composed_certified, gates_built
@@ -28,13 +29,7 @@ from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
 from softwright.approximation.readable import fit_readable, readable_as_it_is, told
-from softwright.approximation.request import (
-    absolute_tolerance,
-    check_resolution,
-    checked,
-    largest_value,
-    resolution_advice,
-)
+from softwright.approximation.request import absolute_tolerance, check_resolution, checked, largest_value
 from softwright.approximation.strategies.compose import proved_stack
 from softwright.attention import AttentionNetwork, usual_engine
 from softwright.domain import Box
@@ -55,7 +50,6 @@ _NOT_ASKED = Outcome.NOT_ASKED.value
 # may be rounding alone that kept the stack from its proof.
 _AFTER_A_STACK = 0.07
 _NOISY_TOKENS = 200  # at most, of a fit to noisy rows
-_ROUNDINGS = 200  # of the largest value: what a network of many tokens may be off by its rounding alone
 _ROUNDS = 3  # how often a missed check may send the problem back
 
 
@@ -219,13 +213,8 @@ def approximate(
     best = _chosen(best, rival, missing)
     if best.built.observed_error > tolerance or best.outcome is Outcome.REFUTED:
         largest = largest_value(wanted, domain) if isinstance(wanted, Expression) else 0.0
-        if tolerance < _ROUNDINGS * precision.unit * largest < np.inf:
-            raise ToleranceNotReached(
-                f"asked for {tolerance:.3g}, reached {best.built.observed_error:.3g}\n"
-                f"  {resolution_advice(tolerance, largest, precision)}",
-                _told(best.built, budget),
-            )
-        raise ToleranceNotReached(_advice(best, tolerance, problem), _told(best.built, budget))
+        advice = advice_on(best.built, best.fit, tolerance, problem, largest, precision)
+        raise ToleranceNotReached(advice, _told(best.built, budget))
     return _told(best.built, budget)
 
 
@@ -431,33 +420,3 @@ def _told(built: Built[Any], budget: Budget) -> Built[Any]:
         return built
     told = f"max_seconds = {budget.max_seconds:g} ended the search: with more time the network may be another one"
     return replace(built, plan=replace(built.plan, reasons=[*built.plan.reasons, told]))
-
-
-def _advice(best: _Candidate, tolerance: float, problem: Problem) -> str:
-    """What was reached, and what to change."""
-    reached = f"{best.built.observed_error:.3g} with {best.built.network.tokens} token(s)"
-    lines = [f"asked for {tolerance:.3g}, reached {reached}"]
-    if best.fit.jumps:
-        lines += [f"  {reason}" for reason in best.fit.jumps]
-        lines.append(
-            "  no continuous network can meet a jump in the sup norm: give gap=1e-6 to prove it outside of a band, "
-            "norm='L1' or 'L2' to prove it in the mean, exclude it from the box, or smooth the target"
-        )
-    elif problem.budget.out_of_time:
-        lines.append("  the time is used up: raise max_seconds")
-    elif problem.budget.out_of_work:
-        lines.append("  the work that was allowed is used up: raise max_work")
-    elif problem.saves_queries:
-        lines.append("  the queries that were allowed are not enough: raise max_queries, or take a larger tol")
-    elif problem.dim > 1 and problem.kinks:
-        lines.append(
-            "  the formula has kinks that are neither flat nor along one direction, which heads resolve slowly: "
-            "try a larger tol, or give the parts between the kinks their own boxes"
-        )
-    elif problem.dtype == "float32" and tolerance < 1e-5:
-        lines.append(
-            "  float32 rounding sets a floor near 1e-5 for many targets: use engine='double', float64 or a larger tol"
-        )
-    else:
-        lines.append("  try a larger tol, a smaller box, or split the target where it is not smooth")
-    return "\n".join(lines)
