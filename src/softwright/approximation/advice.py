@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from softwright.approximation.problem import Fit, Problem
 from softwright.approximation.request import resolution_advice
 from softwright.precision import Precision
-from softwright.result.built import Built
 
 _ROUNDINGS = 200  # of the largest value: what a network of many tokens may be off by its rounding alone
 
 
-def advice_on(
-    built: Built[Any], fit: Fit, tolerance: float, problem: Problem, largest: float, precision: Precision
-) -> str:
-    """What was reached, and what to change; `largest` is the largest value of a formula, 0 if nothing is known."""
-    reached = f"{built.observed_error:.3g} with {built.network.tokens} token(s)"
+def advice_on(seen: float, fit: Fit, tolerance: float, problem: Problem, largest: float, precision: Precision) -> str:
+    """What was reached (`seen`), and what to change; `largest` is the largest value of a formula, 0 if nothing is known."""
+    reached = f"{seen:.3g} with {fit.tokens} token(s)"
     lines = [f"asked for {tolerance:.3g}, reached {reached}"]
     if fit.jumps:
         lines += [f"  {reason}" for reason in fit.jumps]

@@ -213,7 +213,7 @@ def approximate(
     best = _chosen(best, rival, missing)
     if best.built.observed_error > tolerance or best.outcome is Outcome.REFUTED:
         largest = largest_value(wanted, domain) if isinstance(wanted, Expression) else 0.0
-        advice = advice_on(best.built, best.fit, tolerance, problem, largest, precision)
+        advice = advice_on(best.built.observed_error, best.fit, tolerance, problem, largest, precision)
         raise ToleranceNotReached(advice, _told(best.built, budget))
     return _told(best.built, budget)
 
