@@ -174,7 +174,10 @@ def _below_length(term: Term, shortest: int, longest: int) -> bool:
     if op == "mod":
         return args[1].op == "length" or (_positive(args[1]) and args[1].value <= shortest)
     if op == "floordiv":
-        return good(args[0]) and _positive(args[1]) and _not_negative(args[0], shortest, longest)
+        # half of n, or less than that, is at most n - 1
+        corners = _corners(args[0], shortest, longest) if _positive(args[1]) and args[1].value >= 2 else None
+        halved = corners is not None and all(value <= n for value, n in corners)
+        return (halved or good(args[0])) and _positive(args[1]) and _not_negative(args[0], shortest, longest)
     if op == "sub":
         one = args[0].op == "sum" and args[0].args[0].op == "number" and args[0].args[0].value == 1
         return (one and _positive(args[1])) or (good(args[0]) and _not_negative(args[1], shortest, longest))

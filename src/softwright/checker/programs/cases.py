@@ -161,8 +161,12 @@ def _compared(ranges: Ranges, condition: int, wanted: bool) -> list[Case]:
 
 def _by_bits(ranges: Ranges, a: int, b: int, sign: int) -> list[Case]:
     """a_j < b_i (sign -1) or a_j > b_i: the first bit in which they differ decides."""
-    graph, kinds = ranges.graph, (ranges.of(a), ranges.of(b))
-    require(all(kind.whole and kind.kind != "symbol" for kind in kinds), "an order of symbols in several cases")
+    graph = ranges.graph
+    if ranges.of(a).kind == ranges.of(b).kind == "symbol":  # by their numbers
+        numbers = [graph.number(k) for k, _ in enumerate(ranges.symbols)]
+        a, b = (graph.make("table", value, numbers[0], *numbers) for value in (a, b))
+    kinds = ranges.of(a), ranges.of(b)
+    require(all(kind.whole for kind in kinds), "an order of real numbers in several cases")
     low = int(min(kind.low for kind in kinds))
     bits = int(max(kind.high for kind in kinds) - low).bit_length()
 

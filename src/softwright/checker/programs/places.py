@@ -108,6 +108,9 @@ def below_length(graph: Graph, value: int, lengths: Lengths) -> bool:
         return small or graph.op[args[1]] == "length"
     if op == "floordiv":
         divided = _whole_from_one(graph, args[1]) and at_least_zero(graph, args[0], lengths)
+        ends = _extremes(graph, args[0], lengths) if divided and graph.constant[args[1]] >= 2 else None
+        if ends is not None and all(number <= n for number, n in ends):
+            return True  # at most n // 2, which is at most n - 1
         return divided and below_length(graph, args[0], lengths)
     if op == "sub":
         first = args[0]

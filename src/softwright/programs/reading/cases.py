@@ -166,10 +166,12 @@ class Cases:
         return found
 
     def _by_bits(self, condition: Term, mine: Term, other: Term, less: bool) -> list[Conjunction]:
+        if self.type(mine).kind == self.type(other).kind == "symbol":
+            mine, other = self._numbered(mine), self._numbered(other)
         kinds = self.type(mine), self.type(other)
-        if any(kind.kind == "symbol" or not kind.whole for kind in kinds):
-            how = "compare numbers that stand for them, table(s, [0, 1, 2])"
-            raise Refused(condition, f"{shown(condition)} orders symbols in a condition of several cases; {how}")
+        if not all(kind.whole for kind in kinds):
+            how = "compare whole numbers, or use max and min of the values"
+            raise Refused(condition, f"{shown(condition)} orders real numbers in a condition of several cases; {how}")
         low = int(min(kind.low for kind in kinds))
         bits = int(max(kind.high for kind in kinds) - low).bit_length()
         found: list[Conjunction] = []
@@ -187,6 +189,11 @@ class Cases:
             case.append(self.pool.make("i", self._bit(other, low, b, 1 if less else 0)))
             found.append(case)
         return found
+
+    def _numbered(self, term: Term) -> Term:
+        """A symbol as the number of its place."""
+        numbers = [self.pool.number(k) for k in range(len(self.symbols))]
+        return self.pool.make("table", term, numbers[0], *numbers)
 
     def _above(self, term: Term, low: int, b: int) -> Term:
         """(term - low) // 2**b"""
