@@ -41,6 +41,7 @@ from softwright.checker.entries import is_flag, is_number, is_object, is_text, l
 from softwright.checker.limits import check_time
 from softwright.checker.precision import Precision, precision_of
 from softwright.checker.refusal import require
+from softwright.checker.subject import check_certificate
 from softwright.checker.transpiled.activations import Activation
 from softwright.checker.transpiled.outward import spectral_norm
 from softwright.checker.transpiled.reading import Network, read_network
@@ -49,6 +50,7 @@ from softwright.checker.trust import check_named
 from softwright.fileformat import ModelFile
 
 KIND, SCHEMA = "transformer at a prompt", "softwright-prompt/2"
+CLOSED = "softwright-closed-form/1"
 LAYER_NORM = "layernorm-roundings<=4d+32"
 Rows = list[list[arb]]
 MODEL: dict[str, Callable[[Any], bool]] = {
@@ -166,7 +168,9 @@ class Proof:
         self.used |= {start + name for name in own}
         part = ModelFile(own, {name: entry[name] for name in ("model", "target", "certificate")})
         said = entry["certificate"]
-        require(said["weights_sha256"] == part.weights_sha256, "a block is not the one that was certified (SHA-256)")
+        good = isinstance(said, dict) and said.get("schema") == CLOSED and entry["model"]["kind"] == "transpiled"
+        require(good, "a block is no transpiled network with a certificate in closed form")
+        check_certificate(part)
         require(entry["model"]["dtype"] == self.model["dtype"] == said["dtype"], "a block is of another dtype")
         prove_transpiled(part)
         network = read_network(part)
