@@ -122,6 +122,8 @@ def test_faults_are_named(given: dict[str, Any], said: str) -> None:
         built.certify_at(prompt(0), **given)
     with pytest.raises(sw.InvalidInput, match="shape"):
         built.certify_at(np.zeros((3, 5)))
+    with pytest.raises(sw.InvalidInput, match="equal length"):
+        built.certify_at([[1.0, 2.0], [3.0]])
     with pytest.raises(sw.InvalidInput, match="not finite"):
         built.certify_at(np.full((TOKENS, WIDTH), np.inf))
 

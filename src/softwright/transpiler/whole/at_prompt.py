@@ -70,7 +70,10 @@ def _array(values: Any) -> np.ndarray:
 
 def _read(program: Program, prompt: Any, mask: Any, dtype: str, faults: Faults) -> tuple[np.ndarray, np.ndarray | None]:
     """Addends (k, T, d) of the first stream, and the mask."""
-    given = _array(prompt)
+    try:
+        given = _array(prompt)
+    except ValueError as error:
+        raise refused("the prompt is no array of numbers; give rows of equal length") from error
     given = given[0] if given.ndim == (3 if program.embed is None else 2) and len(given) == 1 else given
     width = len(program.sublayers[0].norm.gain)
     if program.embed is None:

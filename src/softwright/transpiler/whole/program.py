@@ -162,6 +162,9 @@ def _gpt2(module: Any, parts: Mapping[str, Built[Any]], prefix: str = "") -> Pro
 
     def embed(indices: Any) -> np.ndarray:
         given = torch.as_tensor(indices).reshape(-1)
+        known, places = len(module.wte.weight), len(module.wpe.weight)
+        if not bool(((given >= 0) & (given < known)).all()) or len(given) > places:
+            raise refused(f"the prompt must hold at most {places} tokens, indices from 0 to {known - 1}")
         return np.stack([numbers(module.wte.weight[given]), numbers(module.wpe.weight[: len(given)])])
 
     return Program(found, read_norm(module.ln_f), None, embed)
