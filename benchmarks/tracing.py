@@ -76,7 +76,7 @@ def _approximations() -> Iterator[tuple[str, Made, dict[str, Any]]]:
         )
         yield f"tensor train, {dtype}", lambda d=dtype: sw.approximate(_of_four, sides, tol=1e-2, dtype=d), {}
     table = np.stack([np.linspace(0, 1, 40), np.linspace(0, 1, 40) ** 2], axis=1)
-    yield "table", lambda: sw.approximate(table, tol=1e-2), {}
+    yield "table", lambda: sw.approximate(table, sw.Box(x=(0, 1)), tol=1e-2), {}
 
 
 def _memories() -> Iterator[tuple[str, Made, dict[str, Any]]]:

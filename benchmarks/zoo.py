@@ -3,6 +3,7 @@
     python benchmarks/zoo.py                    builds all, compares tensors with the stored ones, verifies both
     python benchmarks/zoo.py --write FOLDER     writes what is VERIFIED into FOLDER/NAME.safetensors, and resumes there
     python benchmarks/zoo.py --pack FOLDER      packs the files of a folder into the archive of the package
+    python benchmarks/zoo.py --same A B         compares the files of two folders: tensors and sections, but for times
     python benchmarks/zoo.py --onnx             exports every stored model to ONNX and verifies the graph
 
 One line per model: CPU seconds, bytes, tokens, bound, verdict; a summary at the end.
@@ -13,8 +14,10 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import numpy as np
@@ -63,6 +66,31 @@ def compared(name: str, path: Path) -> str:
     return f"{'the same tensors' if same else 'OTHER TENSORS'}, stored {sw.verify(stored).status}"
 
 
+def same(one: Path, two: Path) -> None:
+    """Which files of two folders hold the same tensors and say the same, but for the seconds that they took."""
+    counts: Counter[str] = Counter()
+    for name in zoo.names():
+        paths = [folder / f"{name}.safetensors" for folder in (one, two)]
+        if not all(path.is_file() for path in paths):
+            verdict = "MISSING"
+        else:
+            a, b = map(read_model, paths)
+            tensors = a.weights_sha256 == b.weights_sha256
+            verdict = "the same" if tensors and _untimed(a.sections) == _untimed(b.sections) else "OTHER SECTIONS"
+            verdict = verdict if tensors else "OTHER TENSORS"
+        counts[verdict] += 1
+        if verdict != "the same":
+            print(f"{name}: {verdict}")
+    print(dict(counts))
+
+
+def _untimed(value: Any) -> Any:
+    """Without entries called seconds, however deep."""
+    if isinstance(value, Mapping):
+        return {key: _untimed(one) for key, one in value.items() if key != "seconds"}
+    return [_untimed(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 def graphs() -> None:
     """Every stored model as an ONNX file: verified from the graph, and run by onnx's reference evaluator."""
     import onnx
@@ -99,10 +127,14 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     parser.add_argument("--pack", type=Path)
     parser.add_argument("--part", default="0/1", help="of several processes: which one this is, i/n")
+    parser.add_argument("--same", type=Path, nargs=2)
     parser.add_argument("--onnx", action="store_true")
     options = parser.parse_args()
     if options.onnx:
         graphs()
+        return
+    if options.same:
+        same(*options.same)
         return
     if options.pack:
         pack(options.pack)

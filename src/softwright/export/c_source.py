@@ -73,7 +73,9 @@ def c_source(built: Built[Any]) -> str:
     helpers = helpers_of(text, real)
     vectors = [vectors_source(real)] if helpers or "softwright_" in text else []
     clones = "SOFTWRIGHT_CLONES " if vectors else ""
-    usual = _usual_length(program) if vectors else 0
+    longest = _longest(program)
+    small = longest <= LANES and len(program.nodes) <= MOST_NODES
+    usual = longest if vectors and small else 0
     inner, arguments = (
         "softwright_any" if usual else "softwright_run",
         [*program.free, *(names[key] for key in program.inputs), "y"],
@@ -111,7 +113,7 @@ def c_source(built: Built[Any]) -> str:
             "",
             f"{'SOFTWRIGHT_INLINE' if usual else f'{clones}static'} {head.replace('SOFTWRIGHT_NAME', inner)}",
             "{",
-            *(f"  if ({n} < 1) return;" for n in program.free),
+            *(f"  if ({n} < 1{f' || {n} > {longest}' if longest else ''}) return;" for n in program.free),
             *(f"  {real} {name}[{size}];" for name, size in body.arrays.items()),
             *body.lines,
             f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
@@ -127,11 +129,12 @@ def c_source(built: Built[Any]) -> str:
     )
 
 
-def _usual_length(program: Program) -> int:
-    """The longest sequence of a small network, which is written out apart: compilers know its loops; 0: none is."""
+def _longest(program: Program) -> int:
+    """The longest sequence that the tables of a network hold; 0: any. A small network has loops of their own for these,
+    which compilers know then."""
     tables = [program.constants.get(node.inputs[0]) for node in program.nodes if node.op == "First"]
     longest = min((len(table) for table in tables if table is not None), default=0)
-    return longest if len(program.free) == 1 and longest <= LANES and len(program.nodes) <= MOST_NODES else 0
+    return longest if len(program.free) == 1 else 0
 
 
 def _both_lengths(usual: int, head: str, arguments: list[str], clones: str) -> list[str]:
