@@ -99,7 +99,9 @@ def transformed(call: nn.Module, built: sw.Built[Any]) -> None:
     slopes = torch.func.jacrev(alone)(*single)
     points = single[0].clone().requires_grad_()
     total = call(points[None], *(part[None] for part in single[1:]))[0].sum()
-    (by_hand,) = torch.autograd.grad(total, points)
+    by_hand = torch.zeros_like(points)
+    if total.requires_grad:  # what reads symbols alone has no slopes
+        (by_hand,) = torch.autograd.grad(total, points)
     assert close(slopes.flatten(0, -1 - points.dim()).sum(dim=0), by_hand), "jacrev"
     curves = torch.func.hessian(lambda x: alone(x, *single[1:]).sum())(single[0])
     again = torch.func.jacrev(torch.func.jacrev(lambda x: alone(x, *single[1:]).sum()))(single[0])
