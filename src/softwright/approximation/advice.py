@@ -12,7 +12,7 @@ _ROUNDINGS = 200  # of the largest value: what a network of many tokens may be o
 
 
 def advice_on(seen: float, fit: Fit, tolerance: float, problem: Problem, largest: float, precision: Precision) -> str:
-    """What was reached (`seen`), and what to change; `largest` is the largest value of a formula, 0 if nothing is known."""
+    """What was reached (`seen`), and what to change; `largest` is a formula's largest value, 0 if nothing is known."""
     reached = f"{seen:.3g} with {fit.tokens} token(s)"
     lines = [f"asked for {tolerance:.3g}, reached {reached}"]
     if fit.jumps:
