@@ -257,7 +257,7 @@ def call(rng: Rng, folder: Path) -> tuple[str, Callable[[], Any]]:
     """What is called, in words, and the call."""
     d = int(rng.choice([1, 1, 1, 2, 2, 3, 4, 9]))
     given, box, kind = options(rng), sides(rng, d), pick(rng, ["formula", "formula", "formula", "callable", "table"])
-    allowed = {"max_work": 3.0, "max_seconds": 60.0, "progress": False}
+    allowed = {"max_work": 1.5, "max_seconds": 300.0, "progress": False}
     if kind == "table":
         return f"table {given}", lambda: sw.approximate(table(rng, folder), **given, **allowed)
     if kind == "callable":

@@ -104,7 +104,7 @@ def test_policies_can_be_refusals_and_are_checked() -> None:
         (np.array([1.0, 2.0, "three"], dtype=object), "mixes numbers"),
         (["1", "2", "three"], "row 2, column x: 'three' is not a number"),
         ([f"name {i}" for i in range(80)], "80 different texts"),
-        ([1.0, np.inf, 2.0], "infinite in row"),
+        ([1.0, np.inf, 2.0], "the value is infinite"),
         ([[1.0, 2.0], [3.0, 4.0]], "one value a row"),
     ],
 )
@@ -117,3 +117,21 @@ def test_the_plan_says_what_was_done_to_the_rows() -> None:
     x = np.linspace(0, 1, 30)
     built = sw.approximate(Table(np.append(x, np.nan), np.append(np.sin(x), 0.0)), tol=1e-3)
     assert any("1 of 31 rows left out" in reason for reason in built.plan.reasons)
+
+
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        (["1,5", "2,5", "3,1"], "line 2, column x: '1,5' looks like a number"),
+        (["1/31/2026", "2/1/2026", "2/2/2026"], "line 2, column x: '1/31/2026' looks like a number or a date"),
+        (["2026-01-31", "late", "later"], "line 2, column x: '2026-01-31' is a date among texts"),
+        (["1", "inf", "3"], "line 3, column x: the value is infinite"),
+        (["1", '2;9;7', "3"], "line 3: 4 cells under 2 columns, the first one too many is '7'"),
+    ],
+)  # fmt: skip
+def test_cells_that_mean_something_else_are_named(cells: list[str], fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x;y\n" + "".join(f"{cell};{k}\n" for k, cell in enumerate(cells)))
+    with pytest.raises(InvalidInput) as refused:
+        Table.load(path, ["x"], ["y"])
+    assert refused.value.faults[0].startswith(fault)

@@ -96,7 +96,7 @@ def test_faults_are_listed_together() -> None:
 @pytest.mark.parametrize(
     ("points", "values", "message"),
     [
-        ([0.0, 1.0, 0.0], [1.0, 2.0, 3.0], "rows 0 and 2 give different values at x=0"),
+        ([0.0, 1.0, 0.0], [1.0, 2.0, 3.0], "row 0 and row 2 give different values at x=0"),
         ([1.0], [1.0], "1 distinct points"),
         ([[0, 0], [1, 0], [2, 0]], [1, 2, 3], "x2 is the same at every point"),
         ([[0, 0], [1, 1], [2, 2]], [1, 2, 3], "on a line or plane"),
@@ -170,7 +170,7 @@ def test_csv_faults_name_the_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="5 more cells of column y"):
         Table.load(path, ["x"], ["y"])
     path.write_text("x,y\n1,2\n2,nan\n")
-    with pytest.raises(InvalidInput, match="row 1 column 0 is nan"):
+    with pytest.raises(InvalidInput, match="line 3 column y is nan"):
         Table.load(path, ["x"], ["y"], missing="refuse")
     for text in ("", "x,y\n"):
         path.write_text(text)

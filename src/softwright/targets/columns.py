@@ -7,7 +7,8 @@
     missing      None, NaN, NaT, null, and in text one of `MISSING_TEXTS`
 
 Texts are read as a column: as numbers if all are, else as dates (ISO 8601), else as true/false, else as categories. A
-column of numbers in which a few cells are none is refused, with the line of each: it is a mistake, and no category.
+column of numbers in which a few cells are none is refused, with the line of each: it is a mistake, and no category. So
+are texts that look like numbers or dates in another spelling (1,5 or 1/31/2026), and dates among other texts.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ MOST_LEVELS = 64
 _MISTAKES = 0.5  # of the cells of a column: if more than this share are numbers, the others are mistakes
 _LISTED = 5
 _DAY = np.timedelta64(1, "D")
+_NUMERIC = re.compile(r"[-+$\u20ac\u00a3]?\s*\d[\d.,'/: ]*\s*[%$\u20ac\u00a3]?")
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(\D|$)")
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Column:
     """A column as numbers (n,), nan where it is missing; `levels` name the categories that the numbers count."""
 
     name: str
-    kind: str  # number, truth, date, category
+    kind: str  # number, truth, date, duration, category
     numbers: np.ndarray
     levels: tuple[str, ...] = ()
 
@@ -76,7 +79,7 @@ def column_of(name: str, given: Any, faults: Faults, levels: tuple[str, ...] = (
         start = np.datetime64(0, "D") if kind == "M" else np.timedelta64(0, "D")
         lost = missing | np.isnat(array)
         days = np.where(lost, np.nan, (np.where(lost, start, array) - start) / _DAY)
-        return Column(name, "date", days)
+        return Column(name, "date" if kind == "M" else "duration", days)
     if kind not in "OUSTV":
         faults.add(f"column {name!r} has the type {array.dtype}; give numbers, truths, dates or texts")
         return nothing
@@ -99,11 +102,14 @@ def _as_array(given: Any) -> tuple[np.ndarray, np.ndarray]:
     return array, missing.astype(bool)
 
 
-def _checked(column: Column, faults: Faults) -> Column:
-    rows = np.flatnonzero(np.isinf(column.numbers))
-    if len(rows):
-        listed = ", ".join(str(row) for row in rows[:_LISTED])
-        faults.add(f"column {column.name!r} is infinite in row(s) {listed}; remove them or bound the values")
+def _checked(column: Column, faults: Faults, places: Sequence[str] | None = None) -> Column:
+    """The column; infinities are faults at these places, or in rows by their number."""
+    rows = np.flatnonzero(np.isinf(column.numbers)).tolist()
+    for row in rows[:_LISTED]:
+        place = f"row {row}" if places is None else places[row]
+        faults.add(f"{place}, column {column.name}: the value is infinite; remove the row or bound the value")
+    if len(rows) > _LISTED:
+        faults.add(f"{len(rows) - _LISTED} more cells of column {column.name} are infinite")
     return column
 
 
@@ -170,7 +176,7 @@ def column_of_texts(
     parsed = {i: number for i in present if (number := number_in(texts[i])) is not None}
     if len(parsed) == len(present):
         numbers[list(parsed)] = list(parsed.values())
-        return _checked(Column(name, "number", numbers), faults)
+        return _checked(Column(name, "number", numbers), faults, places)
     if only_numbers or len(parsed) > _MISTAKES * len(present):
         wrong = [i for i in present if i not in parsed]
         for i in wrong[:_LISTED]:
@@ -190,6 +196,13 @@ def column_of_texts(
     if all(texts[i].lower() in truths for i in present):
         numbers[present] = [truths[texts[i].lower()] for i in present]
         return Column(name, "truth", numbers)
+    unclear = [(i, why) for i in present if (why := _unclear(texts[i]))]
+    for i, why in unclear[:_LISTED]:
+        faults.add(f"{places[i]}, column {name}: {texts[i]!r} {why}")
+    if unclear:
+        if len(unclear) > _LISTED:
+            faults.add(f"{len(unclear) - _LISTED} more cells of column {name} are like these")
+        return Column(name, "number", numbers)
     found = tuple(sorted({texts[i] for i in present}))
     if len(found) > MOST_LEVELS:
         most = (
@@ -198,6 +211,17 @@ def column_of_texts(
         faults.add(f"{most}; at most {MOST_LEVELS} are categories: leave the column out, or give numbers")
         return Column(name, "number", np.zeros(len(texts)))
     return _coded(name, texts, present, places, found, faults)
+
+
+def _unclear(text: str) -> str:
+    """Why a text is no category: it looks like a number or a date in another spelling, or cannot be shown."""
+    if not text.isprintable():
+        return "holds characters that cannot be shown; mend the line"
+    if _NUMERIC.fullmatch(text) and number_in(text) is None:
+        return "looks like a number or a date and is none; write 1234.5 or 2026-01-31, or leave the column out"
+    if _ISO_DATE.match(text):
+        return "is a date among texts that are none; mend the line"
+    return ""
 
 
 def _coded(

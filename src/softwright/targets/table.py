@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +31,7 @@ from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
 from softwright.targets.columns import Column, column_of, frame_columns
 from softwright.targets.points import as_points
-from softwright.targets.table_files import column_places, read_columns
+from softwright.targets.table_files import column_places, csv_line, read_columns
 from softwright.targets.table_rows import RowPolicy
 from softwright.targets.target import Target
 
@@ -60,10 +60,12 @@ class Table(Target):
         missing: str = "drop",
         repeated: str = "mean",
     ) -> None:
+        self._understand(points, values, names, RowPolicy(missing, repeated))
+
+    def _understand(self, points: Any, values: Any, names: Sequence[str] | None, policy: RowPolicy) -> None:
         faults = Faults("Table")
         where = _matrix("points", points, faults)
         what = _matrix("values", values, faults)
-        policy = RowPolicy(missing, repeated)
         faults.found += policy.faults()
         faults.raise_if_any()
         faults.check(
@@ -131,7 +133,7 @@ class Table(Target):
         faults = Faults("Table.from_frame")
         columns = {name: column_of(name, frame[name], faults) for name in [*inputs, *outputs]}
         faults.raise_if_any()
-        return cls._from_columns("Table.from_frame", columns, inputs, outputs, names, missing, repeated)
+        return cls._from_columns("Table.from_frame", columns, inputs, outputs, names, RowPolicy(missing, repeated))
 
     @classmethod
     def load(
@@ -150,8 +152,9 @@ class Table(Target):
         """
         inputs, outputs = _wanted("Table.load", inputs, outputs)
         columns = read_columns(Path(path), [*inputs, *outputs], outputs)
-        subject = f"Table.load {Path(path).name}"
-        return cls._from_columns(subject, columns, inputs, outputs, names, missing, repeated)
+        subject, is_csv = f"Table.load {Path(path).name}", Path(path).suffix.lower() == ".csv"
+        policy = RowPolicy(missing, repeated, partial(csv_line, Path(path))) if is_csv else RowPolicy(missing, repeated)
+        return cls._from_columns(subject, columns, inputs, outputs, names, policy)
 
     @classmethod
     def _from_columns(
@@ -161,8 +164,7 @@ class Table(Target):
         inputs: list[str],
         outputs: list[str],
         names: Sequence[str] | None,
-        missing: str,
-        repeated: str,
+        policy: RowPolicy,
     ) -> Table:
         faults = Faults(subject)
         lengths = {name: len(column.numbers) for name, column in columns.items()}
@@ -181,8 +183,9 @@ class Table(Target):
         parts = [column.expanded() for column in chosen]
         points = np.hstack([numbers for _, numbers in parts])
         values = np.stack([columns[name].numbers for name in outputs], axis=1)
+        table, variables = cls.__new__(cls), tuple(n for new, _ in parts for n in new)
         try:
-            table = cls(points, values, [n for new, _ in parts for n in new], missing=missing, repeated=repeated)
+            table._understand(points, values, variables, replace(policy, columns=(variables, tuple(outputs))))
         except InvalidInput as error:
             raise InvalidInput(subject, error.faults) from error
         table.encoding = tuple(zip(inputs, chosen, strict=True))
@@ -227,7 +230,8 @@ class Table(Target):
     def _check_extent(points: np.ndarray, names: tuple[str, ...], faults: Faults) -> None:
         count, dim = points.shape
         needed = dim + 1 if dim <= _TRIANGULATED else 2
-        if not faults.check(count >= needed, f"{count} distinct points; {dim} variables need at least {needed}"):
+        few = f"{count} distinct points; {dim} variables need at least {needed}: add rows, or leave variables out"
+        if not faults.check(count >= needed, few):
             return
         spread = points.max(axis=0) - points.min(axis=0)
         constant = [name for name, width in zip(names, spread, strict=True) if width == 0.0]
@@ -354,8 +358,8 @@ def _told(column: Column) -> str:
     """What became of a column that is not of numbers."""
     if column.kind == "truth":
         return f"{column.name}: false is 0, true is 1"
-    if column.kind == "date":
-        return f"{column.name}: days since 1970-01-01 UTC"
+    if column.kind in ("date", "duration"):
+        return f"{column.name}: days{' since 1970-01-01 UTC' if column.kind == 'date' else ''}"
     if column.kind == "category" and len(column.levels) == 2:
         return f"{column.name}: {column.levels[0]} is 0, {column.levels[1]} is 1"
     if column.kind == "category":

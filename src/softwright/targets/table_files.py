@@ -142,6 +142,11 @@ def _read_csv(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict
         short = CellFaults(faults.subject)
         for line, cells in rows:
             lines.append(f"line {line}")
+            if len(cells) > len(rows.header):
+                more = f"line {line}: {len(cells)} cells under {len(rows.header)} columns"
+                short.add_cell(
+                    f"{more}, the first one too many is {cells[len(rows.header)]!r}; mend or remove the line"
+                )
             for name, place, column in zip(wanted, places, texts, strict=True):
                 column.append(cells[place] if place < len(cells) else "")
                 if place >= len(cells):
@@ -149,13 +154,22 @@ def _read_csv(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict
                     short.add_cell(f"{ends}; mend or remove the line")
     faults.check(bool(lines), "the file has no rows below its header; add the data")
     faults.raise_if_any()
-    short.close("missing")
+    short.close("missing or too many")
     found = {}
     for name, column in zip(wanted, texts, strict=True):
         found[name] = column_of_texts(name, column, lines, faults, only_numbers=name in numbers)
     faults.found += short.found
     faults.raise_if_any()
     return found
+
+
+def csv_line(path: Path, row: int) -> str:
+    """Where a row of data stands in a CSV file, for faults that are found later."""
+    with open_csv(path) as rows:
+        for number, (line, _) in enumerate(rows):
+            if number == row:
+                return f"line {line}"
+    return f"row {row}"
 
 
 def _csv_by_arrow(path: Path, wanted: Sequence[str], header: list[str], delimiter: str) -> dict[str, Column] | None:
@@ -244,6 +258,10 @@ def _read_parquet(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> 
     with open_parquet(path, faults.subject, wanted) as file:
         table = file.read(columns=list(wanted))
         for name in wanted:
+            if hasattr(table.column(name).type, "num_fields") and table.column(name).type.num_fields:
+                held = table.column(name).type
+                faults.add(f"column {name!r} has the type {held}; store one number, date or text a row")
+                continue
             columns[name] = column_of(name, table.column(name), faults)
             plain = name not in numbers or columns[name].kind in ("number", "truth")
             faults.check(plain, f"column {name!r} has the type {table.column(name).type}; store real numbers")

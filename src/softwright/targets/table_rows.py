@@ -12,6 +12,7 @@ asks for: with r_p rows at the point p, the variance within points is sum (y - m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,6 +42,8 @@ class RowPolicy:
 
     missing: str = "drop"
     repeated: str = "mean"
+    place: Callable[[int], str] = "row {}".format  # where a row stands, for faults
+    columns: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # what points and values are called, if they are
 
     def faults(self) -> list[str]:
         found = []
@@ -52,10 +55,24 @@ class RowPolicy:
 
     def check_cells(self, points: np.ndarray, values: np.ndarray, faults: Faults) -> None:
         """Record the cells that no policy mends."""
-        for what, array in (("points", points), ("values", values)):
-            _check(what, array, np.isinf(array), "remove or mend these rows", faults)
+        remedy = "remove or mend these rows"
+        for k, array in enumerate((points, values)):
+            self._check(k, array, np.isinf(array), remedy, faults)
             if self.missing == "refuse":
-                _check(what, array, np.isnan(array), "remove or mend these rows, or give missing='drop'", faults)
+                self._check(k, array, np.isnan(array), f"{remedy}, or give missing='drop'", faults)
+
+    def _check(self, which: int, array: np.ndarray, bad: np.ndarray, remedy: str, faults: Faults) -> None:
+        """Name the cells of points (0) or values (1) that are bad."""
+        cells = np.argwhere(bad).tolist()
+        if not cells:
+            return
+        names, what = (None, ("points: ", "values: ")[which]) if self.columns is None else (self.columns[which], "")
+        listed = ", ".join(
+            f"{self.place(row)} column {column if names is None else names[column]} is {array[row, column]}"
+            for row, column in cells[:_LISTED]
+        )
+        more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
+        faults.add(f"{what}{listed}{more}; {remedy}")
 
     def applied(self, points: np.ndarray, values: np.ndarray, names: tuple[str, ...], faults: Faults) -> Rows:
         """The rows that stay; faults are recorded."""
@@ -81,7 +98,7 @@ class RowPolicy:
             if same:
                 notes.append(f"{same} row(s) repeat an earlier row")
             if self.repeated == "refuse":
-                _name_contradictions(rows, points, first[group], differs, names, faults)
+                _name_contradictions(self.place, rows, points, first[group], differs, names, faults)
             elif len(contradicting):
                 done = "the mean of their rows is taken" if self.repeated == "mean" else "their first row is kept"
                 notes.append(f"{len(contradicting)} point(s) have several values: {done}")
@@ -98,20 +115,19 @@ class RowPolicy:
         return Rows(distinct, means, counts, rows[first] if len(rows) else first, spread, tuple(notes))
 
 
-def _check(what: str, array: np.ndarray, bad: np.ndarray, remedy: str, faults: Faults) -> None:
-    cells = np.argwhere(bad)
-    if len(cells):
-        listed = ", ".join(f"row {row} column {column} is {array[row, column]}" for row, column in cells[:_LISTED])
-        more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
-        faults.add(f"{what}: {listed}{more}; {remedy}")
-
-
 def _name_contradictions(
-    rows: np.ndarray, points: np.ndarray, first: np.ndarray, differs: np.ndarray, names: tuple[str, ...], faults: Faults
+    place: Callable[[int], str],
+    rows: np.ndarray,
+    points: np.ndarray,
+    first: np.ndarray,
+    differs: np.ndarray,
+    names: tuple[str, ...],
+    faults: Faults,
 ) -> None:
     found = np.flatnonzero(differs)
     for row in found[:_LISTED].tolist():
-        both = f"rows {rows[first[row]]} and {rows[row]} give different values at {show_point(names, points[row])}"
+        pair = f"{place(int(rows[first[row]]))} and {place(int(rows[row]))}"
+        both = f"{pair} give different values at {show_point(names, points[row])}"
         faults.add(f"{both}; keep one of them, or give repeated='mean'")
     if len(found) > _LISTED:
         faults.add(f"{len(found) - _LISTED} more rows contradict an earlier row; remove the contradictions")
