@@ -165,7 +165,8 @@ def table(rng: Rng, folder: Path) -> Any:
         x = rng.uniform(-1, 1, (rows, d))
         if way == 1 and rows > 2:
             x[int(rng.integers(rows))] = pick(rng, [np.nan, x[0], 1e300, np.inf])
-        y = pick(rng, [np.sin(x.sum(axis=1)), np.stack([x[:, 0], x[:, 0] ** 2], axis=1), x[:, 0] * 0 + 1, x])
+        with np.errstate(all="ignore"):
+            y = pick(rng, [np.sin(x.sum(axis=1)), np.stack([x[:, 0], x[:, 0] ** 2], axis=1), x[:, 0] * 0 + 1, x])
         return sw.Table(x, y, **more)
     if way == 2:
         side = [np.linspace(0, 1, int(rng.integers(1, 8))) for _ in range(min(d, 3))]

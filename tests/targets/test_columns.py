@@ -135,3 +135,8 @@ def test_cells_that_mean_something_else_are_named(cells: list[str], fault: str, 
     with pytest.raises(InvalidInput) as refused:
         Table.load(path, ["x"], ["y"])
     assert refused.value.faults[0].startswith(fault)
+
+
+def test_a_column_of_lists_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="'x' is no column of single values"):
+        Table.from_frame({"x": [1.0, [2.0, 3.0], 4.0], "y": [1.0, 2.0, 3.0]}, ["x"], ["y"])

@@ -139,10 +139,10 @@ def climbed(
     errors = error_at(points)
     total = len(points)
     rng = np.random.default_rng(seed)
-    first = np.argsort(-errors)[:climbers]
+    first = np.argsort(-errors)[: max(climbers, 1)]
     best, best_errors = points[first].copy(), errors[first].copy()
     step = 0.05 * box.halfwidth
-    for _ in range(_STEPS):  # climb from the worst points with shrinking random steps
+    for _ in range(_STEPS if climbers else 0):  # climb from the worst points with shrinking random steps
         trial = np.clip(best + step * rng.normal(size=best.shape), box.lower, box.upper)
         trial = np.clip(trial.astype(precision).astype(np.float64), box.lower, box.upper)
         trial_errors = error_at(trial)

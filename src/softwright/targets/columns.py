@@ -64,7 +64,11 @@ def _level_names(name: str, levels: tuple[str, ...]) -> list[str]:
 
 def column_of(name: str, given: Any, faults: Faults, levels: tuple[str, ...] = ()) -> Column:
     """A column of anything that holds numbers, truths, dates or texts; `levels` are those that are known already."""
-    array, missing = _as_array(given)
+    try:
+        array, missing = _as_array(given)
+    except (ValueError, TypeError) as error:
+        faults.add(f"column {name!r} is no column of single values ({error}); give one value a row")
+        return Column(name, "number", np.zeros(0))
     nothing = Column(name, "number", np.zeros(len(array)))
     if array.ndim != 1:
         faults.add(f"column {name!r} has shape {array.shape}; give one value a row")

@@ -111,3 +111,10 @@ def test_guarded_formulas_are_proved_and_verified(text: str, tmp_path: Path) -> 
     assert built.certificate is not None
     built.save(tmp_path / "f.safetensors")
     assert sw.verify(tmp_path / "f.safetensors").verified
+
+
+def test_values_at_a_border_are_not_lost_to_rounding() -> None:
+    """The float 0.3 is below 3/10: floats take the branch of the root, and the root of a little less than 0."""
+    formula = Expression("where(x >= 0.3, sqrt(x**3 - 0.027), y)", ("x", "y"))
+    assert formula(np.array([[0.3, 7.0]])).tolist() == [[7.0]]
+    assert np.isnan(Expression("where(x >= 0.1, sqrt(x - 1), 0)", ("x",))(np.array([[0.5]]))).all()

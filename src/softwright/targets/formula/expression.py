@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from flint import arb, ctx
 
 from softwright.chunks import arrays_in_chunks, rows_within
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
+from softwright.targets.formula.balls import ball_values
 from softwright.targets.formula.definedness import Undefined, UndefinedSearch
 from softwright.targets.formula.derivative import differentiate
 from softwright.targets.formula.enclosure import Enclosure, Suspect, constant_intervals, enclose
@@ -26,6 +28,8 @@ from softwright.targets.formula.tokens import LONGEST_TEXT
 from softwright.targets.formula.values import fold_constants, numpy_values, torch_values
 from softwright.targets.points import as_points
 from softwright.targets.target import Target
+
+_FEW_LOST, _BITS = 64, 200  # points of a batch whose value rounding may have lost; binary digits to find it with
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,29 @@ class Expression(Target):
         values = np.empty((len(points), self.outputs))
         for output, value in enumerate(numpy_values(self.tape, self._folded, columns)):
             values[:, output] = value
+        if self._chooses:
+            self._mend(points, values)
         return values
+
+    @cached_property
+    def _chooses(self) -> bool:
+        return any(isinstance(step.node, Operation) and step.node.name == "where" for step in self.tape.steps)
+
+    def _mend(self, points: np.ndarray, values: np.ndarray) -> None:
+        """Write the values of a formula with choices that rounding has lost, in place.
+
+        where(x >= 0.3, sqrt(x**3 - 0.027), 0) has a value at the float 0.3, which is below 3/10; floats take the root,
+        and of a little less than 0. Points without a value are asked in balls, if they are few: many have none.
+        """
+        lost = np.flatnonzero(np.isnan(values).any(axis=1) & np.isfinite(points).all(axis=1))
+        if not 0 < len(lost) <= _FEW_LOST:
+            return
+        with ctx.workprec(_BITS):
+            for row in lost.tolist():
+                at = {name: arb(float(x)) for name, x in zip(self.names, points[row], strict=True)}
+                for output, ball in enumerate(ball_values(self.tape, at)):
+                    if np.isnan(values[row, output]) and ball.is_finite() and ball.rad() < 1e-10:
+                        values[row, output] = float(ball.mid())
 
     def torch(self, x: torch.Tensor) -> torch.Tensor:
         """Values (..., m) at points (..., d): differentiable, of the dtype and on the device of `x`."""
