@@ -248,9 +248,11 @@ def test_the_way_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert walked["head converted"] == 2  # once on the way, once in the line above
 
 
-@pytest.mark.parametrize("count", [9, 10, 20])
-@pytest.mark.parametrize("term", ["0.5*x{}", "pi*x{}", "cos(x{})", "max(x{}, 0)"])
-def test_sums_in_many_variables_are_proved_and_verified(count: int, term: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("term", "count"),
+    [*((term, count) for term in ("0.5*x{}", "pi*x{}") for count in (9, 10, 20)), ("cos(x{})", 20), ("max(x{}, 0)", 9)],
+)
+def test_sums_in_many_variables_are_proved_and_verified(term: str, count: int, tmp_path: Path) -> None:
     box = sw.Box({f"x{i}": (-1, 1) for i in range(count)})
     built = sw.approximate("+".join(term.format(i) for i in range(count)), box, tol=1e-3)
     assert built.certificate is not None and built.certificate.bound <= 1e-3

@@ -423,7 +423,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_no_mutated_certificate_is_accepted(mutate: Any, originals: list[Case], tmp_path: Path) -> None:
-    for seed in range(12):
+    for seed in range(6):
         case = copy.deepcopy(originals[seed % 4 == 3])
         mutate(case, np.random.default_rng(seed))
         verdict = check(case, tmp_path)

@@ -183,6 +183,8 @@ def test_no_leaf_says_what_it_likes(name: str, dtype: str) -> None:
     for at, (path, value) in enumerate(found):
         if stride > 1 and at % stride and path[0] in ("model", "target"):
             continue
+        if dtype == "float32" and path[0] != "certificate" and at % 3:  # the same entries as in float64
+            continue
         free = FREE.match(dotted(path))
         for other in of_another_type(value) if free else others(value):
             changed = copy.deepcopy(file.sections)
@@ -205,7 +207,7 @@ def test_leaves_do_not_change_places(name: str, dtype: str) -> None:
     survivors = set()
     for path, value in found:
         alike = [(p, v) for p, v in found if type(v) is type(value) and v != value]
-        for k in rng.choice(len(alike), size=min(4, len(alike)), replace=False):
+        for k in rng.choice(len(alike), size=min(2, len(alike)), replace=False):
             changed = copy.deepcopy(file.sections)
             other, theirs = alike[k]
             owner(changed, path)[path[-1]], owner(changed, other)[other[-1]] = theirs, value
