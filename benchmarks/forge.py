@@ -32,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,7 +185,7 @@ def forge(
     place: Path,
     keep: Path | None,
     tally: Tally,
-    ways: list[str],
+    ways: Sequence[str] = tuple(MUTATIONS),
 ) -> None:
     """Forgeries `first` to `first + count`: each kind of network and of mutation in turn, where the latter applies.
 

@@ -14,7 +14,7 @@ import pytest
 
 from softwright.fileformat import read_model
 
-FORGERIES = 120
+FORGERIES = 240
 VALUES = "layer.heads.0.values"
 BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 NEW = (  # built today, beside the stored files of version 1; those that take no time
