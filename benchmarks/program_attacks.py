@@ -66,6 +66,9 @@ TEXTS = (
     "x*mean(x) - exp(x)/(x**2 + 1)",
     "attend(k[j], 2*x[j]*x[i] for j <= i)",
     "mean((x[j] - x[i])**2)",
+    "mean((j - (n - 1)/2)*x[j]) - x*k",
+    "sum((j + 1)*x[j] for j <= i)/sum(j + 1 for j <= i)",
+    "sum(x[j]*cos(j))/n + (-1)**i*x",
 )
 REALS = sw.Sequence(length=(2, 4), x=(-1, 1), y=(-1, 1), t=(0, 1), q=(0, 1))
 REAL_TEXTS = (
