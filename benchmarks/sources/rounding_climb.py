@@ -28,10 +28,10 @@ from torch.nn.functional import linear
 
 from softwright.transpiler.neuron_heads import apply_table
 
-_POINTS, _CHOICES, _DRAWS = 6, 1024, 2000
+_POINTS, _CHOICES, _DRAWS = 6, 2048, 3000
 
 
-def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 300) -> float:
+def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 600) -> float:
     """The largest deviation found."""
     rng = np.random.default_rng(seed)
     source, kind, sides = built.source, built.network.dtype, (low, high)
@@ -100,7 +100,8 @@ def wanted(source: Any, sides: Any, rng: np.random.Generator, rounds: int) -> tu
     keep = np.argsort(-value)[:_POINTS]
     x, place, value = x[keep], place[keep], value[keep]
     for _ in range(rounds):
-        moved = np.where(rng.random(x.shape) < 1.5 / d, np.where(rng.random(x.shape) < 0.5, low, high), x)
+        to = np.where(rng.random(x.shape) < 0.4, low, np.where(rng.random(x.shape) < 0.6, high, rng.uniform(low, high)))
+        moved = np.where(rng.random(x.shape) < 1.5 / d, to, x)
         other = np.where(rng.random(len(place)) < 0.1, rng.integers(source.outputs, size=len(place)), place)
         rate = potential(moved, other)
         better = rate > value
