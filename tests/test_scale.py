@@ -78,7 +78,7 @@ def test_a_local_dask_cluster_proves_and_verifies(tmp_path: Path) -> None:
     file, proved = tmp_path / "network.safetensors", tmp_path / "proved.safetensors"
     built.save(file)
     serial = sw.certify(built.network, text, bound=2e-3, order=2)
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
         there = ["--cluster", cluster.scheduler_address]
         asked = [
             "certify",
