@@ -19,9 +19,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 import softwright as sw
 from softwright.errors import InvalidInput
+from softwright.methods.answers.two_layers import drawn
 from softwright.methods.methods import METHODS
 from softwright.methods.reference import random_design
 
@@ -102,7 +104,7 @@ LINEAR: dict[str, Callable[[], Rows]] = {
     "nile": lambda: stats("nile", "volume", ["year"]),
     "sunspots": lambda: stats("sunspots", "SUNACTIVITY", ["YEAR"]),
     "star98": schools,
-    "fair, every 6th row": lambda: fair(6),
+    "fair": lambda: fair(1),
     "diabetes": lambda: learn("diabetes"),
     "iris": lambda: learn("iris", 0),
     "wine": lambda: learn("wine", 0),
@@ -140,17 +142,17 @@ def linear(count: int) -> None:
 def generalised(count: int) -> None:
     family, links = sm.families, sm.families.links
     spector = stats("spector")
-    punish, hie, married = punished(), visits(10), affairs(8)
+    punish, hie, married = punished(), visits(1), affairs(1)
     cases: list[tuple[str, str, Rows, Any, dict[str, Any]]] = [
         ("spector", "logistic", spector, family.Binomial(), {}),
-        ("fair, every 8th row", "logistic", married, family.Binomial(), {}),
+        ("fair", "logistic", married, family.Binomial(), {}),
         ("cpunish", "poisson", punish, family.Poisson(), {}),
-        ("randhie, every 10th row", "poisson", hie, family.Poisson(), {}),
+        ("randhie", "poisson", hie, family.Poisson(), {}),
         ("spector", "probit", spector, family.Binomial(links.Probit()), {}),
-        ("fair, every 8th row", "probit", married, family.Binomial(links.Probit()), {}),
+        ("fair", "probit", married, family.Binomial(links.Probit()), {}),
         ("scotland", "gamma", stats("scotland"), family.Gamma(links.Log()), {}),
         ("stackloss", "gamma", stats("stackloss"), family.Gamma(links.Log()), {}),
-        ("randhie, every 10th row", "negative_binomial", hie, family.NegativeBinomial(alpha=1.0), {}),
+        ("randhie", "negative_binomial", hie, family.NegativeBinomial(alpha=1.0), {}),
         ("cpunish", "negative_binomial", punish, family.NegativeBinomial(alpha=0.5), {"loss_scale": 0.5}),
     ]
     for name, method, (x, y), chosen, options in cases:
@@ -258,6 +260,50 @@ def _values(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> n
     return q[:, 1:] @ np.asarray(IV2SLS(y[:-1], change, x[:-1, 1:]).fit().params)
 
 
+def _averaging(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
+    """scikit-learn's estimators on the rows that are not held out, with exponential weights."""
+    held, errors, said = x[:, 0] == 1, [], []
+    fitted, n = x[~held, 1:], int((~held).sum())
+    for text in o["methods"].split(","):
+        name, _, value = text.strip().partition(":")
+        if name == "nadaraya_watson":
+            model: Any = lambda asked, h=float(value): _weighted(fitted, y[~held], asked, {"bandwidth": h})  # noqa: E731
+        else:
+            ridge = linear_model.Ridge(alpha=n * float(value or 0), tol=1e-12)
+            model = (ridge if value else linear_model.LinearRegression()).fit(fitted, y[~held]).predict
+        errors.append(float(((model(x[held, 1:]) - y[held]) ** 2).mean()))
+        said.append(model(q[:, 1:]))
+    p = np.exp(-(np.array(errors) - min(errors)) / o["temperature"])
+    return (p / p.sum()) @ np.array(said)
+
+
+def _network(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
+    """torch's own gradients and steps, from the same weights."""
+    W, a = drawn(sw.in_context("two_layer_network", x.shape[1], sample=False, **o).network.constants)
+    weights = [torch.tensor(part, requires_grad=True) for part in (W[:-1], W[-1], a)]
+    steps = torch.optim.SGD(weights, lr=o["rate"])
+
+    def answer(rows: np.ndarray) -> torch.Tensor:
+        return torch.tanh(torch.tensor(rows) @ weights[0] + weights[1]) @ weights[2]
+
+    for _ in range(o["steps"]):
+        steps.zero_grad()
+        (0.5 * (answer(x) - torch.tensor(y)) ** 2).mean().backward()
+        steps.step()
+    return answer(q).detach().numpy()
+
+
+def _marked(rows: Rows) -> Rows:
+    """Every third row is held out."""
+    x, y = _standard(rows)
+    return np.column_stack([np.arange(len(y)) % 3 == 2, x]), y
+
+
+def _of_size_one(rows: Rows) -> Rows:
+    x, y = _standard(rows)
+    return x, (y - y.mean()) / y.std()
+
+
 def _series(rows: Rows) -> Rows:
     """The rows in their order, with the time before their columns."""
     return np.column_stack([np.arange(len(rows[1])), rows[0]]), rows[1]
@@ -292,8 +338,8 @@ NEGATIVE_BINOMIAL = _glm(lambda o: sm.families.NegativeBinomial(alpha=o["loss_sc
 PROBIT = _glm(lambda o: sm.families.Binomial(sm.families.links.Probit()))
 NEW: dict[str, Case] = {
     "gamma": ({"penalty": 0.0}, GAMMA, (lambda: stats("scotland"), lambda: stats("stackloss"))),
-    "negative_binomial": ({"penalty": 0.0, "loss_scale": 0.5}, NEGATIVE_BINOMIAL, (punished, lambda: visits(40))),
-    "probit": ({"penalty": 0.0}, PROBIT, (lambda: stats("spector"), lambda: affairs(20))),
+    "negative_binomial": ({"penalty": 0.0, "loss_scale": 0.5}, NEGATIVE_BINOMIAL, (punished, lambda: visits(1))),
+    "probit": ({"penalty": 0.0}, PROBIT, (lambda: stats("spector"), lambda: affairs(1))),
     "multinomial": ({"penalty": 0.01}, _multinomial, (_known("iris"), _known("wine"))),
     "bayesian_ridge": (
         {"penalty": 0.01, "noise": 0.7},
@@ -335,6 +381,16 @@ NEW: dict[str, Case] = {
         {"components": 3, "steps": 400, "condition": 1000.0},
         _mixture,
         (lambda: _started(learn("iris")), lambda: _started(learn("wine"))),
+    ),
+    "averaging": (
+        {"methods": "least_squares, ridge:0.1, ridge:1, nadaraya_watson:1", "temperature": 0.1},
+        _averaging,
+        (lambda: _marked(learn("iris", 0)), lambda: _marked(stats("grunfeld", "invest", ["value", "capital"]))),
+    ),
+    "two_layer_network": (
+        {"hidden": 4, "rate": 0.2, "steps": 40},
+        _network,
+        (lambda: _of_size_one(learn("diabetes")), lambda: _of_size_one(stats("scotland"))),
     ),
 }
 TIMED = ("autoregression", "state_values")

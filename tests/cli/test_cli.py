@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -382,3 +383,21 @@ def test_a_changed_weight_voids_the_certificate_visibly(sine: Path, tmp_path: Pa
     assert result.exit_code == 0
     assert "warning:" in result.stderr
     assert content(run("info", path, "--json"))["certificate"] is None
+
+
+def test_arguments_of_one_method_are_set_by_name(tmp_path: Path) -> None:
+    rows = [f"{t},{math.sin(0.7 * t) + 0.1 * math.cos(3.1 * t)!r}" for t in range(30)]
+    (tmp_path / "d.csv").write_text("\n".join(["t,y", *rows]))
+    (tmp_path / "q.csv").write_text("t\n28\n29\n30\n")
+    asked = ["in-context", "kalman", "--data", tmp_path / "d.csv", "--target", "y", "--queries", tmp_path / "q.csv"]
+    found = run(*asked, "--set", "noise=0.5", "--set", "process=0.1", "--predictions", tmp_path / "p.csv")
+    assert found.exit_code == 0, found.output
+    header, *answers = (tmp_path / "p.csv").read_text().split()
+    assert header == "t,mean,variance" and len(answers) == 3
+    for wrong, said in (
+        ("noise", "NAME=VALUE"),
+        ("lags=2", "takes no argument lags"),
+        ("steps=2", "option of its own"),
+    ):
+        refused = run(*asked, "--set", wrong)
+        assert refused.exit_code == 2 and said in refused.output

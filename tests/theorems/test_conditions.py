@@ -85,6 +85,7 @@ from softwright.theorems import find_theorem
         ("C1", {"values": 40, "length": 10}, "exhaustively"),
         ("C2", {"length": 1}, "n >= 2"),
         ("C2", {"vocabulary": 2, "length": 3}, "pairwise distinct"),
+        ("C2", {"sequences": 13}, "only 12 sequences of 2 different tokens out of 4"),
         ("C2", {"data": [[[1.0, 2.0, 1.0]]]}, "duplicate token"),
         ("C2", {"data": [[[1.0, 0.0]]]}, "r_min > 0"),
         ("C2", {"data": [[[1.0, 1.0 + 1e-9, 2.0]]]}, "beta overflow"),

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from softwright.result.built import Built
 
 Peer: TypeAlias = "tuple[str, np.ndarray, float]"  # scikit-learn's model, its coefficients and its intercept
+_OPTIONS = (
+    "method",
+    "features",
+    "solver",
+    "penalty",
+    "condition",
+    "steps",
+    "intercept",
+    "dtype",
+    "certify",
+    "progress",
+)
 _SHOWN = 40  # coefficients printed before the rest is left to --json
 
 
@@ -34,6 +46,9 @@ def in_context_command(
     penalty: Annotated[float | None, option("Penalty of the mean loss.")] = None,
     condition: Annotated[float | None, option("How badly conditioned the features may be.")] = None,
     steps: Annotated[int | None, option("Steps of the solver.")] = None,
+    settings: Annotated[
+        list[str] | None, option("An argument of the method, NAME=VALUE: lags=3; may be repeated.", "--set")
+    ] = None,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")] = True,
     dtype: Dtype = "float64",
     certify: Certify = True,
@@ -45,6 +60,7 @@ def in_context_command(
 ) -> None:
     """Fit a model to the rows of a file with an attention stack, and print it beside scikit-learn's."""
     with delivery(output, plot, as_json, page=page, others=[predictions]) as deliver:
+        own = _settings(settings or [])
         names, x, y = _read(data, target, inputs)
         points = x if queries is None else _read_rows(queries, names)
         from softwright.methods.verb import in_context
@@ -53,7 +69,7 @@ def in_context_command(
         deliver.say("building the stack")
         built = in_context(
             method, len(names), solver=solver, penalty=penalty, condition=condition, steps=steps,
-            intercept=intercept, dtype=dtype, certify=certify,
+            intercept=intercept, dtype=dtype, certify=certify, **own,
         )  # fmt: skip
         deliver.say(f"{built.network.depth} layers of attention")
         with one_thread():
@@ -64,13 +80,35 @@ def in_context_command(
         peer = _scikit_learn(built, x, y) if fits else None
         difference = None if peer is None else float(abs(points @ peer[1] + peer[2] - answers).max())
         if predictions is not None:
-            _write(predictions, names, points, answers)
+            _write(predictions, names, points, answers, _columns(built))
         deliver(
             built,
             more=_entries(*fitted, peer, difference),
             lines=_comparison(*fitted, peer, difference),
             written={"predictions": predictions},
         )
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """Arguments of the method: whole numbers, numbers, or texts."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip().isidentifier() or not value.strip():
+            raise InvalidInput("in-context", [f"--set {text}: give NAME=VALUE, such as --set lags=3"])
+        if name.strip() in _OPTIONS:
+            raise InvalidInput("in-context", [f"--set {text}: {name.strip()} has an option of its own; see --help"])
+        found[name.strip()] = _plain(value.strip())
+    return found
+
+
+def _plain(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def _read(path: Path, target: str, inputs: str | None) -> tuple[list[str], np.ndarray, np.ndarray]:
@@ -130,11 +168,19 @@ def _scikit_learn(built: Built, x: np.ndarray, y: np.ndarray) -> Peer | None:
     return type(model).__name__, np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
 
 
-def _write(path: Path, names: list[str], points: np.ndarray, answers: np.ndarray) -> None:
+def _columns(built: Built) -> tuple[str, ...]:
+    """What the answers are called."""
+    from softwright.methods.methods import METHODS
+
+    constants = built.network.constants
+    return METHODS[constants.method].columns(constants) or ("prediction",)
+
+
+def _write(path: Path, names: list[str], points: np.ndarray, answers: np.ndarray, columns: tuple[str, ...]) -> None:
     from softwright.targets.table_files import write_csv
 
-    rows = zip(points.tolist(), answers.tolist(), strict=True)
-    write_csv(path, [[*names, "prediction"], *[[*map(repr, row), repr(answer)] for row, answer in rows]])
+    rows = zip(points.tolist(), answers.reshape(len(points), -1).tolist(), strict=True)
+    write_csv(path, [[*names, *columns], *[[*map(repr, row), *map(repr, answer)] for row, answer in rows]])
 
 
 def _entries(

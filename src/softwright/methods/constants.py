@@ -78,7 +78,7 @@ class Constants:
     order: int = _rule(lambda value: value in ORDERS, f"one of {', '.join(map(str, ORDERS))}")
     angle: float = _positive()
     dtype: str = _rule(lambda value: value in ANGLES, f"one of {', '.join(ANGLES)}")
-    options: tuple[tuple[str, float], ...] = ()  # arguments of one method alone, which its row describes
+    options: tuple[tuple[str, Any], ...] = ()  # arguments of one method alone, which its row describes
 
     @property
     def angles(self) -> dict[int, float]:
@@ -96,7 +96,7 @@ class Constants:
             raise InvalidInput("in_context", [f"{self.solver} takes no step of a given size; give step_size"])
         return self.step_size
 
-    def option(self, name: str) -> float:
+    def option(self, name: str) -> Any:
         return dict(self.options)[name]
 
     def stored(self) -> dict[str, Any]:
@@ -113,8 +113,8 @@ class Constants:
         known = settings.keys() - {"options"}
         faults.check(known == names.keys(), f"settings are {sorted(names)}, the file has {sorted(settings)}")
         more = settings.get("options", {})
-        numbers = isinstance(more, Mapping) and all(_finite(value) for value in more.values())
-        faults.check(numbers, "the options of the method are not numbers by name")
+        plain_ones = isinstance(more, Mapping) and all(isinstance(x, str) or _finite(x) for x in more.values())
+        faults.check(plain_ones, "the options of the method are not numbers or texts by name")
         faults.raise_if_any()
         values = {names[name]: value for name, value in settings.items() if name != "options"}
         values["options"] = tuple((str(name), value) for name, value in more.items())

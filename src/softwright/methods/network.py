@@ -219,7 +219,7 @@ class InContextStack(AttentionStack):
             raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
         from softwright.methods.widening import following, stack_for
 
-        own = following(self.constants, x, queries) if adapt else self.constants
+        own = following(self.constants, x, queries, y) if adapt else self.constants
         stack = self if own == self.constants else stack_for(own)
         with torch.no_grad():
             return stack._adapted(lambda wide: wide(x, y, queries, sample_weight, check), adapt).double().numpy()

@@ -53,16 +53,24 @@ class Peer:
 
 @dataclass(frozen=True)
 class Option:
-    """An argument of one method alone: its default, the least it may be, whether it is a whole number, its meaning."""
+    """An argument of one method alone: its default, the least it may be, whether it is a whole number, its meaning.
+    One whose default is a text takes texts."""
 
-    default: float
+    default: float | str
     least: float
     meaning: str
     whole: bool = False
     most: float = math.inf
 
+    @property
+    def shown(self) -> str:
+        """The default in documentation."""
+        return repr(self.default) if isinstance(self.default, str) else f"{self.default:g}"
+
     def fault(self, name: str, value: Any) -> str:
         """What is wrong with a value, or nothing."""
+        if isinstance(self.default, str):
+            return "" if isinstance(value, str) and value.strip() else f"{name} must be a text, got {value!r}"
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if number and self.least <= value <= self.most and (not self.whole or value == int(value)):
             return ""
@@ -101,6 +109,7 @@ class Method:
     check_rows: Callable[[Tensor, Tensor, Constants, Faults], None] = lambda x, queries, c, faults: None
     arranged: Callable[[np.ndarray], np.ndarray] = lambda x: x  # random rows as this method takes them
     takes: int | None = None  # how many columns x has, where the method says so
+    follows_y: bool = False  # whether y_bound follows from the range of y in the prompt
     follows: bool = False  # whether x_bound follows from the range of the prompt; always where nothing is scaled
     peer: Peer | None = None
 

@@ -61,7 +61,7 @@ def in_context(
     sample: bool = True,
     progress: Progress = None,
     tolerance: None = None,
-    **options: float,
+    **options: float | str,
 ) -> Built[InContextStack]:
     """A stack whose prompt is observations (x_i, y_i), any number, and queries; its output are the predictions.
 
@@ -132,7 +132,7 @@ in_context.__doc__ = (
     + "".join(
         f"    {row.name}: {row.objective}; by {', '.join(row.solvers)}\n"
         + "".join(
-            f"        {name}: {option.meaning}; {option.default:g} by default\n" for name, option in row.options.items()
+            f"        {name}: {option.meaning}; {option.shown} by default\n" for name, option in row.options.items()
         )
         for row in METHODS.values()
     )
@@ -169,7 +169,7 @@ def _settled(given: Mapping[str, Any], faults: Faults) -> Constants:
     return constants
 
 
-def _options(row: Method, given: Mapping[str, Any], faults: Faults) -> tuple[tuple[str, float], ...]:
+def _options(row: Method, given: Mapping[str, Any], faults: Faults) -> tuple[tuple[str, Any], ...]:
     """The arguments of one method alone, with their defaults."""
     foreign = ", ".join(sorted(given.keys() - row.options.keys()))
     own = f"its own are {', '.join(row.options)}" if row.options else "it has none of its own"

@@ -34,6 +34,8 @@ _MOST = {
     "range_bound": 1e6,
     "rate_bound": 1e9,
     "x_bound": 1e100,
+    "y_bound": 1e100,
+    "w_bound": 1e6,
     "condition": 1e12,
 }
 _MOST_STEPS = 4  # times the usual
@@ -52,8 +54,11 @@ def argument_of(guard: Guard) -> str:
             "e": "x_bound",
             "own": "feature_bound",
             "null": "x_bound",
+            "y_reach": "y_bound",
+            "pair": "y_bound",
+            "hid": "w_bound",
         }
-        return known.get(guard.key_slot, "score_bound")
+        return known.get(guard.key_slot.rpartition(".")[2], "score_bound")
     return "steps" if guard.kind == "settled" else "condition"
 
 
@@ -73,10 +78,12 @@ def widened(constants: Constants, refusal: OutOfRange) -> Constants | None:
     return replace(constants, **{name: wanted})
 
 
-def following(constants: Constants, x: Any, queries: Any) -> Constants:
+def following(constants: Constants, x: Any, queries: Any, y: Any = None) -> Constants:
     """Constants of a method whose distances are those of the features as given: x_bound is the power of two above their
-    range, so that the digits do not depend on the units."""
+    range, so that the digits do not depend on the units. Where squares of y are taken, y_bound follows likewise."""
     row = METHODS[constants.method]
+    if row.follows_y and y is not None:
+        constants = _following_y(constants, y)
     if row.scaled and not row.follows:
         return constants
     try:
@@ -88,6 +95,15 @@ def following(constants: Constants, x: Any, queries: Any) -> Constants:
     if not 0 < range_ < _MOST["x_bound"]:
         return constants
     return replace(constants, x_bound=2.0 ** math.ceil(math.log2(range_)))
+
+
+def _following_y(constants: Constants, y: Any) -> Constants:
+    try:
+        values = np.asarray(y, dtype=float)
+        range_ = float((values.max(axis=-1) - values.min(axis=-1)).max())
+    except (TypeError, ValueError):
+        return constants
+    return replace(constants, y_bound=2.0 ** math.ceil(math.log2(range_))) if 0 < range_ < 1e100 else constants
 
 
 @lru_cache(maxsize=16)

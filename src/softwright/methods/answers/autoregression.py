@@ -46,7 +46,7 @@ def time_layers(frame: Frame, c: Constants, people: tuple[str, ...], gate: np.nd
     early = head([(one, -1e28 * null), (-_HARD * one, time)], time, -time - s.vector(last=1.0))
     late = head([(one, -1e28 * null), (_HARD * one, time)], time, s.vector(last=1.0))
     both = (time[:, None], (s.vector(pos=1.0) - s.vector(neg=1.0))[:, None])
-    heads, constant = square_heads(frame, c.dtype, *both, "square", reach=c.x_bound, also=[])
+    heads, constant = square_heads(frame.slots, c.dtype, *both, "square", reach=c.x_bound, also=[])
     heads = [head([(h.Wq, h.Wk)], h.Wv, h.Wo / frame.coordinates) for h in heads]
     R = s.residual()
     R[s.places["one"][0], s.places["square"][0]] = -2.0 * constant

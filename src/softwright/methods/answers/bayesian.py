@@ -42,7 +42,7 @@ def bayesian_ridge(constants: Constants) -> FitBlueprint:
     )  # fmt: skip
     heads, constant = _mean_squares(frame, c)
     more, other = square_heads(
-        frame, c.dtype, s.select("z"), s.select("g"), "square", reach=c.score_bound, also=[frame.only("pen", "null")]
+        s, c.dtype, s.select("z"), s.select("g"), "square", reach=c.score_bound, also=[frame.only("pen", "null")]
     )
     share = head(
         [frame.only("data", "null"), (s.vector(one=1.0), s.vector(null=-SINK[c.dtype]))], s.vector(null=1.0),

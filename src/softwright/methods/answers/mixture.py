@@ -124,7 +124,7 @@ class _Mixture:
         heads: list[HeadWeights] = []
         for sign in (1.0, -1.0):  # x.u = (|x + u|^2 - |x - u|^2)/4, whose constants cancel
             both = s.select("x") + sign * s.select("mean_u")
-            squares, _ = square_heads(self.frame, self.c.dtype, both, s.select("e"), "L", reach=reach, also=[])
+            squares, _ = square_heads(s, self.c.dtype, both, s.select("e"), "L", reach=reach, also=[])
             heads += [head([(h.Wq, h.Wk)], h.Wv, 0.25 * sign * h.Wo) for h in squares]
         guess = head(
             [*self.scores(), (s.vector(L=1.0), s.vector(null=1.0))], s.vector(one=1.0, null=-1.0), s.vector(L=4.0)

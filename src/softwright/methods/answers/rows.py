@@ -7,6 +7,7 @@ from torch import Tensor
 
 from softwright.errors import Faults
 from softwright.methods.answers.autoregression import autoregression, check_times, exact_autoregression, timed
+from softwright.methods.answers.averaging import METHODS_LISTED, averaging, check_marks, exact_averaging, marked
 from softwright.methods.answers.bayesian import bayesian_ridge, exact_bayesian_ridge, finish
 from softwright.methods.answers.clusters import STEPS, exact_k_means, k_means
 from softwright.methods.answers.components import exact_components, principal_components
@@ -18,6 +19,8 @@ from softwright.methods.answers.multinomial import exact_multinomial, multinomia
 from softwright.methods.answers.neighbours import exact_neighbours, nearest_neighbours
 from softwright.methods.answers.temporal_difference import STEPS as STEPS_TD
 from softwright.methods.answers.temporal_difference import check_trajectory, exact_values, lstd, td
+from softwright.methods.answers.two_layers import STEPS as STEPS_NETWORK
+from softwright.methods.answers.two_layers import exact_two_layers, two_layers
 from softwright.methods.row import Method, Option, Peer, Solver, noisy
 
 _BANDWIDTH = Option(1.0, 1e-100, "h, in the units of the features")
@@ -186,5 +189,38 @@ FURTHER = (
         peer=Peer(
             "sklearn.kernel_ridge:KernelRidge", lambda n, c: None, "kernel='rbf', alpha=n*penalty, gamma=1/(2h^2)"
         ),
+    ),
+    Method(
+        name="two_layer_network",
+        objective="sum_h a_h tanh(w_h.x + b_h) after gradient steps on 1/2 mean (y - f)^2, from weights drawn by seed",
+        solvers={"gradient_steps": Solver(two_layers, precise=True, usual_steps=STEPS_NETWORK)},
+        design=noisy(0.5),
+        answers=exact_two_layers,
+        options={
+            "hidden": Option(4, 1, "H, how many hidden units", whole=True, most=64),
+            "rate": Option(0.1, 1e-12, "the size of a step"),
+            "seed": Option(0, 0, "of the weights at the start", whole=True),
+        },
+        penalised=False,
+        needs_rows=False,
+        scaled=False,
+    ),
+    Method(
+        name="averaging",
+        objective="sum_k p_k f_k, p = softmax(-e/temperature), e_k how far method k misses rows that x marks with 1",
+        solvers={"votes": Solver(averaging, precise=True)},
+        design=noisy(0.5),
+        arranged=marked,
+        answers=exact_averaging,
+        options={
+            "methods": Option(METHODS_LISTED, 0, "the list, each with its penalty or bandwidth"),
+            "temperature": Option(0.1, 1e-100, "of the mean squared error; small ones choose the best"),
+        },
+        penalised=False,
+        needs_rows=False,
+        follows=True,
+        follows_y=True,
+        check_rows=check_marks,
+        peer=Peer("sklearn.linear_model:Ridge", lambda n, c: None, "each method, weights e^(-mse/temperature)"),
     ),
 )

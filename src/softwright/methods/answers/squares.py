@@ -16,6 +16,7 @@ about 1e-15 d rho^2/u^2, the truncation below it. No pair of tokens is needed, o
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
@@ -27,12 +28,18 @@ ORDER = {"float64": 6, "float32": 2}
 ANGLE = {"float64": 0.2, "float32": 0.5}
 
 
+class Named(Protocol):
+    """Columns of a token by name: `Slots`, or those of a part of wider tokens."""
+
+    def vector(self, **weights: float) -> np.ndarray: ...
+
+
 def square_heads(
-    frame: Frame, dtype: str, Q: np.ndarray, K: np.ndarray, target: str, *, reach: float, also: list[Pair]
+    slots: Named, dtype: str, Q: np.ndarray, K: np.ndarray, target: str, *, reach: float, also: list[Pair]
 ) -> tuple[list[HeadWeights], float]:
     """Heads over keys that come in pairs +-, and the null token, that add sum_k over pairs of (q.k)^2 to a slot but for
     a constant: times the number of keys (pairs count twice) it is to be taken off."""
-    s, delta = frame.slots, ANGLE[dtype] / reach
+    s, delta = slots, ANGLE[dtype] / reach
     sink = (s.vector(one=1.0), s.vector(null=SINK[dtype]))
     heads, constant = [], 0.0
     for h, c in enumerate(richardson(ORDER[dtype]), 1):
@@ -47,7 +54,7 @@ def square_heads(
 def own_squares(frame: Frame, dtype: str, slot: str, target: str, reach: float) -> tuple[list[HeadWeights], np.ndarray]:
     """Heads over (unit, null) that write |slot|^2 to `target`, and the residual map that takes the constant off."""
     s = frame.slots
-    heads, constant = square_heads(frame, dtype, s.select(slot), s.select("e"), target, reach=reach, also=[])
+    heads, constant = square_heads(s, dtype, s.select(slot), s.select("e"), target, reach=reach, also=[])
     R = s.residual((target, target, 0.0))
     R[s.places["one"][0], s.places[target][0]] = -2.0 * frame.coordinates * constant
     return heads, R

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice, permutations
 from typing import Any
 
 import numpy as np
@@ -78,31 +79,43 @@ class Sequences:
 
 
 def random_sequences(count: int, length: int, words: int, dim: int, seed: int) -> np.ndarray:
-    """Sequences (N, d, n) of distinct tokens out of a small vocabulary: different sets first, each in random order."""
+    """Different sequences (N, d, n) of distinct tokens out of a small vocabulary: different sets first, each in random
+    order, then other orders."""
     rng = np.random.default_rng(seed)
     if dim == 1:
         tokens = 1.0 + np.arange(words)[:, None] / max(1, words)
     else:
         tokens = rng.normal(size=(words, dim))
         tokens *= (rng.uniform(1.0, 1.5, words) / np.sqrt((tokens**2).sum(axis=1)))[:, None]
-    seen: set[tuple[int, ...]] = set()
-    chosen: list[np.ndarray] = []
+    sets: set[tuple[int, ...]] = set()
+    chosen: dict[tuple[int, ...], None] = {}
     for _ in range(200 * count):
         if len(chosen) == count:
             break
-        pick = rng.permutation(words)[:length]
-        key = tuple(sorted(pick.tolist()))
-        if key not in seen or len(seen) >= math.comb(words, length):
-            seen.add(key)
-            chosen.append(tokens[pick].T)
-    return np.array(chosen)
+        pick = tuple(rng.permutation(words)[:length].tolist())
+        key = tuple(sorted(pick))
+        if key not in sets or len(sets) >= math.comb(words, length):
+            sets.add(key)
+            chosen.setdefault(pick)
+    left = (pick for pick in permutations(range(words), length) if pick not in chosen)
+    for pick in islice(left, count - len(chosen)):  # chance has missed the last few
+        chosen[pick] = None
+    return np.array([tokens[list(pick)].T for pick in chosen])
 
 
 def check_sizes(faults: Faults, count: int, length: int, words: int, dim: int) -> bool:
     faults.check(count >= 1, f"sequences = {count}: give at least one sequence")
     faults.check(length >= 2, f"length = {length}: the theorem needs n >= 2 tokens per sequence")
     faults.check(dim >= 1, f"dim = {dim}: tokens live in R^d with d >= 1")
-    return faults.check(
+    distinct = faults.check(
         words >= length,
         f"vocabulary = {words} < length = {length}: the theorem needs the tokens of a sequence pairwise distinct",
     )
+    if distinct and length >= 1:
+        there = math.perm(words, length)
+        faults.check(
+            count <= there,
+            f"sequences = {count}: there are only {there} sequences of {length} different tokens out of {words}; take "
+            "fewer, or a larger vocabulary",
+        )
+    return distinct
