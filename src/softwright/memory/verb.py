@@ -245,7 +245,8 @@ def _fitted(packed: Packed, labels: Labels, precision: Precision, faults: Faults
         faults.check(len(labels.classes) <= most, f"{len(labels.classes)} classes; {name} counts to {most}")
     else:
         size = float(np.abs(labels.values).max(initial=0))
-        faults.check(size <= largest, f"labels of size {size:.3g}; {name} holds sums of labels up to {largest:.3g}")
+        held = f"{name} holds sums of labels up to {largest:.3g}"
+        faults.check(size <= largest, f"labels of size {size:.3g}; {held}: scale them down")
     if not packed.is_vectors or precision is FLOAT64:
         return packed
     with np.errstate(over="ignore"):

@@ -169,7 +169,8 @@ class InContextStack(AttentionStack):
             at = 0.5 * (at[:, ::2] - at[:, 1::2])
         scaled = at[:, : self.features]
         coefficients = scaled * self._scales(final["unit"])  # (B, d)
-        intercept = (final["query"] @ self.read)[:, 0] - (coefficients * prompt.queries[:, 0]).sum(dim=-1)
+        read = self.read if self.read.ndim == 1 else self.read[:, 0]  # of several answers the first is the mean
+        intercept = (final["query"] @ read)[:, 0] - (coefficients * prompt.queries[:, 0]).sum(dim=-1)
         if not self.constants.intercept:
             intercept = torch.zeros_like(intercept)
         return torch.cat([coefficients * prompt.units, intercept[:, None]], dim=1)
