@@ -91,8 +91,12 @@ class Box:
 
     def from_unit(self, points: np.ndarray) -> np.ndarray:
         """Map t in [-1, 1]^d to the box; the ends map to the ends exactly, and nothing leaves the box."""
-        inside = np.clip(self.center + self.halfwidth * points, self.lower, self.upper)
-        return np.where(points <= -1, self.lower, np.where(points >= 1, self.upper, inside))
+        inside = self.halfwidth * points
+        inside += self.center
+        np.minimum(np.maximum(inside, self.lower, out=inside), self.upper, out=inside)
+        np.copyto(inside, self.upper, where=points >= 1)
+        np.copyto(inside, self.lower, where=points <= -1)
+        return inside
 
     def to_unit(self, points: np.ndarray) -> np.ndarray:
         return (points - self.center) / self.halfwidth

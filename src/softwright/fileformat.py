@@ -33,8 +33,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import save
 
 from softwright.errors import FileFormatError, FileNotWritten, ForeignFile, SoftwrightError
 
@@ -115,6 +113,8 @@ def write_model(path: str | Path, tensors: Mapping[str, np.ndarray], sections: M
     for name, section in sections.items():
         if section is not None:
             metadata[name] = json.dumps(section, allow_nan=False)  # in the order given: it is that of the variables
+    from safetensors.numpy import save
+
     content = _ordered(save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, metadata))
     if fault := _too_large(int.from_bytes(content[:8], "little"), len(tensors)):
         raise FileFormatError(f"{path}: {fault}, so that no reader would take it; build something smaller")
@@ -286,7 +286,7 @@ def reading(path: str | Path, what: str, remedy: str) -> Iterator[None]:
 
 def read_model(path: str | Path) -> ModelFile:
     """Read a file written by `write_model`; anything else is a `FileFormatError` that says what it is instead."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     source = Path(path)
     if not source.is_file():

@@ -23,8 +23,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -222,8 +221,10 @@ class _Processes(Crew):
         self._number = workers
         super().__init__(self._pool(), record)
 
-    def _pool(self) -> ProcessPoolExecutor:
+    def _pool(self) -> Executor:
         # Threads of torch do not survive a fork.
+        from concurrent.futures import ProcessPoolExecutor
+
         return ProcessPoolExecutor(self._number, mp_context=multiprocessing.get_context("spawn"))
 
     @property
@@ -297,7 +298,7 @@ class Pieces(AbstractContextManager["Pieces"]):
             name, item = self._under_way.pop(future)
             try:
                 return name, future.result(), None
-            except (BrokenProcessPool, CancelledError) as error:
+            except (BrokenExecutor, CancelledError) as error:
                 self._lost(name, item, error)
             except Exception as error:
                 return name, None, error
@@ -310,7 +311,7 @@ class Pieces(AbstractContextManager["Pieces"]):
             name, item = self._waiting.popleft()
             try:
                 future = self._hands.submit(_work, self._function, self._key, self._sent, item)
-            except BrokenProcessPool as error:
+            except BrokenExecutor as error:
                 self._lost(name, item, error)
                 continue
             self._under_way[future] = name, item
@@ -318,7 +319,7 @@ class Pieces(AbstractContextManager["Pieces"]):
     def _lost(self, name: Any, item: Any, error: BaseException) -> None:
         """A worker took a piece with it. All that were under way there are sent again, to new workers."""
         again = [(name, item)]
-        if isinstance(error, BrokenProcessPool):  # the whole pool is gone, and with it all that it was at
+        if isinstance(error, BrokenExecutor):  # the whole pool is gone, and with it all that it was at
             again += [what for future, what in self._under_way.items() if not _came_back(future)]
             self._under_way = {future: what for future, what in self._under_way.items() if _came_back(future)}
         self._losses[name] = self._losses.get(name, 0) + 1
@@ -335,7 +336,7 @@ class Pieces(AbstractContextManager["Pieces"]):
 
 
 def _came_back(future: Future[Any]) -> bool:
-    return future.done() and not future.cancelled() and not isinstance(future.exception(), BrokenProcessPool)
+    return future.done() and not future.cancelled() and not isinstance(future.exception(), BrokenExecutor)
 
 
 def _work(function: Callable[[Any, Any], Any], key: str, shared: Any, item: Any) -> Any:

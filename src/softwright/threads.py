@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 
-import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
+
+_BRING_POOLS = ("numpy", "scipy.linalg", "sklearn", "torch", "numba")  # packages with libraries that have a pool
+
+
+@lru_cache(maxsize=8)
+def _controller(loaded: tuple[bool, ...]) -> ThreadpoolController:
+    """Finding the libraries takes milliseconds, so it is done once for those that are there."""
+    return ThreadpoolController()
+
+
+def one_pool_thread() -> AbstractContextManager[object]:
+    """Run the linear algebra below NumPy and SciPy in one thread, and put the user's setting back."""
+    return _controller(tuple(name in sys.modules for name in _BRING_POOLS)).limit(limits=1)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run torch and the linear algebra below NumPy in one thread, and put the user's setting back."""
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(limits=1):
+        with one_pool_thread():
             yield
     finally:
         torch.set_num_threads(threads)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from softwright.approximation.composed import composed_built, composed_certified, composed_in_norm
 from softwright.approximation.problem import Budget, OutOfBudget
@@ -25,6 +24,7 @@ from softwright.proof.prover import certify, exponent_of
 from softwright.result.built import Built
 from softwright.result.observed import Observed
 from softwright.targets import Expression, Target
+from softwright.threads import one_pool_thread
 
 LARGEST_EXPONENT = 8
 _POINTS = 40_000
@@ -90,7 +90,7 @@ def restated(built: Built[Any], target: Target, tolerance: float, p: int, budget
         return built
     if not isinstance(built.network, AttentionNetwork):
         return composed_in_norm(built, p)
-    with threadpool_limits(limits=1):
+    with one_pool_thread():
         answer = certify(
             built.network, target, bound=tolerance, norm=p, max_work=budget.max_work, max_seconds=budget.max_seconds
         )
@@ -105,7 +105,7 @@ def stack_in_norm(
     """The stack of a formula with jumps, proved; `ToleranceNotReached` carries what was found otherwise."""
     started = time.monotonic()
     try:
-        with threadpool_limits(limits=1):
+        with one_pool_thread():
             fit, compiled, norm = fit_in_norm(target, box, tolerance, p, precision, budget)
     except OutOfBudget:
         spent = f"max_work = {budget.max_work:g} or max_seconds = {budget.max_seconds:g}"

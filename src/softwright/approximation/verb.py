@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from softwright.approximation.advice import advice_on
 from softwright.approximation.by_target import fit_target, problem_of
@@ -40,6 +39,7 @@ from softwright.proof import certify as prove
 from softwright.result.built import Built
 from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Function, Table, Target
+from softwright.threads import one_pool_thread
 
 _PROOF_WORK = 30.0  # a proof takes well under one unit, or it will not come
 # Work for one layer with no more tokens than a stack that is proved already: in one variable it mostly has fewer; in
@@ -165,7 +165,7 @@ def approximate(
         for _ in range(_ROUNDS):
             try:
                 # The linear algebra is thousands of small problems: one thread is several times faster than a pool.
-                with threadpool_limits(limits=1):
+                with one_pool_thread():
                     if style == "readable":
                         fit = fit_readable(problem)
                     else:
@@ -245,7 +245,7 @@ def _stack(
     started: float,
 ) -> tuple[_Candidate | None, str]:
     """The stack of a formula with its proof, if there is one that meets the tolerance; else the reason."""
-    with threadpool_limits(limits=1):
+    with one_pool_thread():
         fit = proved_stack(problem, formula)
     if isinstance(fit, str) or fit.composed is None:
         return None, fit if isinstance(fit, str) else ""
@@ -315,7 +315,7 @@ def _proved(found: _Candidate, target: Target, budget: Budget, work: float, tigh
     hopeless = _hopeless(found.fit, target)
     if hopeless is not None:
         return replace(found, built=replace(found.built, unproved=hopeless.value), outcome=hopeless)
-    with threadpool_limits(limits=1):
+    with one_pool_thread():
         most = min(budget.max_work, work)
         aim = tightness if isinstance(target, Expression) else None
         answer = prove(
@@ -362,7 +362,7 @@ def _fitted_to_noise(
     rms, and the share of rows within 1.96 of it of what the other folds predict (95 % if errors are normal).
     """
     sd = None if isinstance(noise, str) else float(noise)
-    with threadpool_limits(limits=1):
+    with one_pool_thread():
         found = fit_noisy(table.points, table.values, box, sd=sd, most_tokens=min(max_tokens, _NOISY_TOKENS))
     asked = usual_engine(found.heads, precision.torch_dtype) if engine == "auto" else engine
     network = AttentionNetwork(found.heads, box, precision.torch_dtype, engine=asked)

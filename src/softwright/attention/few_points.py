@@ -38,33 +38,47 @@ MOST_SCORES = 4096  # beyond so many, calls no longer dominate and the fused ker
 
 def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | None:
     """The values (..., m) at points (..., d), or None where the module itself should run."""
-    center, scale = network._buffers["center"], network._buffers["scale"]
-    if center is None or scale is None or center.dtype != torch.float64 or not center.is_cpu:
+    buffers = network._buffers
+    center, scale = buffers["center"], buffers["scale"]
+    if center is None or scale is None or center.dtype is not torch.float64 or not center.is_cpu:
         return None
-    if points.shape[-1] != len(center) or _modules._global_forward_hooks or _modules._global_forward_pre_hooks:
+    middle, factor = center.numpy(), scale.numpy()
+    if points.shape[-1] != middle.shape[0] or _modules._global_forward_hooks or _modules._global_forward_pre_hooks:
         return None
     layer = cast(nn.Module, network._modules["layer"])
     heads = cast(nn.Module, layer._modules["heads"])._modules.values()
-    tokens = 0
-    for head in (network, layer, *heads):
-        if head is None or head._forward_hooks or head._forward_pre_hooks:
+    most = MOST_SCORES * middle.shape[0] // points.size  # tokens
+    for module in (network, layer, *heads):
+        if module is None or module._forward_hooks or module._forward_pre_hooks:
             return None
-        tokens += len(cast(Tensor, head._parameters.get("biases", ())))
-    if points.size // len(center) * tokens > MOST_SCORES:
+    parameters = [cast(nn.Module, head)._parameters for head in heads]
+    for held in parameters:
+        most -= cast(Tensor, held["biases"]).shape[0]
+    if most < 0:
         return None
     with np.errstate(all="ignore"):  # torch says nothing of overflow either
-        t = (points - center.numpy()) * scale.numpy()  # (..., d)
-        parts = [_head(cast(nn.Module, head)._parameters, t) for head in heads]
-        return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0])
+        t = (points - middle) * factor  # (..., d)
+        y = _head(parameters[0], t)
+        for held in parameters[1:]:
+            y = y + _head(held, t)
+    return y
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
 
 
 def _head(parameters: Mapping[str, Tensor | None], t: np.ndarray) -> np.ndarray:
     keys, biases, values, slopes = (cast(Tensor, parameters.get(name)) for name in _NAMES)
-    scores = t.dot(keys.detach().numpy().T) + biases.detach().numpy()
+    scores = _array(keys).dot(t) if t.ndim == 1 else t.dot(_array(keys).T)
+    scores += _array(biases)
     w = torch.from_numpy(scores).softmax(-1).numpy()  # (..., N)
-    y = w.dot(values.detach().numpy())  # (..., m)
+    y = w.dot(_array(values))  # (..., m)
     if slopes is None:
         return y
-    G = slopes.detach().numpy()
+    G = _array(slopes)
     moments = w.dot(G.reshape(len(G), -1)).reshape(*y.shape, G.shape[2])  # (..., m, d)
+    if t.ndim == 1:
+        y += moments.dot(t)
+        return y
     return y + (moments * t[..., None, :]).sum(-1)

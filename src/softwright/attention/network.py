@@ -182,14 +182,14 @@ class AttentionNetwork(nn.Module):
         """NumPy in, NumPy out: points (..., d) in any float type, or one array per variable by name; values (..., m)
         in float64."""
         if points is None:
-            if "engine" in self.names:  # a variable of that name is meant
+            if "engine" in self.box.names:  # a variable of that name is meant
                 named["engine"], engine = engine, None
             points = self._points(named)
-
-        points = np.asarray(points)
-        engine = self.engine if engine is None else engine
+        else:
+            points = np.asarray(points)
+        engine = self._engine if engine is None else engine
         if engine == "sdpa" and 0 < points.size <= MOST_SCORES and points.ndim:
-            found = few_points(self, points.astype(np.float64))
+            found = few_points(self, points if points.dtype == np.float64 else points.astype(np.float64))
             if found is not None:
                 return found
 
@@ -223,10 +223,11 @@ class AttentionNetwork(nn.Module):
         return AttentionView(asked, views)
 
     def _points(self, named: Mapping[str, Any]) -> np.ndarray:
-        if set(named) != set(self.names):
+        names = self.box.names
+        if named.keys() != set(names):
             wanted = f"give every one of {', '.join(self.names)}"
             raise InvalidInput("AttentionNetwork", [f"{wanted}, got {', '.join(named) or 'nothing'}"])
-        columns = [named[name] for name in self.names]
+        columns = [named[name] for name in names]
         if all(type(column) is float or type(column) is int for column in columns):  # one point, the usual question
             return np.array(columns, dtype=float)
         return np.stack(np.broadcast_arrays(*[np.asarray(column, dtype=float) for column in columns]), axis=-1)

@@ -6,7 +6,7 @@ keeps the tokens from the first to the last with
     s_j(a) - s_i(a) >= -T   or   s_j(b) - s_i(b) >= -T,        i the winner in the middle of the block.
 
 s_j - s_i is affine in t, so a token that is left out is below e^-T of the winner on the whole block, and n of them
-weigh less than c = n e^-T together: T = ln(n / c), c being 2^-53 or a thousandth of e_i below. What remains are K
+weigh less than c = n e^-T together: T = ln(n / c), c being 2^-53 or a sixteenth of e_i below. What remains are K
 tokens an axis instead of n. Points are sorted by block, so that points of one block share one window of values and the
 contraction is a stack of small matrix products; with numba two variables run point by point (`window_numba.py`). Time
 grows with the number of points times K_1 ... K_d and memory is bounded, whatever the number of tokens. Points outside
@@ -46,10 +46,8 @@ if TYPE_CHECKING:
     from softwright.attention.layer import SoftmaxHead
 
 _TOKENS_A_BLOCK = 8
-_ROWS_TOGETHER, _CACHED = (
-    16,
-    30_000,
-)  # numbers beyond which points are sorted, and rows of tokens that are as good as one
+_ROWS_TOGETHER = 16  # rows of tokens that are as good as one where points are sorted
+_CACHED = 30_000  # numbers of a table beyond which they are
 _WIDER = 1e-9  # of a block, on both sides
 
 
@@ -97,8 +95,8 @@ def _score_error(keys: Tensor, biases: Tensor, corner: float = 0.0) -> float:
 
 
 def _left_out(keys: Tensor, biases: Tensor) -> float:
-    """c: what the tokens left out may weigh together. Far below what rounded scores make of the others is enough."""
-    return min(max(FLOAT64.unit, _score_error(keys, biases) / 1024), 1e-3)
+    """c: what the tokens left out may weigh together. Below what rounded scores make of the others is enough."""
+    return min(max(FLOAT64.unit, _score_error(keys, biases) / 16), 1e-3)
 
 
 def axis_windows(keys: Tensor, biases: Tensor, tokens_a_block: int = _TOKENS_A_BLOCK) -> AxisWindows:
@@ -184,11 +182,17 @@ def _compiled(head: SoftmaxHead, table: Tensor, t: Tensor) -> Tensor:
     told = [
         part for a in axes for part in (a.keys.numpy(), a.biases.numpy(), a.first.numpy(), a.winner.numpy(), a.kept)
     ]
+    values = table.movedim(-1, 0).contiguous().numpy()
+    if table.numel() <= _CACHED:
+        kernels()[1](t.contiguous().numpy(), *told, values, out)
+        return torch.from_numpy(out)
+    # Neighbours follow each other, so that the table is read from memory once; points are moved, not looked up.
     rows, columns = (axis.block_of(t[:, i]) for i, axis in enumerate(axes))
-    order = torch.argsort((rows // _ROWS_TOGETHER) * axes[1].blocks + columns) if table.numel() > _CACHED else None
-    order = torch.arange(len(t)) if order is None else order
-    kernels()[1](t.contiguous().numpy(), order.numpy(), *told, table.movedim(-1, 0).contiguous().numpy(), out)
-    return torch.from_numpy(out)
+    order = torch.argsort(rows.div_(_ROWS_TOGETHER, rounding_mode="floor").mul_(axes[1].blocks).add_(columns))
+    kernels()[1](t[order].numpy(), *told, values, out)
+    y = torch.empty(len(t), table.shape[-1], dtype=torch.float64)
+    y[order] = torch.from_numpy(out)
+    return y
 
 
 def _contract(windows: list[AxisWindows], table: Tensor, t: Tensor, block: Tensor, rows: Tensor) -> Tensor:

@@ -102,7 +102,6 @@ def kernels() -> tuple[Any, Any]:
     @numba.njit(nogil=True)
     def plane(
         t: np.ndarray,
-        order: np.ndarray,
         keys0: np.ndarray,
         biases0: np.ndarray,
         first0: np.ndarray,
@@ -119,7 +118,7 @@ def kernels() -> tuple[Any, Any]:
         width = table.shape[0]
         u, v, row, ones = np.empty(kept0), np.empty(kept1), np.empty(kept1), np.ones(max(kept0, kept1))
         half0, half1 = 0.5 * len(first0), 0.5 * len(first1)
-        for q in order:
+        for q in range(len(t)):
             block0 = min(max(int((t[q, 0] + 1.0) * half0), 0), len(first0) - 1)
             block1 = min(max(int((t[q, 1] + 1.0) * half1), 0), len(first1) - 1)
             i, j = first0[block0], first1[block1]

@@ -21,7 +21,6 @@ from softwright.domain import Box, as_box
 from softwright.errors import Faults, InvalidInput
 from softwright.precision import assumptions
 from softwright.proof.models.exact_heads import check_network, dtype_name, exact_heads, float_values
-from softwright.proof.models.mlp import MlpTarget
 from softwright.proof.models.targets import NARROWEST_CELL, check_provable, models_of
 from softwright.proof.search.cell_tree import tree_of
 from softwright.proof.search.residual import ORDERS, Residual, order_for
@@ -31,7 +30,6 @@ from softwright.result.certificate import Certificate
 from softwright.result.constructed import digest_of
 from softwright.result.outcome import Outcome
 from softwright.targets import Expression, Node, Target, as_target
-from softwright.targets.mlp import DenseNetwork, GatedNetwork, network_of
 from softwright.version import __version__
 
 Status = Literal["proved", "refuted", "undecided"]
@@ -188,10 +186,14 @@ def pose(network: AttentionNetwork, target: Any, domain: Any, engine: str, order
 
 
 def _target(target: Any, box: Box) -> Target:
-    if isinstance(target, nn.Module):
-        target = network_of(target, (box.lower, box.upper))
-    if isinstance(target, DenseNetwork | GatedNetwork):
-        target = MlpTarget(target, box.names)
+    if not isinstance(target, str | Target | tuple):  # readers of networks are only loaded for what may be one
+        from softwright.proof.models.mlp import MlpTarget
+        from softwright.targets.mlp import DenseNetwork, GatedNetwork, network_of
+
+        if isinstance(target, nn.Module):
+            target = network_of(target, (box.lower, box.upper))
+        if isinstance(target, DenseNetwork | GatedNetwork):
+            target = MlpTarget(target, box.names)
     return as_target(target, box)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -22,21 +21,20 @@ from softwright.proof.arithmetic.series import Basis, basis
 _DEGREE = {1: 24, 2: 8, 3: 5, 4: 3, 5: 2, 6: 2}
 
 
-def _one_dimensional(degree: int) -> list[list[Fraction]]:
-    """Entry [j][k]: Bernstein coefficient j of s^k on [-1, 1]."""
-    rows = []
-    for j in range(degree + 1):
-        row = []
-        for k in range(degree + 1):
-            powers = [Fraction(math.comb(k, i) * 2**i * (-1) ** (k - i)) for i in range(k + 1)]
-            row.append(
-                sum(
-                    (Fraction(math.comb(j, i), math.comb(degree, i)) * powers[i] for i in range(min(j, k) + 1)),
-                    Fraction(0),
-                )
-            )
-        rows.append(row)
-    return rows
+def _one_dimensional(degree: int) -> np.ndarray:
+    """Entry [j][k]: Bernstein coefficient j of s^k on [-1, 1]; whole numbers over a common one, divided once."""
+    common = math.lcm(*(math.comb(degree, i) for i in range(degree + 1)))
+    shares = [common // math.comb(degree, i) * 2**i for i in range(degree + 1)]
+    powers = [[math.comb(k, i) * (-1) ** (k - i) for i in range(k + 1)] for k in range(degree + 1)]
+    return np.array(
+        [
+            [
+                sum(math.comb(j, i) * shares[i] * powers[k][i] for i in range(min(j, k) + 1)) / common
+                for k in range(degree + 1)
+            ]
+            for j in range(degree + 1)
+        ]
+    )
 
 
 @lru_cache(maxsize=64)
@@ -45,7 +43,7 @@ def _conversion(dim: int, order: int) -> tuple[int, np.ndarray, np.ndarray]:
     degree = min(order, _DEGREE[dim])
     monomials = basis(dim, order)
     count = monomials.prefix[degree]
-    line = np.array([[float(entry) for entry in row] for row in _one_dimensional(degree)])
+    line = _one_dimensional(degree)
     matrix = np.ones(((degree + 1) ** dim, count))
     corners = np.array(list(itertools.product(range(degree + 1), repeat=dim)))
     for i in range(dim):

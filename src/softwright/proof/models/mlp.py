@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.proof.arithmetic.directed import gamma, up
 from softwright.proof.arithmetic.series import Basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, variables
 from softwright.proof.models.formula import ExpressionModels
+from softwright.proof.models.targets import TargetModels, models_of
 from softwright.targets import Expression, Target
 from softwright.targets.mlp import Activation, DenseLayer, DenseNetwork, GatedNetwork
 
@@ -60,6 +62,11 @@ class MlpTarget(Target):
         for layer in self.network.layers:
             inputs = _layer(shape, inputs, layer)
         return inputs
+
+
+@models_of.register
+def _(target: MlpTarget, names: Sequence[str], domain: Box) -> tuple[TargetModels, tuple[str, ...]]:
+    return target.models, ()
 
 
 def _layer(shape: Basis, inputs: list[TaylorModel], layer: DenseLayer) -> list[TaylorModel]:

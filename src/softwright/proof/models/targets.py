@@ -29,7 +29,6 @@ from softwright.proof.arithmetic.series import Basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel, constant, variables
 from softwright.proof.models.cells import CellModels, narrowest_cell
 from softwright.proof.models.formula import ExpressionModels
-from softwright.proof.models.mlp import MlpTarget
 from softwright.targets import Expression, Function, Interpolant, Table, Target
 
 # (shape, centers (B, d), radii (B, d)) -> one model per output
@@ -120,11 +119,6 @@ def _(target: Function, names: Sequence[str], domain: Box) -> tuple[TargetModels
         "(best) or lipschitz= to Function, or give the formula as a text"
     )
     raise InvalidInput("certify", [fault])
-
-
-@models_of.register
-def _(target: MlpTarget, names: Sequence[str], domain: Box) -> tuple[TargetModels, tuple[str, ...]]:
-    return target.models, ()
 
 
 @models_of.register
