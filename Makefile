@@ -2,6 +2,7 @@
 #   make run    builds one attention head for a two-variable formula, prints the plan and the error, writes out/
 #   make test   lint, types, layers and the test suite
 #   make studio serves the studio on this machine
+#   make bench  runs every benchmark in a short form and writes docs/benchmarks.md (make bench FULL=1: the long forms)
 #   make docs   builds the documentation site into out/site, from what is here alone
 # make test-extras installs the heavy optional packages into an environment of its own and runs the tests that need them.
 
@@ -31,7 +32,7 @@ check: $(STAMP)
 	$(BIN)/pyright
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/approximate.py
+	$(BIN)/python benchmarks/all.py $(if $(FULL),--full)
 
 studio: $(STAMP)
 	$(BIN)/softwright studio

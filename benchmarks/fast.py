@@ -2,7 +2,9 @@
 
     python benchmarks/fast.py                evaluation beside stock attention and a Chebyshev tensor, one point, start,
                                              a grid of 10^6 tokens, violations in 10^6 evaluations by every engine
-    python benchmarks/fast.py --full         the same with 10^7 points in chunks, and the growth of time and memory
+    python benchmarks/fast.py --short        the same with fewer points, in half a minute
+    python benchmarks/fast.py --full         10^7 points in chunks, and the growth of time and memory beside it
+    python benchmarks/fast.py --growth 1000  the growth alone, up to so many thousand points; --figure FILE draws it
     python benchmarks/fast.py --builds OLD   builds and proofs beside those of a work tree of an older commit
 
 Times are the least of several runs. The peer of affine tokens is `scaled_dot_product_attention` in float64 with as many
@@ -201,6 +203,30 @@ def chebyshev_tensor() -> None:
             return
 
 
+def roofline(count: int) -> None:
+    """Scores, exponentials and sums of a dense float64 head at the speed of the fastest product and exp measured now."""
+    size = 1200
+    a = torch.randn(size, size, dtype=torch.float64)
+    flops = 2 * size**3 / cpu(lambda: a @ a)
+    x = -torch.rand(2**17, dtype=torch.float64)
+    exps = len(x) * 8 / cpu(lambda: [torch.exp(x) for _ in range(8)])
+    for tokens, dim, outputs in ((1000, 3, 1), (1000, 16, 16)):
+        rng = np.random.default_rng(7)
+        head = Head(rng.normal(size=(tokens, dim)), rng.normal(size=tokens), rng.normal(size=(tokens, outputs)))
+        network = AttentionNetwork([head], sw.Box({f"x{i}": (-1, 1) for i in range(dim)}))
+        points = rng.uniform(-1, 1, (count, dim))
+        least = count * tokens * (2 * (dim + 1 + outputs) / flops + 1 / exps)
+        share = least / cpu(lambda network=network, points=points: network.evaluate(points))
+        say(
+            f"dense float64, {tokens} tokens, d = {dim}, {outputs} output(s): of the roofline",
+            share,
+            0.5,
+            "",
+            less=False,
+        )
+    print(f"  {flops / 1e9:.0f} Gflop/s, {exps / 1e9:.2f} Gexp/s")
+
+
 def sound(count: int) -> None:
     """Violations of what is proved, by every engine; the sine of NumPy is exact to 1e-15."""
     formula, box = "sin(3*x)*exp(-y**2)", sw.Box(x=(-1, 1), y=(-2, 2))
@@ -210,26 +236,65 @@ def sound(count: int) -> None:
     bounds = {"sdpa": built.certificate.bound}
     bounds["factorised"] = sw.certify(built.network, formula, bound=1e-6, engine="factorised").bound
     bounds["window"] = built.certificate.exact_part + built.network.window_error()
-    for engine, bound in bounds.items():
-        worst = np.abs(built.network.evaluate(points, engine=engine) - wanted)
+    runs: list[tuple[str, float, Any]] = [(engine, bound, built.network) for engine, bound in bounds.items()]
+    single = sw.approximate(formula, box, tol=1e-3, strategy="layer", dtype="float32", engine="double")
+    if single.certificate is not None:
+        runs.append(("double", single.certificate.bound, single.network))
+    for engine, bound, network in runs:
+        at = points.astype(np.float32).astype(float) if engine == "double" else points
+        there = np.sin(3 * at[:, :1]) * np.exp(-(at[:, 1:] ** 2)) if engine == "double" else wanted
+        worst = np.abs(network.evaluate(at, engine=engine) - there)
         name = f"violations in {count:g} evaluations, {engine} (bound {bound:.4g})"
         say(name, float((worst > bound + 1e-14).sum()), 0, f"worst {worst.max():.4g}")
+    few = points[: max(count // 50, 1)]
+    worst = max(
+        float(np.abs(built.network.evaluate(few[i : i + 40]) - wanted[i : i + 40]).max())
+        for i in range(0, len(few), 40)
+    )
+    say(f"  the same 40 at a time, {len(few)} points: largest error / bound", worst / bounds["sdpa"], 1.0, "")
 
 
-def growth() -> None:
+def growth(most: int, figure: Path | None = None) -> None:
+    """Seconds and memory of windows and of factorised grids, over decades of points and of tokens."""
     rng = np.random.default_rng(3)
-    for side in (32, 100, 316, 1000):
-        axes = [uniform_axis(side, 1.0, 3.0) for _ in range(2)]
-        values = rng.normal(size=(side**2, 1))
-        network = AttentionNetwork([Head.on_grid(axes, values)], sw.Box(x=(-1, 1), y=(-1, 1)))
-        for count in (10**4, 10**5, 10**6, 10**7):
-            points = rng.uniform(-1, 1, (count, 2))
-            seconds = cpu(lambda network=network, points=points: network.evaluate(points, engine="window"), 1)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-            print(
-                f"{side**2:>8} tokens {count:>9} points: {seconds:.3f} CPU s, peak of the process {peak:.2f} GB",
-                flush=True,
+    found: dict[tuple[str, int], list[tuple[int, float, float]]] = {}
+    for engine, sides in (("window", (32, 100, 316, 1000)), ("factorised", (8, 26, 81))):
+        for side in sides:
+            axes = [uniform_axis(side, 1.0, 3.0) for _ in range(2)]
+            network = AttentionNetwork(
+                [Head.on_grid(axes, rng.normal(size=(side**2, 1)))], sw.Box(x=(-1, 1), y=(-1, 1))
             )
+            network.evaluate(np.zeros((2, 2)), engine=engine)
+            count = 10**4
+            while count <= most:
+                points = rng.uniform(-1, 1, (count, 2))
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                seconds = cpu(lambda network=network, points=points: network.evaluate(points, engine=engine), 1)  # noqa: B023
+                more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6
+                found.setdefault((engine, side**2), []).append((count, seconds, more))
+                told = f"{seconds:8.3f} CPU s, {1e6 * seconds / count:6.2f} us a point, peak {more:.2f} GB more"
+                print(f"{engine:<10} {side**2:>8} tokens {count:>9} points: {told}", flush=True)
+                count *= 10
+    if figure is not None:
+        _drawn(found, figure)
+
+
+def _drawn(found: dict[tuple[str, int], list[tuple[int, float, float]]], figure: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for (engine, tokens), rows in found.items():
+        style = "-o" if engine == "window" else "--s"
+        left.loglog([r[0] for r in rows], [r[1] for r in rows], style, ms=3, label=f"{engine}, {tokens:,} tokens")
+    for engine, style in (("window", "-o"), ("factorised", "--s")):
+        last = [(tokens, rows[-1][1] / rows[-1][0]) for (name, tokens), rows in found.items() if name == engine]
+        right.loglog([a for a, _ in last], [1e6 * b for _, b in last], style, ms=3, label=engine)
+    left.set(xlabel="points", ylabel="CPU seconds")
+    right.set(xlabel="tokens of a plane", ylabel="microseconds a point")
+    for axes in (left, right):
+        axes.legend(fontsize=7)
+        axes.grid(alpha=0.3)
+    fig.savefig(figure, dpi=130)
 
 
 _BUILD = """
@@ -288,20 +353,28 @@ def builds(old: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Speed beside peers")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--growth", type=int, metavar="THOUSANDS", help="the growth alone, up to so many points")
+    parser.add_argument("--figure", type=Path, help="where the growth is drawn")
     parser.add_argument("--builds", type=Path, metavar="OLD", help="a work tree of an older commit")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.builds:
         builds(given.builds.resolve())
         return
-    evaluation(10**6)
+    if given.growth:
+        growth(1000 * given.growth, given.figure)
+        return
+    count = 10**5 if given.short else 10**6
+    evaluation(count)
     one_point()
     start_up()
-    large_grid(3 * 10**6 if given.full else 10**6)
+    large_grid(3 * 10**6 if given.full else count)
     chebyshev_tensor()
-    sound(10**6)
+    roofline(count // 10)
+    sound(count)
     if given.full:
-        growth()
+        growth(10**7, given.figure)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     python benchmarks/regression.py --against COMMIT
     python benchmarks/regression.py --tree FOLDER      against a work tree that is there
 
-Both trees run the same script, one after the other and three times in turn; the least time of each call counts. A call
-that one of them does not know is left out. Ratios above 1.3 are reported, and make the exit code 1.
+Both trees run the same script, one after the other and three times in turn (--rounds); the least time of each call
+counts. A call that one of them does not know is left out. Ratios above 1.3 are reported, and make the exit code 1.
 """
 
 from __future__ import annotations
@@ -92,15 +92,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What became slower")
     parser.add_argument("--against", help="a commit or tag")
     parser.add_argument("--tree", type=Path, help="a work tree that is there")
+    parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     if given.tree:
-        sys.exit(1 if compared(given.tree.resolve()) else 0)
+        sys.exit(1 if compared(given.tree.resolve(), given.rounds) else 0)
     commit = given.against or git("describe", "--tags", "--abbrev=0") or git("rev-list", "--max-parents=0", "HEAD")
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "old"
         git("worktree", "add", "--detach", str(place), commit)
         try:
-            slower = compared(place)
+            slower = compared(place, given.rounds)
         finally:
             git("worktree", "remove", "--force", str(place))
     sys.exit(1 if slower else 0)

@@ -1,0 +1,214 @@
+"""Every benchmark in a short form, one page of results: what `make bench` runs.
+
+    python benchmarks/all.py                      short forms, two at a time, into docs/benchmarks.md: under 15 minutes
+    python benchmarks/all.py --full               the long forms, without a limit of time
+    python benchmarks/all.py --only fast,grids    some of them, on the screen alone
+
+A row of `ROWS` is a script with its short and its long arguments. Each script is a process of its own with one thread.
+In the short form it gets `LIMIT` seconds by the clock: one that needs longer is stopped, and the page shows what it had
+said by then. Peers are part of the scripts, so that they ran in the same minutes on the same machine. The page names
+processor, versions and date, and no host, user or folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+LIMIT = 30.0  # seconds of a short form
+LINES = 14  # of a script's output that are shown
+_PACKAGES = ("softwright", "torch", "numpy", "scipy", "numba", "scikit-learn", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Row:
+    script: str
+    short: str = ""
+    full: str = ""
+
+
+ROWS = (
+    Row("fast", "--short"),
+    Row("fast", "--growth 1000", "--full"),
+    Row("regression", "--rounds 1"),
+    Row("approximate", "--quick --rows sin;exp", ""),
+    Row("certify", "--quick --no-verify"),
+    Row("certify", "--grids --no-verify", "--grids"),
+    Row("compile", "--rows circle --one-layer 0", "--peers 120"),
+    Row("feynman", "--tol 1e-3 --part 1/20 --verify", "--verify"),
+    Row("primitives", "--tol 1e-3"),
+    Row("engineering", "--rows griewank heron"),
+    Row("grammar", "--count 10 --points 2000", "--verify"),
+    Row("callables", "--rows circuit --no-peers"),
+    Row("random_calls", "--count 10"),
+    Row("tables", "--part sizes --rows 10000"),
+    Row("datasets", "--rows diabetes"),
+    Row("memory", "--points 10000"),
+    Row("runtimes", "--points 1000 --no-compile", "--points 100000"),
+    Row("memorize", "--quick --part recall", "--seconds 60"),
+    Row("transpile", "--quick --part speed"),
+    Row("transpile_soundness", "--networks 5 --points 1000"),
+    Row("networks", "--only relu --steps 20"),
+    Row("sequences", "--core --only length --beside 0", "--core"),
+    Row("tracrbench", "--every 30"),
+    Row("further_programs", "--only sort"),
+    Row("in_context", "--quick ols"),
+    Row("methods", "linear --random 2"),
+    Row("end_to_end", "--prompts 2 --false 2"),
+    Row("exports", "--points 1000 --rows approximation"),
+    Row("zoo", "--part 0/200"),
+    Row("exp_accuracy", "--stride 1000"),
+    Row("single_precision"),
+    Row("single_precision_attack", "--networks 3 --claims 2"),
+    Row("soundness", "--quick"),
+    Row("proof_attacks", "--count 2"),
+    Row("climb", "--count 3"),
+    Row("false_claims", "--count 10"),
+    Row("forge", "--count 10"),
+    Row("extremes", "--count 50"),
+    Row("stack_attacks", "--networks 2"),
+    Row("program_attacks", "--forge 5 --claims 2"),
+    Row("onnx_forgery", "--graphs 10"),
+    Row("hostile", "--count 100"),
+    Row("tracing"),
+    Row("cluster", "--part same", "--part all"),
+    Row("pages", "--only kinds"),
+    Row("studio_load", "--builds 4 --clients 2"),
+    Row("studio_attack", "--requests 50"),
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of a row: seconds of the processor and of the clock, how it ended, the end of what it said."""
+
+    row: Row
+    arguments: str
+    cpu: float
+    seconds: float
+    ended: str
+    lines: list[str]
+
+
+def arguments_of(row: Row, full: bool) -> list[str]:
+    return (row.full if full else row.short).split()
+
+
+def run(row: Row, full: bool) -> Told:
+    chosen = arguments_of(row, full)
+    command = [sys.executable, str(HERE / f"{row.script}.py"), *chosen]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE.parent / "src"), environment.get("PYTHONPATH")]))
+    start = time.monotonic()
+    # A group of its own: what a script starts ends with it.
+    process = subprocess.Popen(
+        command,
+        cwd=HERE.parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=None if full else LIMIT)
+        ended = "ended" if process.returncode == 0 else f"exit code {process.returncode}"
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        said, _ = process.communicate()
+        ended = f"stopped after {LIMIT:.0f} s"
+    seconds = time.monotonic() - start
+    lines = [without_places(line.rstrip())[:160] for line in said.splitlines() if line.strip()]
+    return Told(row, " ".join(chosen), 0.0, seconds, ended, lines[-LINES:])
+
+
+def without_places(text: str) -> str:
+    """The text without folders and hosts of this machine."""
+    for place in (str(HERE.parent), str(Path.home()), sys.prefix):
+        text = text.replace(place, "...")
+    text = text.replace(platform.node(), "...") if len(platform.node()) > 2 else text
+    return re.sub(r"(?:/(?:tmp|root|home|work|usr|var|opt)(?:/[\w.+-]+)+)", "...", text)
+
+
+def processor() -> str:
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def versions() -> str:
+    known = []
+    for name in _PACKAGES:
+        try:
+            known.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join([f"Python {platform.python_version()}", *known])
+
+
+def page(told: list[Told], full: bool, seconds: float) -> str:
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    load = os.getloadavg()[1] if hasattr(os, "getloadavg") else float("nan")
+    form = "long forms" if full else f"short forms, at most {LIMIT:.0f} s each"
+    ended = sum(one.ended == "ended" for one in told)
+    out = [
+        "# Benchmarks",
+        "",
+        f"Written by `make bench` on {day}: {form}, {seconds / 60:.0f} minutes in all, {ended} of {len(told)} ended by",
+        f"themselves. {processor()}, {os.cpu_count()} cores, load {load:.0f}; {versions()}.",
+        "Short forms show that everything runs and in which range figures are; figures that the other pages quote come",
+        "from long forms (`python benchmarks/all.py --full`), each named there. Exit code 1 is how a benchmark says that",
+        "something is missed; what it misses is in its lines. A package that is not installed is named by its row.",
+        "",
+        "| benchmark | arguments | s | |",
+        "|---|---|---|---|",
+        *(f"| [{t.row.script}](#{t.row.script}) | `{t.arguments}` | {t.seconds:.0f} | {t.ended} |" for t in told),
+        "",
+    ]
+    for one in told:
+        out += [
+            f"## {one.row.script}",
+            "",
+            f"`{' '.join([one.row.script + '.py', one.arguments]).strip()}`: {one.ended}",
+            "",
+        ]
+        out += ["```text", *one.lines, "```", ""]
+    return "\n".join(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Every benchmark, one page")
+    parser.add_argument("--full", action="store_true", help="the long forms, one after the other")
+    parser.add_argument("--only", default="", help="scripts, separated by commas; the page is not written")
+    parser.add_argument("--out", type=Path, default=PAGE)
+    given = parser.parse_args()
+    rows = [row for row in ROWS if not given.only or row.script in given.only.split(",")]
+    start = time.monotonic()
+    with ThreadPoolExecutor(1 if given.full else 2) as pool:
+        told = []
+        for one in pool.map(lambda row: run(row, given.full), rows):
+            told.append(one)
+            print(f"{one.row.script:<24} {one.seconds:6.1f} s  {one.ended}", flush=True)
+            if given.only:
+                print("\n".join(one.lines))
+    if not given.only:
+        given.out.write_text(page(told, given.full, time.monotonic() - start))
+
+
+if __name__ == "__main__":
+    main()
