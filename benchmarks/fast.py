@@ -204,7 +204,7 @@ def chebyshev_tensor() -> None:
 
 
 def roofline(count: int) -> None:
-    """Scores, exponentials and sums of a dense float64 head at the speed of the fastest product and exp measured now."""
+    """Scores, exponentials and sums of a dense head in float64, at the speed of a product and an exp measured now."""
     size = 1200
     a = torch.randn(size, size, dtype=torch.float64)
     flops = 2 * size**3 / cpu(lambda: a @ a)
@@ -247,10 +247,8 @@ def sound(count: int) -> None:
         name = f"violations in {count:g} evaluations, {engine} (bound {bound:.4g})"
         say(name, float((worst > bound + 1e-14).sum()), 0, f"worst {worst.max():.4g}")
     few = points[: max(count // 50, 1)]
-    worst = max(
-        float(np.abs(built.network.evaluate(few[i : i + 40]) - wanted[i : i + 40]).max())
-        for i in range(0, len(few), 40)
-    )
+    parts = [slice(i, i + 40) for i in range(0, len(few), 40)]
+    worst = max(float(np.abs(built.network.evaluate(few[part]) - wanted[: len(few)][part]).max()) for part in parts)
     say(f"  the same 40 at a time, {len(few)} points: largest error / bound", worst / bounds["sdpa"], 1.0, "")
 
 
