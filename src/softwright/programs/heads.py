@@ -155,8 +155,7 @@ class Heads:
             if not good:
                 raise NotPossible("a whole number is too large to be picked exactly; use float64")
         else:
-            whole = default is None and error == 0 and self._sums_exactly(value)
-            error = board.arithmetic.mean(largest, error, whole) + board.stray(value) * (board.longest if whole else 1)
+            error = board.arithmetic.mean(largest, error) + board.stray(value)
         column = board.column(name, holds, low, high, exact=exact, layer=layer, error=error)
         if not exact and default is None:
             leaks = 2 * (board.arithmetic.tokens + 1) * board.arithmetic.leak(PENALTY) * (largest + error)
@@ -170,12 +169,6 @@ class Heads:
             read = value + Form.of(0, {column.number: Fraction(1)})
         board.heads.append(Head("mean", layer, [(column.number, Fraction(1))], [read], where, causal, text=name))
         return column
-
-    def _sums_exactly(self, value: Form) -> bool:
-        """Whether sums of these values over tokens are never rounded: whole multiples of a unit, not too many."""
-        board = self.board
-        unit = max(number.denominator for number in (value.constant, *(v for _, v in value.parts)))
-        return board.is_exact(value) and board.size(value) * unit * board.longest < 2 ** (board.precision.digits - 1)
 
     def sum(
         self,

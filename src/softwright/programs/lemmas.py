@@ -95,13 +95,10 @@ class Arithmetic:
 
     # ---------------------------------------------------------------------------------------------------- masked heads
 
-    def mean(self, largest: Fraction, error: Fraction, whole: bool = False) -> Fraction:
-        """Error of a mean over matching tokens, beside that of its values' meaning; those err by `error`. Sums of
-        whole numbers are exact, but for what is shut out, which every addition may move once."""
+    def mean(self, largest: Fraction, error: Fraction) -> Fraction:
+        """Error of a mean over matching tokens, beside that of its values' meaning; those err by `error`. Whole numbers
+        are no exception: kernels may divide the weights by their sum before they add."""
         size = largest + error
-        if whole:
-            leaks = 2 * (self.tokens + 1) * (self.tokens + 2) * size * self.leak(PENALTY)
-            return self.gamma(8) * size + leaks
         return error + self.gamma(self.longest + 8) * size + 2 * (self.tokens + 1) * size * self.leak(PENALTY)
 
     def absorbs(self, smallest: Fraction, largest: Fraction, leaks: Fraction) -> bool:

@@ -72,11 +72,6 @@ class Bounds:
         size = size + error
         return error + self.gamma(self.data + 8) * size + 2 * (self.all + 1) * self.weight(PENALTY) * size
 
-    def average_of_whole(self, size: Fraction) -> Fraction:
-        """The same of exact multiples of a unit whose sums are exact: one quotient is rounded, and every addition may
-        move what is shut out."""
-        return self.gamma(8) * size + 2 * (self.all + 1) * (self.all + 2) * self.weight(PENALTY) * size
-
     def kept(self, least: Fraction, most: Fraction, others: Fraction) -> bool:
         """Weights of sum `others` change no value: every addition with them is rounded back.
 

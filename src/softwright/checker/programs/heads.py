@@ -187,8 +187,6 @@ def prove_mean(read: Read) -> None:
         state.held[read.column] = Held(low, high, True, ZERO, head.layer)
         return
     error = bounds.average(max(abs(low), abs(high)), off) + state.stray(read.value)
-    if off == 0 and default is None and state.adds_exactly(read.value):
-        error = bounds.average_of_whole(max(abs(low), abs(high))) + state.stray(read.value) * bounds.data
     state.held[read.column] = held = Held(low, high, False, error, head.layer)
     own = state.root(read.value) if op == "mean" and line.kind == "real" else None
     if own is not None and state.apart(state.meant(read.value), state.combination(value)) == 0:

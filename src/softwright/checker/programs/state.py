@@ -120,12 +120,6 @@ class State:
         limit = Fraction(1) / Fraction(self.bounds.precision.unit) / 2
         return unit <= 2**20 and self.size(form) * unit < limit
 
-    def adds_exactly(self, form: dict[int, Fraction]) -> bool:
-        """Sums of such a form over all tokens are whole multiples of a unit, and none of them is rounded."""
-        unit = max((c.denominator for c in form.values()), default=1)
-        limit = Fraction(1) / Fraction(self.bounds.precision.unit) / 2
-        return self.is_exact(form) and self.size(form) * unit * self.bounds.data < limit
-
     def rounding(self, form: dict[int, Fraction]) -> Fraction:
         """|what a run computes - the form of what the columns should hold|."""
         if self.is_exact(form):
