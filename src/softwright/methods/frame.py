@@ -21,7 +21,19 @@ import numpy as np
 from softwright.attention.stack import FIXED, Blueprint, HeadWeights, LayerWeights, Segment, Slots
 from softwright.methods.guards import Guard
 
-__all__ = ["FitBlueprint", "Frame", "Guard", "HeadWeights", "LayerWeights", "Pair", "Segment", "Slots", "head", "layer"]
+__all__ = [
+    "FIXED",
+    "FitBlueprint",
+    "Frame",
+    "Guard",
+    "HeadWeights",
+    "LayerWeights",
+    "Pair",
+    "Segment",
+    "Slots",
+    "head",
+    "layer",
+]
 OMEGA = 2.0**20
 Pair = tuple[np.ndarray, np.ndarray]  # query map and key map, (D,) or (D, k)
 

@@ -27,13 +27,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from softwright.attention.stack import FIXED
 from softwright.errors import Faults, InvalidInput
 from softwright.methods.answers.kernel import NO_COEFFICIENT
 from softwright.methods.answers.squares import square_heads
 from softwright.methods.bilinear import bilinear_heads
 from softwright.methods.constants import Constants
 from softwright.methods.frame import (
+    FIXED,
     FitBlueprint,
     Guard,
     HeadWeights,
