@@ -348,3 +348,22 @@ def test_scikit_learn_models_are_run_too() -> None:
     line.__class__ = Shifted
     with pytest.raises(InvalidInput, match="is not what its layers say"):
         sw.transpile(line, (-3, 3))
+
+
+class _ByHand(nn.Module):
+    """Weights without layers, one of them used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.shift = nn.Parameter(torch.randn(4, 3)), nn.Parameter(torch.randn(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.linear(torch.relu(x @ self.first.t() + self.shift), self.first.T)
+
+
+def test_products_with_matrices_of_the_module_are_layers() -> None:
+    built = sw.transpile(_ByHand().double().eval(), (-1, 1))
+    assert built.network.heads == 4 and built.observed_error is not None and built.certificate is not None
+    assert built.observed_error <= built.certificate.bound < 1e-12
+    with pytest.raises(sw.InvalidInput, match=r"compiled by torch\.jit"):
+        sw.transpile(torch.jit.trace(nn.Linear(2, 2), torch.zeros(1, 2)), (-1, 1))

@@ -41,13 +41,17 @@ def check_parts(module: nn.Module, faults: Faults) -> None:
     for path, part in module.named_modules():
         where = f"{path} ({type(part).__name__})" if path else type(part).__name__
         if any(nn.parameter.is_lazy(tensor) for tensor in part.parameters(recurse=False)):
-            faults.add(f"{where} has no weights yet; call the module once, so that it knows its sizes")
+            faults.add(no_weights(where))
             continue
         _check_hooks(part, where, faults)
         _check_mode(part, where, faults)
         if "forward" in vars(part):
             inner = " (of a compiled module that is _orig_mod)" if hasattr(part, "_orig_mod") else ""
             faults.add(f"{where} has a forward set on the object; give the module without it{inner}")
+
+
+def no_weights(where: str) -> str:
+    return f"{where} has no weights yet; call the module once, so that it knows its sizes"
 
 
 def _check_hooks(part: nn.Module, where: str, faults: Faults) -> None:
@@ -88,7 +92,7 @@ def _recomputed(part: nn.Module, hook: Any) -> torch.Tensor:
 
 def _check_mode(part: nn.Module, where: str, faults: Faults) -> None:
     """Training mode of what is random or changes in it."""
-    if isinstance(part, DROPOUTS) and part.training and part.p > 0:
+    if (isinstance(part, DROPOUTS) and part.training and part.p > 0) or (isinstance(part, nn.RReLU) and part.training):
         faults.add(f"{where} is in training mode and random; call module.eval() first")
     elif isinstance(part, nn.modules.batchnorm._BatchNorm) and part.training:
         faults.add(f"{where} is in training mode; call module.eval() first")

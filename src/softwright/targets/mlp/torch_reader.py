@@ -27,13 +27,13 @@ from softwright.targets.mlp.activation import Activation, read_spelling, spellin
 from softwright.targets.mlp.activations import NO_THRESHOLD
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
-from softwright.targets.mlp.torch_checks import DROPOUTS, call_name, check_in_place, check_parts
+from softwright.targets.mlp.torch_checks import DROPOUTS, call_name, check_in_place, check_parts, no_weights
 from softwright.targets.mlp.values import Missing, Product, Value
 
 _SPELLINGS = spellings("torch")
 _CLASSES = [entry for entry in _SPELLINGS if isinstance(entry[1].call, type)]
 _NAMES = [spelling.call.__name__ for row, spelling in _CLASSES if row.name != "identity"]
-_CHAINS = (nn.PReLU, nn.SELU, nn.CELU, nn.LogSigmoid, nn.Hardswish)  # activations that are made of others
+_CHAINS = (nn.PReLU, nn.RReLU, nn.SELU, nn.CELU, nn.LogSigmoid, nn.Hardswish, nn.Softshrink)  # made of others
 _MORE = ", ".join(layer.__name__ for layer in _CHAINS)
 KNOWN = f"Linear, {', '.join(dict.fromkeys(_NAMES))}, {_MORE}, GLU, Identity, BatchNorm1d and Dropout (in eval mode)"
 _SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946  # alpha and scale, as torch has them
@@ -61,6 +61,8 @@ _OPERATIONS: dict[Any, str] = {
 _SPELT: dict[Any, str] = {torch.erf: "erf", "erf": "erf", torch.special.erf: "erf"}  # only inside spelt activations
 _INSIDE = ("tanh", "sigmoid")  # activations that also occur there; torch's softplus has a jump
 _COMPARISONS = (operator.eq, operator.ne)
+_PRODUCTS = (torch.matmul, torch.mm, operator.matmul, "matmul", "mm", "__matmul__")
+_TRANSPOSED = (torch.t, "t", torch.transpose, "transpose")
 _JOINS = (torch.cat, torch.concat, torch.concatenate)
 
 
@@ -143,13 +145,16 @@ def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | Ga
         raise InvalidInput(faults.subject, ["its forward cannot be followed; write it as torch.nn.Sequential"])
     result = Follower(whole, graph).result()
     if isinstance(result.thing, Missing):
-        faults.found += list(dict.fromkeys(result.thing.faults))
+        faults.found += [fault for fault in dict.fromkeys(result.thing.faults) if fault not in faults.found]
     faults.raise_if_any()
     return network_from(result, dtype_of(module), name or type(module).__name__)
 
 
 def check_module(module: nn.Module, faults: Faults) -> fx.Graph | None:
     """The graph of a module's forward; None, and faults, if it cannot be followed. Other faults are recorded too."""
+    if isinstance(module, torch.jit.ScriptModule):
+        faults.add("it is compiled by torch.jit, which hides its forward; give the module that it was made from")
+        return None
     check_parts(module, faults)
     try:
         graph = _without_questions(_Tracer().trace(module))
@@ -219,6 +224,8 @@ class Follower:
         called, shown = node.target, f"the operation {call_name(node.target)}"
         if called in _JOINS:
             return self._join(node, shown)
+        if called is functional.linear or called in _PRODUCTS:
+            return self._product(node, operands[0], shown)
         if called in _OPERATIONS and not node.kwargs and all(isinstance(x, Value) for x in operands):
             if call_name(called) == "square":
                 operands.append(Value(2.0))
@@ -274,6 +281,28 @@ class Follower:
             return Value(_numbers(found).reshape(-1) if found.ndim else float(found))
         return algebra.missing(f"it uses {path}, which is no vector and which no Linear layer holds; use {KNOWN}")
 
+    def _tensor(self, entry: Any) -> torch.Tensor | None:
+        """The parameter or buffer that a node is, or its transpose."""
+        if not isinstance(entry, fx.Node):
+            return None
+        if entry.op == "get_attr":
+            owner, _, name = str(entry.target).rpartition(".")
+            found = getattr(self.modules[owner], name)
+            return found if isinstance(found, torch.Tensor) and not nn.parameter.is_lazy(found) else None
+        turned = entry.target in _TRANSPOSED or (entry.target is getattr and entry.args[1:] in (("T",), ("mT",)))
+        found = self._tensor(entry.args[0]) if turned and entry.args else None
+        return found.T if found is not None and found.ndim == 2 and not entry.kwargs else None
+
+    def _product(self, node: fx.Node, first: Any, shown: str) -> Value:
+        """x W^T + b by functional.linear, or x W, with weights that the module holds."""
+        given = {**dict(zip(("input", "weight", "bias"), node.args, strict=False)), **node.kwargs}
+        weight, bias = self._tensor(given.get("weight")), self._tensor(given.get("bias"))
+        plain = given.get("bias") is None or (bias is not None and bias.ndim == 1)
+        if not isinstance(first, Value) or weight is None or weight.ndim != 2 or not plain:
+            return _nothing(shown)
+        matrix = _numbers(weight if node.target is functional.linear else weight.T).copy()
+        return algebra.linear(first, matrix, np.zeros(len(matrix)) if bias is None else _numbers(bias).copy())
+
     def _join(self, node: fx.Node, shown: str) -> Value:
         parts = node.args[0] if node.args and isinstance(node.args[0], list | tuple) else []
         axis = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else 0)
@@ -289,15 +318,20 @@ class Follower:
         shown = f"{path} ({type(layer).__name__})"
         if not isinstance(value, Value):
             return _nothing(shown)
+        if any(nn.parameter.is_lazy(tensor) for tensor in layer.parameters(recurse=False)):
+            return algebra.missing(no_weights(shown))
         if isinstance(layer, nn.Linear) or _is_transposed(layer):
-            if nn.parameter.is_lazy(layer.weight):  # type: ignore[arg-type]
-                return algebra.missing(f"{shown} has no weights yet; call the module once")
             return algebra.linear(value, *weights_of(layer))
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             return _normalised(shown, layer, value)
         chain = chain_of(layer)
         if chain is not None:
             return algebra.chained(value, chain, shown)
+        if isinstance(layer, nn.Softshrink) and "forward" not in vars(layer):  # relu(s - l) - relu(-s - l)
+            width, sides = Value(float(layer.lambd)), (value, algebra.arithmetic("neg", [value], shown))
+            moved = [algebra.arithmetic("sub", [side, width], shown) for side in sides]
+            ramps = [algebra.function("", side, Activation("relu"), shown) for side in moved]
+            return algebra.arithmetic("sub", ramps, shown)
         if isinstance(layer, DROPOUTS):
             return value
         if isinstance(layer, nn.GLU):
@@ -329,6 +363,8 @@ def chain_of(layer: nn.Module) -> Callable[[Branch], Any] | None:
     match layer:
         case nn.PReLU():
             return lambda value: value.leaky(layer.weight.detach().double().cpu().numpy())
+        case nn.RReLU() if not layer.training:
+            return lambda value: value.activated(Activation("leaky_relu", ((layer.lower + layer.upper) / 2,)))
         case nn.SELU():
             return lambda value: value.activated(Activation("elu", _SELU[:1])).scaled(_SELU[1])
         case nn.CELU():
