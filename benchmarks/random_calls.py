@@ -155,6 +155,14 @@ def column(rng: Rng, rows: int) -> Any:
     return pick(rng, ways)()
 
 
+def kind_of(column: Any) -> str:
+    """The kind of a column's type; objects if it is ragged."""
+    try:
+        return np.asarray(column).dtype.kind
+    except ValueError:
+        return "O"
+
+
 def table(rng: Rng, folder: Path) -> Any:
     """A table, or what raises while it is made."""
     d, rows, way = int(rng.integers(1, 5)), int(rng.choice([0, 2, 5, 30, 30, 200])), int(rng.integers(7))
@@ -184,13 +192,11 @@ def table(rng: Rng, folder: Path) -> Any:
         return sw.Table.from_frame(pandas.DataFrame(columns), inputs, outputs, **more)
     path = folder / f"t.{pick(rng, ['csv', 'csv', 'csv', 'npz', 'parquet', 'txt', 'xlsx'])}"
     if path.suffix == ".npz":
-        np.savez(
-            path, **{k: np.asarray(v, dtype=float) for k, v in columns.items() if np.asarray(v).dtype.kind in "fi"}
-        )
+        np.savez(path, **{k: np.asarray(v, dtype=float) for k, v in columns.items() if kind_of(v) in "fi"})
     elif path.suffix == ".parquet":
         import pandas
 
-        pandas.DataFrame({k: v for k, v in columns.items() if np.asarray(v).dtype.kind in "fiM"}).to_parquet(path)
+        pandas.DataFrame({k: v for k, v in columns.items() if kind_of(v) in "fiM"}).to_parquet(path)
     else:
         lines = [",".join(columns), *(",".join(str(c[k]) for c in columns.values()) for k in range(rows))]
         if rng.random() < 0.3 and lines:
