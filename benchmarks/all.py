@@ -1,6 +1,6 @@
 """Every benchmark in a short form, one page of results: what `make bench` runs.
 
-    python benchmarks/all.py                      short forms, two at a time, into docs/benchmarks.md: under 15 minutes
+    python benchmarks/all.py                      short forms, two at a time, into docs/benchmarks.md
     python benchmarks/all.py --full               the long forms, without a limit of time
     python benchmarks/all.py --only fast,grids    some of them, on the screen alone
 

@@ -37,7 +37,7 @@ GROUPS = (
     Group("Strategies", ("docs/strategies/*.md",)),
     Group("Theorems", ("docs/theorems/index.md", "docs/theorems/[A-C]*.md")),
     Group("Reference", (), ("api-verbs.html", "api-results.html", "api-targets.html", "examples.html")),
-    Group("Project", ("CONTRIBUTING.md", "CHANGELOG.md")),
+    Group("Project", ("docs/benchmarks.md", "CONTRIBUTING.md", "CHANGELOG.md")),
 )
 
 
