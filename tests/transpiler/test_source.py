@@ -365,5 +365,3 @@ def test_products_with_matrices_of_the_module_are_layers() -> None:
     built = sw.transpile(_ByHand().double().eval(), (-1, 1))
     assert built.network.heads == 4 and built.observed_error is not None and built.certificate is not None
     assert built.observed_error <= built.certificate.bound < 1e-12
-    with pytest.raises(sw.InvalidInput, match=r"compiled by torch\.jit"):
-        sw.transpile(torch.jit.trace(nn.Linear(2, 2), torch.zeros(1, 2)), (-1, 1))
