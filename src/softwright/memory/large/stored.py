@@ -50,6 +50,7 @@ class StoredMemory:
             self.beta = float(tensors["readout.beta"].reshape(())[()])
             self.stored = int(self._index["tensors"]["readout.keys"][0][0])
             self.outputs = int(self._index["tensors"]["readout.values"][0][1])
+            self._entries = [_shard(entry) for entry in self._index["files"][1:]]
         self.certificate, self.observed = content.sections.get("certificate"), content.sections.get("observed")
 
     def __len__(self) -> int:
@@ -62,7 +63,7 @@ class StoredMemory:
             "kind": "memory",
             "stored": self.stored,
             "rank": self.head.rank,
-            "shards": len(self._index["files"]) - 1,
+            "shards": len(self._entries),
             "gap": self.gap,
             "bound": told.get("claim", {}).get("bound"),
             "observed_error": seen.get("error"),
@@ -72,9 +73,9 @@ class StoredMemory:
     def shards(self) -> Iterator[tuple[dict[str, Any], int]]:
         """The entry of every shard, and the number of items before it."""
         before = 0
-        for entry in self._index["files"][1:]:
+        for entry in self._entries:
             yield entry, before
-            before += int(entry.get("rows", 0)) or len(self._tensor(entry, "readout.halves"))
+            before += entry["rows"] or len(self._tensor(entry, "readout.halves"))
 
     def recall(self, sequences: Any, *, unknown: str = "nearest", engine: str = "pruned") -> Recall:
         """The labels of sequences; those never stored get None or nan with unknown="abstain"."""
@@ -125,7 +126,7 @@ class StoredMemory:
         return packed
 
     def _tensor(self, entry: dict[str, Any], name: str) -> np.ndarray:
-        path = self.folder / Path(entry["name"]).name
+        path = self.folder / entry["name"]
         with reading(path, "a shard of a memory", "copy the folder again"), safe_open(str(path), "numpy") as opened:
             return opened.get_tensor(name)
 
@@ -133,8 +134,8 @@ class StoredMemory:
         """The key within the radius of each id, where there is one."""
         found = _nothing(len(ids), self.outputs)
         for entry, before in self.shards():
-            low, high = entry.get("from", -np.inf), entry.get("to", np.inf)
-            some = np.flatnonzero((ids[:, 0] + self.radius >= low) & (ids[:, 0] - self.radius <= high))
+            reached = (ids[:, 0] + self.radius >= entry["from"]) & (ids[:, 0] - self.radius <= entry["to"])
+            some = np.flatnonzero(reached)
             if not len(some):
                 continue
             index, distance = NearestKeys(self._tensor(entry, "readout.keys")).within(ids[some], self.radius)
@@ -186,6 +187,16 @@ class StoredMemory:
             return values[:, 0] if self.outputs == 1 else values
         places = np.rint(values[:, 0]).astype(np.int64)
         return [self.classes[p] if s else None for p, s in zip(places.tolist(), shown.tolist(), strict=True)]
+
+
+def _shard(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of the index, all of it read before any of it is used."""
+    return {
+        "name": Path(entry["name"]).name,
+        "rows": int(entry.get("rows", 0)),
+        "from": float(entry.get("from", -np.inf)),
+        "to": float(entry.get("to", np.inf)),
+    }
 
 
 def _whole_sequences(model: dict[str, Any]) -> bool:
