@@ -24,6 +24,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -187,15 +188,14 @@ def table(rng: Rng, folder: Path) -> Any:
     if way == 3:
         return sw.Table.from_frame(columns, inputs, outputs, **more)
     if way == 4:
-        import pandas
-
+        pandas: Any = import_module("pandas")
         return sw.Table.from_frame(pandas.DataFrame(columns), inputs, outputs, **more)
     path = folder / f"t.{pick(rng, ['csv', 'csv', 'csv', 'npz', 'parquet', 'txt', 'xlsx'])}"
     if path.suffix == ".npz":
-        np.savez(path, **{k: np.asarray(v, dtype=float) for k, v in columns.items() if kind_of(v) in "fi"})
+        arrays: dict[str, Any] = {k: np.asarray(v, dtype=float) for k, v in columns.items() if kind_of(v) in "fi"}
+        np.savez(path, **arrays)
     elif path.suffix == ".parquet":
-        import pandas
-
+        pandas: Any = import_module("pandas")
         pandas.DataFrame({k: v for k, v in columns.items() if kind_of(v) in "fiM"}).to_parquet(path)
     else:
         lines = [",".join(columns), *(",".join(str(c[k]) for c in columns.values()) for k in range(rows))]
@@ -283,7 +283,8 @@ def call(rng: Rng, folder: Path) -> tuple[str, Callable[[], Any]]:
 def used(built: Any, folder: Path) -> str:
     """The result as a user would use it, and a word on it."""
     box = built.network.box if hasattr(built.network, "box") else None
-    repr(built), built._repr_html_()
+    repr(built)
+    built._repr_html_()
     built.save(path := folder / "f.safetensors")
     again = sw.load(path)
     if box is not None:

@@ -37,7 +37,7 @@ def test_no_order_of_a_sum_exceeds_its_bound(order: str) -> None:
             + np.maximum(sign * bias, 0)
             for sign in (1.0, -1.0)
         ]
-        slack = 4 * n * _UNIT * sum(ends)
+        slack = 4 * n * _UNIT * (ends[0] + ends[1])
         bound = rounding_of_sums(weight, bias, low, high, (ends[0], ends[1]), slack, _UNIT)
         again = sum_rounding(weight, bias, low, high, ends[0] + slack, ends[1] + slack, _UNIT)
         assert np.all(again <= bound) and np.all(bound <= 2 * n * _UNIT * sum(ends) * 1.01)
