@@ -18,8 +18,13 @@ MIXED = sw.Sequence(length=(1, 7), x=(-1, 1), y=(-2, 3), s=sw.Symbols("abc"), k=
 SHORT = dict.fromkeys(LIBRARY, 9) | {"parity": 12}
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", LIBRARY)
+# of functions of reals a third in float32 too; `benchmarks/sequences.py` has all of them at their lengths
+IN_FLOAT32 = [name for name, row in LIBRARY.items() if row not in CONTINUOUS or CONTINUOUS.index(row) % 3 == 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((name, "float64") for name in LIBRARY), *((name, "float32") for name in IN_FLOAT32)]
+)
 def test_the_library_is_exact_or_within_tolerance_and_verified(name: str, dtype: str, tmp_path: Path) -> None:
     row = LIBRARY[name]
     tol, longest = (row.tol, SHORT[name]) if dtype == "float64" else (1e-2, SHORT[name])

@@ -27,6 +27,8 @@ def printable(text: str, longest: int = LONGEST_SHOWN) -> str:
     the direction of writing, lone surrogates. A file could otherwise draw a verdict of its own over the true one.
     What is printable and no longer than `longest` stays as it is.
     """
+    if len(text) <= longest and text.isprintable():
+        return text
     head = text[:longest]
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in head)
     return shown if max(len(text), len(shown)) <= longest else f"{shown[: longest - 3]}..."

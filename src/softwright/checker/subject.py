@@ -20,7 +20,7 @@ from softwright.checker.entries import (
     list_of,
     same,
 )
-from softwright.checker.refusal import printable, require
+from softwright.checker.refusal import NotProvedError, printable, require
 from softwright.fileformat import ModelFile
 
 _BOTH: dict[str, Test] = {
@@ -81,7 +81,8 @@ def check_certificate(file: ModelFile) -> None:
     require(said["dtype"] == model.get("dtype", said["dtype"]), "the dtype stated is not the model's")
     for name, content in (*file.sections.items(), ("names of tensors", list(file.tensors))):
         for text in texts(content):
-            require(text.isprintable(), f"control characters in {name}: {printable(text, 80)}")
+            if not text.isprintable():  # the reason is written only where there is one: a file has many texts
+                raise NotProvedError(f"control characters in {name}: {printable(text, 80)}")
 
 
 def texts(content: Any) -> Iterator[str]:
