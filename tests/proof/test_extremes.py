@@ -138,3 +138,37 @@ def test_contrived_networks_are_not_proved_falsely(monkeypatch: pytest.MonkeyPat
     answers, false = importlib.import_module("extremes").attack(40, 7, check=False)
     assert not false
     assert answers["proved"] >= 5 and answers["undecided"] + answers["refuted"] >= 5
+
+
+# Once proved and not confirmed: exact parts of 0, weights that vanish, numbers beyond what proofs hold.
+TINY: dict[str, tuple[str, tuple[float, float], dict[str, Any]]] = {
+    "a constant behind a kink": ("relu(-18.8563/(x+5))/(-130.8259+2)", (0, 1), {}),
+    "zero": ("0*x", (0, 1), {}),
+    "zero in float32": ("min(x, 2) - x", (0, 1), {"dtype": "float32"}),
+    "below a checker's resolution": ("1e-250*sin(3*x)", (0, 1), {}),
+    "a number that is no normal one": ("1e-310*x", (0, 1), {}),
+    "a factor that underflows": ("exp(-1000 - x)", (0, 1), {"strategy": "compose"}),
+    "weights beyond proofs": ("x**2", (-1e-150, 1e-150), {"strategy": "compose"}),
+    "the same in one layer": ("x**2", (-1e-150, 1e-150), {"strategy": "pieces"}),
+}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_what_is_proved_of_tiny_numbers_is_verified(name: str, tmp_path: Path) -> None:
+    text, side, options = TINY[name]
+    try:
+        built = sw.approximate(text, {"x": side}, progress=False, max_work=2, **options)
+    except sw.InvalidInput as refused:
+        assert "too much for float64" in str(refused)
+        return
+    if built.certificate is None:
+        assert built.unproved
+        return
+    built.save(path := tmp_path / "tiny.safetensors")
+    assert sw.verify(path).status == "VERIFIED"
+
+
+def test_numbers_beyond_the_type_are_refused_before_any_work() -> None:
+    for text, reach in (("x*1e150", 1.0), ("x/1e120", 1e120)):
+        with pytest.raises(sw.InvalidInput, match="the end of float32; take dtype='float64' or other units"):
+            sw.approximate(text, {"x": (0, reach)}, tol=1e-3, relative=True, dtype="float32", progress=False)

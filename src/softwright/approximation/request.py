@@ -134,10 +134,17 @@ def largest_value(target: Target, box: Box) -> float:
 
 
 def check_resolution(target: Target, box: Box, tolerance: float, precision: Precision) -> None:
-    """Refuse what no network can be proved to meet: a tolerance finer than half a step between floats at its values."""
+    """Refuse what no network can be proved to meet: numbers beyond the type's range, and of formulas a tolerance finer
+    than half a step between floats at its values."""
+    largest = largest_value(target, box) if isinstance(target, Expression) else 0.0
+    reach = max(largest, float(np.abs([box.lower, box.upper]).max()))
+    if np.isfinite(reach) and reach > precision.largest / 16:
+        wider = "dtype='float64' or " if precision.name != "float64" else ""
+        what = "values" if largest == reach else "variables"
+        fault = f"the {what} reach {reach:.3g}, next to the end of {precision.name}; take {wider}other units"
+        raise InvalidInput("approximate", [fault])
     if not isinstance(target, Expression):
         return
-    largest = largest_value(target, box)
     if np.isfinite(largest) and tolerance < 0.5 * precision.unit * largest:
         raise InvalidInput("approximate", [resolution_advice(tolerance, largest, precision)])
 

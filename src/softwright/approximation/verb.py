@@ -35,6 +35,7 @@ from softwright.domain import Box
 from softwright.errors import ToleranceNotReached
 from softwright.precision import Dtype, Precision
 from softwright.progress import Progress, reporting
+from softwright.proof import beyond_range
 from softwright.proof import certify as prove
 from softwright.result.built import Built
 from softwright.result.outcome import Outcome
@@ -313,6 +314,8 @@ def _proved(found: _Candidate, target: Target, budget: Budget, work: float, tigh
     if found.fit.composed is not None:
         return _proved_stack(found, found.fit.composed, tolerance)
     hopeless = _hopeless(found.fit, target)
+    if hopeless is None and any(beyond_range(each.numpy()) for each in found.built.network.state_dict().values()):
+        hopeless = Outcome.RANGE
     if hopeless is not None:
         return replace(found, built=replace(found.built, unproved=hopeless.value), outcome=hopeless)
     with one_pool_thread():

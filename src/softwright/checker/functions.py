@@ -209,12 +209,20 @@ def either(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
     return middle.blurred((one - other).size() / 2)
 
 
+def larger(one: Model, other: Model) -> Model:
+    """One of the two where that is certain, without what half of a sum with |one - other| would blur it by."""
+    low, high = (one - other).bounds()
+    if low >= 0 or high <= 0:
+        return one if low >= 0 else other
+    return (one + other + (one - other).absolute()).scaled(ONE / 2)
+
+
 def maximum(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
-    return functools.reduce(lambda a, b: (a + b + (a - b).absolute()).scaled(ONE / 2), models)
+    return functools.reduce(larger, models)
 
 
 def minimum(models: Sequence[Model], nodes: Sequence[Tree]) -> Model:
-    return functools.reduce(lambda a, b: (a + b - (a - b).absolute()).scaled(ONE / 2), models)
+    return functools.reduce(larger, [model.scaled(-ONE) for model in models]).scaled(-ONE)
 
 
 def steps(point: Point) -> Rule:

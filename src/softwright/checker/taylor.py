@@ -11,8 +11,9 @@ bound `error` for everything else. |a|_k is the sum of the moduli of the coeffic
                  at 0), the hull is taken. The table of functions has every function's own rules
     |a|          a or -a where the sign is certain; else, over a range [l, h], it lies in la a + mu +- mu with
                  la = (h + l)/(h - l) and mu = -l h/(h - l)
-    min, max     (a + b -+ |a - b|)/2;   where: one branch if the condition is certain, else the hull of both, each
-                 with what the condition says of signs where it is asked for (`guards.py`, `regions.py`)
+    min, max     a or b where it is certain which, else (a + b -+ |a - b|)/2
+    where        one branch if the condition is certain, else the hull of both, each with what the condition says of
+                 signs where it is asked for (`guards.py`, `regions.py`)
 
 Polynomials are lists of homogeneous parts. A part of degree k is one arb_poly: s_0 is set to 1 (its power follows from
 k) and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_polys, in C.

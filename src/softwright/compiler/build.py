@@ -10,7 +10,7 @@ misses, the shares are scaled down; if functions of functions are too hard for o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -30,7 +30,7 @@ from softwright.compiler.gates import (
 )
 from softwright.compiler.heads import Columns, Heads, TableHead
 from softwright.compiler.nodes import CannotCompile, Expression, Interval, Node, mul, number, substitute, text, value
-from softwright.compiler.prove import ROOM, Ledger, Proof, Rows, prove, rows_of
+from softwright.compiler.prove import ROOM, Ledger, Proof, Rows, prove, rows_of, weight_faults
 from softwright.compiler.sides import has_two_sided_root
 from softwright.compiler.table_proof import TableProof, prove_halves, prove_table
 from softwright.compiler.tables import (
@@ -320,6 +320,7 @@ def _with_share(draft: _Draft, share: float, box: Box, check: Callable[[], None]
     errors = {k: (proof.exact, proof.rounding) for k, proof in proofs.items()}
     ledger = Ledger(analysis, heads, rows, errors, precision)
     proof = prove(ledger, draft.partials, draft.slacks, draft.sizes)
+    proof = replace(proof, faults=(*proof.faults, *weight_faults(heads, rows, precision)))
     return Compiled(
         program, heads, rows, proof, proofs, box, analysis.boxes, precision, draft.tolerance, dict(draft.slacks)
     )

@@ -174,14 +174,12 @@ _SHIFT = {"float64": 36.0, "float32": 15.0}
 
 
 def exponential_gate(precision_: Precision, low: float, high: float) -> ExponentialGate | None:
-    """The gate; None if e^m or the least weight leaves the range of the type."""
+    """The gate; None if e^m or the least weight leaves the range of the type, at either end."""
     shift = _in(precision_, high + _SHIFT[precision_.name])
     with precision(BITS):
         grown = arb(shift).exp()
-        if (
-            not grown < arb(precision_.largest) / 2**20
-            or not (arb(low) - shift).exp() > arb(precision_.smallest) * 2**20
-        ):
+        least = (arb(low) - shift).exp().min(grown)
+        if not (grown < arb(precision_.largest) / 2**20 and least > arb(precision_.smallest) * 2**20):
             return None
         factor = _in(precision_, float(grown.mid()))
         real = (arb(high) - shift).exp() + abs(arb(factor) / grown - 1)

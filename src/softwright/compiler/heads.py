@@ -60,6 +60,12 @@ class Heads:
         return len(self.tables) + self.gates + len(self.copies)
 
     @property
+    def factors(self) -> list[float]:
+        """What gates multiply their values by when they write them."""
+        products = [factor for gate in self.products.values() for factor in gate.factors]
+        return products + [gate.factor for gate in self.exponentials.values()]
+
+    @property
     def gates(self) -> int:
         one_head = len(self.exponentials) + len(self.maxima) + len(self.steps)
         return sum(gate.heads for gate in self.products.values()) + one_head

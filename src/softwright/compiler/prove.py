@@ -51,6 +51,25 @@ class Rows:
     outputs: list[Row] = field(default_factory=list)
 
 
+_LARGEST = {"float64": 1e100, "float32": 1e30}  # sums of products of such weights stay within the type
+
+
+def weight_faults(heads: Heads, rows: Rows, precision_: Precision) -> tuple[str, ...]:
+    """Weights that lie so far out of the type's range that the bounds on sums of them, here and elsewhere, fail."""
+    forms = [*rows.score.values(), *rows.value.values(), *rows.outputs]
+    forms += [row for each in rows.scores.values() for row in each]
+    sizes = [abs(weight) for row in forms for weight in row.weights.values()] + list(map(abs, heads.factors))
+    for head in heads.tables:
+        sizes += [float(np.abs(array).max()) for array in (head.table.keys, head.table.biases, head.table.values)]
+    largest = max(sizes, default=0.0)
+    faults = []
+    if not largest < _LARGEST[precision_.name]:
+        faults.append(f"a weight would be {largest:.3g}, too large for proofs in {precision_.name}")
+    if not all(abs(factor) >= precision_.smallest for factor in heads.factors):
+        faults.append(f"a gate would write its result times a number that {precision_.name} cannot hold")
+    return tuple(faults)
+
+
 def rows_of(heads: Heads, columns: Columns) -> Rows:
     """All weights. Scores of tables are in the unit frame, those of gates as they enter the softmax."""
     found = Rows()

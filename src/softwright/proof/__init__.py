@@ -9,12 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from softwright.proof.models.exact_heads import beyond_range
     from softwright.proof.prover import certify
     from softwright.proof.question import MOST_VARIABLES, Certification
 
-_HOME = {"MOST_VARIABLES": "question", "Certification": "question", "certify": "prover"}
+_HOME = {
+    "MOST_VARIABLES": "question",
+    "Certification": "question",
+    "beyond_range": "models.exact_heads",
+    "certify": "prover",
+}
 
-__all__ = ["MOST_VARIABLES", "Certification", "certify"]
+__all__ = ["MOST_VARIABLES", "Certification", "beyond_range", "certify"]
 
 
 def __getattr__(name: str) -> Any:

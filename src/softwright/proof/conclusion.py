@@ -1,7 +1,8 @@
 """From what a search found to what is said: proved with which bound, refuted by which point, or open and why.
 
 A stated bound keeps a little room above what was proved, so that a checker with other enclosures agrees; a search that
-looks for the smallest bound aims a little lower for it.
+looks for the smallest bound aims a little lower for it. Where the exact error is 0, or next to it, its part is a share
+of the rounding: a checker's enclosures are good to a small part of the rounding, not to any number however small.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from flint import arb
 from softwright.proof.arithmetic.balls import ball_below, precision
 from softwright.proof.models.exact_heads import dtype_name
 from softwright.proof.question import Certification, Question, as_point, rest_below
+from softwright.proof.search.residual import LEAST_SHARE
 from softwright.proof.search.search import SearchResult, lower_at
 from softwright.result.certificate import sum_rounded_up
 from softwright.result.outcome import Outcome
@@ -99,7 +101,8 @@ def conclude(
     weaker, proved = None, math.inf
     if math.isfinite(result.exact) and math.isfinite(result.rounding):
         slack = stated_factor(tightness)
-        exact, rounding = max(result.exact * slack, result.lower), result.rounding * _ROUNDING_SLACK
+        rounding = result.rounding * _ROUNDING_SLACK
+        exact = max(result.exact * slack, result.lower, LEAST_SHARE * rounding)
         proved = sum_rounded_up(exact, rounding)
         weaker = question.certificate(proved, exact, rounding, result)
     if bound is None and result.finished and weaker is not None:

@@ -46,6 +46,7 @@ from softwright.proof.search.additive import Group, Term
 from softwright.proof.search.integrate import integrate, root_up
 from softwright.proof.search.points_prover import point_errors
 from softwright.proof.search.probe import worst_points
+from softwright.proof.search.residual import LEAST_SHARE
 from softwright.proof.search.search import Goal, Limits, Run, SearchResult, lower_at
 from softwright.proof.search.sum_prover import prove_sum, split_sum
 from softwright.proof.search.units import find
@@ -311,9 +312,9 @@ def _integral(question: Question, p: float, bound: float | None, tightness: floa
                 detail = boundless_rounding(question)
             return Certification(Outcome.ROUNDING, bound, 0.0, detail=detail)
     found = integrate(residual, box, p, goal, run, tightness=aimed_tightness(tightness))
-    if bound is None:
-        found.exact *= stated_factor(tightness)
     rounding = 1.25 * found.rounding * root
+    if bound is None:
+        found.exact = max(found.exact * stated_factor(tightness), LEAST_SHARE * rounding)
     common = {"lower": found.lower, "boxes": found.leaves, "evaluations": found.evaluations}
     if bound is not None and found.lower > bound + rounding:
         return Certification(Outcome.REFUTED, bound, **common)
@@ -398,7 +399,7 @@ def _sup(question: Question, bound: float | None, tightness: float | None, run: 
     _, _, sampled = lower_at(question.residual, question.domain.sample(32), accuracy)
     rounding = float(np.max(sampled.rounding))
     if bound is None:
-        goal = Goal(max(0.05 * rounding, 1e-300), 1.1 * rounding, aimed_tightness(tightness))
+        goal = Goal(sampled.exact_goal(), 1.1 * rounding, aimed_tightness(tightness))
         result = find(question.residual, box, goal, run, lower=lower, witness=witness, tree=question.tree())
         return conclude(question, bound, tightness, result, ended=run.limits.outcome)
     if lower > bound:

@@ -15,6 +15,7 @@ class Outcome(Enum):
     REFUTED = "the proof found a point beyond the tolerance"
     ROUNDING = "rounding leaves too little room"
     OVERFLOW = "numbers of the run could overflow; rescale the network, or use float64"
+    RANGE = "weights exceed 1e100, where proofs end; take other units for the variables or the values"
     BUDGET = "the budget is spent; raise max_work or max_boxes, or ask for a larger bound"
     TIME = "max_seconds ended the search; raise it, or ask for a larger bound"
     DIVISION = "the bound could not be divided among the parts; ask for a larger bound"

@@ -47,7 +47,8 @@ most (3 scale + 2) tau more, k.t + b by (|k|.(3 scale + 2) + |t| + 6 d + 6) tau,
 slope counts even where all inputs are subnormal. A weight loses `exp_floor` in every exp and tau in every product,
 relative to a largest weight of 1; it may be that of a dropped token, as a subnormal weight can be rounded up. Over
 numerator and denominator that is at most 8 N (n_blocks + 4) ((max|v| + 1) exp_floor + what v + G t loses), all tokens
-included.
+included. Never less than `_RESOLVED` is charged for exp_floor: a checker whose own bounds are float64 numbers rounded
+up by 1e-200 could not confirm the bound of a network that is 0 but for underflow.
 
 *Overflow* has no bound. That nothing overflows is asked once for the whole domain (`overflow.py`).
 
@@ -71,6 +72,8 @@ from softwright.precision import PRECISIONS, computing_in
 from softwright.proof.arithmetic.directed import U, gamma, up
 
 _KEY_BLOCK = 128  # torch's flash kernel takes 512 keys at a time; fewer are assumed so that a change cannot hurt
+
+_RESOLVED = 1e-190  # of values of size 1: bounds below it are not stated, because no checker in float64 resolves them
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,8 @@ class RunEngine:
     def underflow(self, tokens: int, value: np.ndarray, lost: np.ndarray) -> np.ndarray:
         """What underflow takes from a head whose values are below `value` and lose at most `lost` each."""
         blocks = 1 + tokens // _KEY_BLOCK
-        return up(8.0 * tokens * (blocks + 4) * ((value + 1.0) * self.arithmetic.exp_floor + lost))
+        floor = max(self.arithmetic.exp_floor, _RESOLVED)
+        return up(8.0 * tokens * (blocks + 4) * ((value + 1.0) * floor + lost))
 
 
 @dataclass(frozen=True)

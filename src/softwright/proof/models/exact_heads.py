@@ -27,6 +27,11 @@ def dtype_name(network: AttentionNetwork) -> str:
     return name_of(network.dtype)
 
 
+def beyond_range(array: np.ndarray) -> bool:
+    """Whether a parameter is too large for proofs."""
+    return bool(np.any(np.abs(array.astype(float)) > _LARGEST))
+
+
 def check_network(network: AttentionNetwork, engine: str, faults: Faults) -> None:
     """Record everything that makes the network impossible to certify."""
     name = dtype_name(network)
@@ -43,7 +48,7 @@ def check_network(network: AttentionNetwork, engine: str, faults: Faults) -> Non
             faults.add(
                 f"{key} holds {int(np.count_nonzero(~np.isfinite(array)))} NaN or infinite entries; build it again"
             )
-        elif np.any(np.abs(array) > _LARGEST):
+        elif beyond_range(array):
             faults.add(
                 f"{key} holds entries above {_LARGEST:g}, which float64 proofs cannot handle; rescale the network"
             )

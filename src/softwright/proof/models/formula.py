@@ -200,6 +200,13 @@ def _where(condition: _Decision, yes: TaylorModel, no: TaylorModel) -> TaylorMod
     return yes.where(condition.holds, no.where(condition.fails, both))
 
 
+def _larger(a: TaylorModel, b: TaylorModel) -> TaylorModel:
+    """max(a, b) = a + max(b - a, 0); one of the two itself, without the rounding of that sum, where it is known."""
+    step = b - a
+    lower, upper = step.range()
+    return b.where(lower >= 0.0, a.where(upper <= 0.0, a + positive_part(step)))
+
+
 def _power_near_zero(base: TaylorModel, exponent: _Number, result: TaylorModel) -> TaylorModel:
     """Where the base's range touches zero its logarithm is unbounded, but 0 <= base ** exponent <= top ** exponent."""
     lower, upper = base.range()
@@ -218,8 +225,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "div": elementary.divide,
-    "max": lambda a, b: a + positive_part(b - a),
-    "min": lambda a, b: a - positive_part(a - b),
+    "max": _larger,
+    "min": lambda a, b: -_larger(-a, -b),
     "less": _less,
     "less_equal": _less_equal,
     "and": lambda a, b: _Decision(a.holds & b.holds, a.fails | b.fails),

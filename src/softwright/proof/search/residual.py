@@ -6,6 +6,7 @@ bound of |fl(g) - g| over it, and hints where to split. Upper and lower bounds a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -39,6 +40,9 @@ def order_for(heads: Sequence[ExactHead], dim: int) -> int:
     return _GRID_ORDERS.get(dim, usual) if grids else usual
 
 
+LEAST_SHARE = 0.05  # of the rounding part: no exact part is stated below it, nor is one searched for
+
+
 @dataclass
 class BoxBounds:
     """Results for B boxes."""
@@ -51,6 +55,13 @@ class BoxBounds:
     range_low: np.ndarray  # (m, B) g - f >= range_low
     range_high: np.ndarray  # (m, B)
     mean_square: np.ndarray  # (m, B) mean of (g - f)^2 over the box; infinite unless it was asked for
+
+    def exact_goal(self) -> float:
+        """Of bounds at points: the smallest exact part worth a search. Beside the rounding a smaller one is no gain,
+        and below what the models leave open even at points there is none to find."""
+        left_open = float(np.max(self.upper - self.lower))
+        share = LEAST_SHARE * float(np.max(self.rounding))
+        return max(share, 2.0 * left_open if math.isfinite(left_open) else 0.0, 1e-300)
 
     def take(self, chosen: np.ndarray) -> BoxBounds:
         return BoxBounds(

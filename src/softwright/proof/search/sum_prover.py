@@ -19,7 +19,7 @@ from softwright.proof.models.exact_heads import float_values
 from softwright.proof.models.targets import FormulaModels
 from softwright.proof.search.additive import Group, Term, groups_of, part_box, part_residual, terms_of
 from softwright.proof.search.probe import worst_points
-from softwright.proof.search.residual import Residual
+from softwright.proof.search.residual import LEAST_SHARE, Residual
 from softwright.proof.search.search import Goal, Run, SearchResult, lower_at
 from softwright.proof.search.units import find
 from softwright.result.certificate import Part, sum_rounded_up
@@ -41,6 +41,7 @@ class Piece:
     low: np.ndarray  # and smallest
     lower: float
     rounding: float
+    least: float  # no smaller exact part is searched for
     result: SearchResult | None = None
 
 
@@ -91,7 +92,8 @@ def make_pieces(
         part = part.with_constant(middle)
         lower, _, _ = lower_at(part, np.concatenate([high, low]), accuracy)
         _, _, sampled = lower_at(part, box.sample(24), accuracy)
-        pieces.append(Piece(group, box, part, half, high, low, lower, float(np.max(sampled.rounding))))
+        rounding = float(np.max(sampled.rounding))
+        pieces.append(Piece(group, box, part, half, high, low, lower, rounding, sampled.exact_goal()))
     return pieces
 
 
@@ -199,7 +201,7 @@ def _goals(
     if bound is None:
         inner = (tightness or 0.05) / 1.2
         floor = 0.3 * inner * total / count
-        return [Goal(max(floor, 0.05 * piece.rounding, 1e-300), 1.1 * piece.rounding, 0.7 * inner) for piece in pieces]
+        return [Goal(max(floor, piece.least), 1.1 * piece.rounding, 0.7 * inner) for piece in pieces]
     left = bound - sum(shares) - total
     if not left > 0.0:
         return None
@@ -217,8 +219,8 @@ def _parts(pieces: list[Piece], goals: list[Goal], bound: float | None, domain: 
         found = piece.result
         if found is None:
             raise RuntimeError("every part has been searched")
-        exact = goal.exact if bound is not None else 1.01 * max(found.exact, found.lower)
         rounding = 1.25 * found.rounding if bound is None else min(1.25 * found.rounding, goal.rounding)
+        exact = 1.01 * max(found.exact, found.lower, LEAST_SHARE * rounding) if bound is None else goal.exact
         parts.append(
             Part(
                 variables=tuple(domain.names[i] for i in piece.group.columns),
