@@ -69,6 +69,7 @@ TEXTS = (
     "mean((j - (n - 1)/2)*x[j]) - x*k",
     "sum((j + 1)*x[j] for j <= i)/sum(j + 1 for j <= i)",
     "sum(x[j]*cos(j))/n + (-1)**i*x",
+    "mean(x[j] for abs(i - j) <= 1) - sum(x[j]*k[j] for j >= i and j < i + 3)",
 )
 REALS = sw.Sequence(length=(2, 4), x=(-1, 1), y=(-1, 1), t=(0, 1), q=(0, 1))
 REAL_TEXTS = (

@@ -37,6 +37,11 @@ def theorem_command(
     proofs: Annotated[
         bool, typer.Option("--proofs/--no-proofs", help="Ask softwright's own prover for its bound as well.")
     ] = True,
+    program: Annotated[
+        str | None, typer.Option(help="A map of the theorem's kind (A3, C5) of any size, built by compile.")
+    ] = None,
+    tokens: Annotated[str | None, typer.Option(help='What its tokens bring: "length=1:128 x=-1:1 y=-1:1".')] = None,
+    tol: Annotated[float, typer.Option(help="Largest allowed deviation of the program.")] = 1e-6,
     dtype: Dtype = "float64",
     certify: Certify = True,
     sizes_help: Annotated[bool, typer.Option("--sizes", help="What the label says and the sizes it takes.")] = False,
@@ -54,6 +59,10 @@ def theorem_command(
         from softwright.theorems.verb import row, sweep_rows, theorem
 
         builder = theorem(label)
+        if program is not None or tokens is not None:
+            read_sizes(context.args, (), builder.label)
+            deliver(builder.compile(program, tokens, tol=tol, dtype=dtype, certify=certify, progress=deliver.say))
+            return
         given = read_sizes(context.args, builder.options, builder.label)
         built = builder.build(**given, dtype=dtype, certify=certify, progress=deliver.say)
         deliver.say("comparing")
@@ -76,12 +85,13 @@ def read_sizes(arguments: list[str], options: Any, label: str) -> dict[str, Any]
     while rest:
         text = rest.pop(0)
         if not text.startswith("--"):
-            faults.add(f"{text!r} is not an option; sizes are given as --name value, for example --{next(iter(known))}")
+            first = f", for example --{next(iter(known))}" if known else "; a program takes none"
+            faults.add(f"{text!r} is not an option; sizes are given as --name value{first}")
             continue
         name, equals, value = text[2:].partition("=")
         name = name.replace("-", "_")
         if name not in known:
-            taken = ", ".join(f"--{other.replace('_', '-')}" for other in known)
+            taken = ", ".join(f"--{other.replace('_', '-')}" for other in known) or "none beside a program"
             faults.add(f"{label} has no size {text!r}; it takes {taken}")
             if not equals and rest and not rest[0].startswith("--"):
                 rest.pop(0)

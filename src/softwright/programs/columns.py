@@ -6,11 +6,14 @@ but 0: so whole numbers are stored as k - low + 1 and truth values as -1 and 1.
 
 A `Form` is a constant and a combination of columns with exact fractions; the run has its coefficients as the nearest
 numbers of the dtype, and `Board.run_error` charges that, the columns' errors and the rounding of the product.
+
+A `Part` of the compiler makes columns of some kinds of terms, and asks the whole for those of others.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -22,6 +25,8 @@ from softwright.programs.lemmas import Arithmetic
 
 if TYPE_CHECKING:
     from softwright.programs.reals.roots import Root
+    from softwright.programs.terms import Pool, Term
+    from softwright.programs.types import Type
 
 ONE, NULL, DEFAULT, BANK, INDEX, SQUARE = range(6)
 STRUCTURE = ("one", "null", "default", "bank", "index", "square")
@@ -194,6 +199,21 @@ class Board:
     def bank(self, rows: int) -> None:
         """Make room for a table of so many tokens."""
         self.bank_rows = max(self.bank_rows, FIRST_ROW + rows)
+
+
+class Part(ABC):
+    """What every part of the compiler has: the board, the pool of terms, the value and the type of a term."""
+
+    board: Board
+    pool: Pool
+
+    @abstractmethod
+    def value(self, term: Term) -> Form:
+        """The form of columns that a term is."""
+
+    @abstractmethod
+    def type(self, term: Term) -> Type:
+        """What a term is, and its range."""
 
 
 def _is_power(number: Fraction) -> bool:

@@ -20,6 +20,7 @@ from softwright.programs.linear import constant, is_inside, set_apart
 from softwright.programs.reading.calls import RULES
 from softwright.programs.reading.cases import Cases
 from softwright.programs.reading.tables import table_of
+from softwright.programs.reading.windows import summed
 from softwright.programs.reals.definitions import DEFINITIONS
 from softwright.programs.reals.functions import MAPS
 from softwright.programs.syntax import Program, Syntax, read_program
@@ -257,9 +258,9 @@ class Meaning:
         op, inner, condition = AGGREGATE_NAMES[name], self.sided(side, value), truth or pool.number(1)
         self.types.of(condition)
         pool.place = node.position
-        if op == "sum":
-            return pool.make(op, inner, condition)
         self.types.of(inner)
+        if op == "sum":
+            return summed(pool, self.types.of, inner, condition)
         return Cases(pool, self.types.of, self.tokens.symbols).aggregate(op, inner, condition)
 
     def sided(self, side: str, term: Term) -> Term:

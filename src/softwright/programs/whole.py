@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import Any
 
-from softwright.programs.columns import Board, Column, Form
+from softwright.programs.columns import Column, Form, Part
 from softwright.programs.fields import Sequence
 from softwright.programs.finite import Undefined, is_rational, leaves_of, narrowest, value_at
 from softwright.programs.heads import LARGEST_TABLE, SMALL_TABLE, Heads, TooLarge, Wanted
-from softwright.programs.terms import Pool, Term, shown
-from softwright.programs.types import Type
+from softwright.programs.terms import Term, shown
 
 WIDEST_TABLE = 2048  # values of several whole numbers that one table takes together
 
 
-class WholeNumbers(ABC):
+class WholeNumbers(Part):
     """The part of a compiler that looks whole numbers up; `value`, `near` and `type` are those of the whole."""
 
-    board: Board
     heads: Heads
-    pool: Pool
     tokens: Sequence
     embedding: dict[int, dict[str, Any]]
     _codes: dict[tuple[int, int, int], list[Column]]
     _signs: dict[int, Column]
 
     @abstractmethod
-    def value(self, term: Term) -> Form:
-        """The form of columns that a term is."""
-
-    @abstractmethod
     def near(self, term: Term) -> tuple[Form, Fraction]:
         """A form near a term of whole numbers, and how near."""
-
-    @abstractmethod
-    def type(self, term: Term) -> Type:
-        """What a term is, and its range."""
 
     def _finite(self, term: Term) -> Form:
         """A term of whole numbers that is no sum: a column of the embedding, or of a table."""

@@ -43,7 +43,9 @@ from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.drawing import draw_curves
 from softwright.theorems.tools.modulus import Modulus
 from softwright.theorems.tools.network import FeedForward, TheoremNetwork
+from softwright.theorems.tools.practical import Practical, by_compile
 from softwright.theorems.tools.rank_one import RankOne, Vocabulary, rank_one
+from softwright.theorems.tools.rivals import Rivals
 from softwright.theorems.tools.sequences import HEAD_SIZE, scale_option, tight_or
 from softwright.theorems.tools.theorem import PAPER_C, Theorem, options
 
@@ -249,6 +251,14 @@ def _draw(axes: Axes, made: EquivariantConstruction) -> None:
     axes.set_xlabel("first token, first coordinate")
 
 
+def _rival(made: EquivariantConstruction) -> Rivals:
+    """The same map as a program: m is the mean."""
+    d, n = made.network.inputs
+    names = _names(d)
+    means = "".join(f"{m} = mean({x}); " for x, m in zip(names[:d], names[d:], strict=True))
+    return by_compile(means + made.expression.text, n, dict.fromkeys(names[:d], (0.0, 1.0)))
+
+
 C5 = Theorem(
     label="C5",
     title="quantise + one rank-1 head + readout: universal for permutation-equivariant maps, in L_p",
@@ -271,4 +281,6 @@ C5 = Theorem(
     construct=_construct,
     sweep=("levels", (3, 4, 5, 6)),
     details=_draw,
+    rival=_rival,
+    practical=Practical("tanh(2*x + 3*mean(sin(3*x))) * mean(exp(x))", "length=1:128 x=-1:1", places=False),
 )

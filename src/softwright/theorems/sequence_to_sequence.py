@@ -39,6 +39,7 @@ from softwright.theorems.tools.construction import Construction, in_full
 from softwright.theorems.tools.hidden_layer import HiddenLayer, hidden_layer_of
 from softwright.theorems.tools.interpolation import EPS0, check_eps0, check_scores
 from softwright.theorems.tools.network import Attention, TheoremNetwork, Tokens
+from softwright.theorems.tools.practical import Practical, by_compile
 from softwright.theorems.tools.rivals import Rivals, by_approximate, by_transpile
 from softwright.theorems.tools.theorem import PAPER_A, Theorem, options
 
@@ -201,9 +202,12 @@ def _rival(made: SequenceConstruction) -> Rivals:
     layer, expression, sides = made.layer, made.expression, (made.sizes["low"], made.sizes["high"])
     if expression is None:
         return by_transpile([(layer.W, layer.t), (layer.C, layer.c)], "relu", 0.0, sides)
-    if expression.outputs > 1:
-        return {}
-    return by_approximate(expression.text, dict.fromkeys(expression.names, sides), made.tokens)
+    own = f"f_{'_'.join(expression.names)}"  # a field's name that no variable has; variables are the tokens, in order
+    tokens = "".join(f"{name} = {own}[{place}]; " for place, name in enumerate(expression.names))
+    found = by_compile(tokens + expression.text, len(expression.names), {own: sides})
+    if expression.outputs == 1:
+        found |= by_approximate(expression.text, dict.fromkeys(expression.names, sides), made.tokens)
+    return found
 
 
 A3 = Theorem(
@@ -235,4 +239,5 @@ A3 = Theorem(
     construct=_construct,
     sweep=("heads", (4, 8, 16, 32, 64)),
     rival=_rival,
+    practical=Practical("sin(2*x + mean(y)) + abs(x), sin(x)*mean(x*y)", "length=1:20 x=-1:1 y=-1:1", places=True),
 )

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softwright.errors import InvalidInput
 from softwright.precision import FLOAT64, Dtype, precision_of
@@ -24,11 +24,14 @@ from softwright.result.closed_form import EXACT_ARITHMETIC, ClosedForm
 from softwright.result.observed import Observed
 from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
-from softwright.theorems import find_theorem
+from softwright.theorems import LABELS, find_theorem
 from softwright.theorems.tools.construction import Construction, float_above
 from softwright.theorems.tools.network import TheoremNetwork
 from softwright.theorems.tools.rivals import Rivals
 from softwright.theorems.tools.theorem import Theorem
+
+if TYPE_CHECKING:
+    from softwright.attention.program import ProgramNetwork
 
 _INPUTS = 200  # at how many inputs the error is sampled
 _PROOF_WORK = 20.0
@@ -72,10 +75,28 @@ class TheoremBuilder:
             say("measuring")
             return finish(self.theorem, made, started, certify=certify)
 
+    def compile(
+        self, program: str | None = None, tokens: Any = None, *, tol: float = 1e-6, dtype: Dtype = "float64",
+        certify: bool = True, progress: Progress = None,
+    ) -> Built[ProgramNetwork]:  # fmt: skip
+        """The theorem's kind of map in practice: a program over sequences, with `compile`'s proof for all of them.
+
+        `tokens` is a `Sequence`, or a text such as "length=1:128 x=-1:1"; without a program, the row's own example.
+        """
+        row = self.theorem.practical
+        if row is None:
+            labels = [label for label in LABELS if find_theorem(label).practical is not None]
+            how = f"{self.label} is not about programs over sequences; {' and '.join(labels)} are"
+            raise InvalidInput(f"theorem {self.label}", [how])
+        return row.compile(self.label, program, tokens, tol=tol, dtype=dtype, certify=certify, progress=progress)
+
     def __repr__(self) -> str:
+        row = self.theorem.practical
+        program = f"\n  program    its kind of map in practice: {row.program}\n  tokens     {row.tokens}" if row else ""
         sizes = "\n".join(f"  {o.name} = {o.default!r:<10} {o.help}" for o in self.options)
         conditions = "\n".join(f"  {condition}" for condition in self.conditions)
-        return f"theorem {self.label}: {self.title}\n{self.statement}\n{self.theorem.paper}\n{conditions}\n{sizes}"
+        head = f"theorem {self.label}: {self.title}\n{self.statement}\n{self.theorem.paper}"
+        return f"{head}\n{conditions}\n{sizes}{program}"
 
 
 def theorem(label: str) -> TheoremBuilder:

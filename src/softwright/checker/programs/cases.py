@@ -2,21 +2,23 @@
 
 A condition that one head cannot look at is a union of products that exclude each other. Extremes are those of the
 cases' extremes of w = v - low + 1 (or high + 1 - v), which are 0 where nothing meets a case; means are quotients of
-sums. If j < i is among what a condition joins, it speaks of the tokens before those up to i.
+sums. If j < i is among what a condition joins, it speaks of the tokens before those up to i. A sum of real numbers of
+token j over the places from i + a to i + b, at most nine, is the sum of what stands there, 0 outside the sequence.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import product
 
 from softwright.checker.programs.graph_core import Graph
-from softwright.checker.programs.places import always_itself
+from softwright.checker.programs.places import always_itself, by_length_and_place
 from softwright.checker.programs.polynomials import polynomial
 from softwright.checker.programs.ranges import Ranges
 from softwright.checker.refusal import require
 
-MOST = 24
+MOST, PLACES = 24, 9
 Case = list[int]
 
 
@@ -30,13 +32,13 @@ def over_cases(ranges: Ranges, op: str, value: int, condition: int) -> int:
     """mean, max_of or min_of over a condition of a value, its tokens written out."""
     graph = ranges.graph
     if op == "mean" and not graph.is_number(condition) and graph.op[value] not in ("j", "number"):
-        return _quotient(graph, value, condition)  # of what both tokens have
+        return _quotient(ranges, value, condition)  # of what both tokens have
     while not one_head(graph, condition):
         joined = _conjuncts(graph, condition)
         others = [part for part in joined if not _says_before(graph, part)]
         if len(others) == len(joined):
             if op == "mean":
-                return _quotient(graph, value, condition)
+                return _quotient(ranges, value, condition)
             return _extreme(ranges, op, graph.args[value][0] if graph.op[value] == "j" else value, condition)
         place = graph.make("position")
         causal = graph.make("le", graph.make("j", place), graph.make("i", place))
@@ -46,9 +48,10 @@ def over_cases(ranges: Ranges, op: str, value: int, condition: int) -> int:
     return graph.make(op, value, condition)
 
 
-def _quotient(graph: Graph, value: int, condition: int) -> int:
+def _quotient(ranges: Ranges, value: int, condition: int) -> int:
+    graph = ranges.graph
     count = graph.make("sum", graph.number(1), condition)
-    total = graph.make("sum", value, condition)
+    total = over_window(ranges, value, condition)
     if always_itself(graph, condition) is not True:
         count = graph.make("max", count, graph.number(1))
     return graph.make("div", total, count)
@@ -73,6 +76,50 @@ def _extreme(ranges: Ranges, op: str, value: int, condition: int) -> int:
         return found
     some = graph.make("lt", zero, graph.make("sum", graph.number(1), condition))
     return graph.make("where", some, found, zero)
+
+
+# windows --------------------------------------------------------------------------------------------------------------
+
+
+def over_window(ranges: Ranges, value: int, condition: int) -> int:
+    """The sum of a value over a condition."""
+    graph = ranges.graph
+    plain = graph.make("sum", value, condition)
+    if graph.op[value] != "j" or ranges.of(value).whole:
+        return plain
+    least, most = -math.inf, math.inf
+    for part in _conjuncts(graph, condition):
+        ends = _apart(graph, part)
+        if ends is None:
+            return plain
+        least, most = max(least, ends[0]), min(most, ends[1])
+    if not 0 <= most - least < PLACES:  # nor if one of them is infinite
+        return plain
+    (own,) = graph.args[value]
+    parts = []
+    for k in range(int(least), int(most) + 1):
+        place = graph.make("add" if k > 0 else "sub", graph.make("position"), graph.number(abs(k)))
+        parts.append(graph.make("at", own, place, graph.number(0)) if k else own)
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph.make("add", total, part)
+    return total
+
+
+def _apart(graph: Graph, part: int) -> tuple[float, float] | None:
+    """The whole numbers between which j - i lies by one comparison of places; None if it is another."""
+    op, args = graph.op[part], graph.args[part]
+    sides = {graph.op[arg]: by_length_and_place(graph, graph.args[arg][0]) for arg in args if graph.args[arg]}
+    mine, other = sides.get("j"), sides.get("i")
+    if op not in ("eq", "lt", "le") or mine is None or other is None or mine[:2] != other[:2] or mine[1] == 0:
+        return None
+    border = (other[2] - mine[2]) / mine[1]  # j - i where both sides are equal
+    if op == "eq":
+        return (float(border), float(border)) if border.denominator == 1 else None
+    j_first = graph.op[args[0]] == "j"
+    if j_first == (mine[1] > 0):  # j - i < border
+        return -math.inf, float(math.floor(border) - (1 if op == "lt" and border.denominator == 1 else 0))
+    return float(math.ceil(border) + (1 if op == "lt" and border.denominator == 1 else 0)), math.inf
 
 
 # the tokens before ----------------------------------------------------------------------------------------------------

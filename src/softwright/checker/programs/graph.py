@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from softwright.checker.programs.cases import over_cases
+from softwright.checker.programs.cases import over_cases, over_window
 from softwright.checker.programs.functions import DEFINED, MAPS
 from softwright.checker.programs.graph_core import PLAIN, Graph
 from softwright.checker.programs.language import Reader, Tree
@@ -340,7 +340,7 @@ class Meaning:
         truth = graph.number(1) if given is None or everywhere else self.sided(*self.pair(given))
         inner = self.sided(side, value)
         if name == "sum":
-            return graph.make("sum", inner, truth)
+            return over_window(self.ranges, inner, truth)
         return over_cases(self.ranges, {"max": "max_of", "min": "min_of"}.get(name, name), inner, truth)
 
     def sided(self, side: str, value: int) -> int:

@@ -25,11 +25,11 @@ proved. If the run's query is off by e, f moves by at most s e and slope q by 2 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 
-from softwright.programs.columns import Board, Form, Head
+from softwright.programs.columns import Form, Head, Part
 from softwright.programs.heads import NotPossible
 from softwright.programs.lemmas import PENALTY, order_error
 from softwright.programs.terms import Pool, Term, shown
@@ -70,20 +70,10 @@ def lines_of(pool: Pool, term: Term, times: Type, values: Type) -> Lines:
     return Lines(clipped, before, pool.make("mul", before, time), steep, level)
 
 
-class Interpolation(ABC):
+class Interpolation(Part):
     """The part of a compiler that interpolates."""
 
-    board: Board
-    pool: Pool
     _forms: dict[int, Form]
-
-    @abstractmethod
-    def value(self, term: Term) -> Form:
-        """The form of columns that a term is."""
-
-    @abstractmethod
-    def type(self, term: Term) -> Type:
-        """What a term is, and its range."""
 
     @abstractmethod
     def allowed(self, term: Term) -> Fraction:

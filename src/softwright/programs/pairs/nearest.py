@@ -17,18 +17,18 @@ together weigh at most (n - 1) e^(-B g + 2 delta), and the place is near p_r to 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Protocol
 
-from softwright.programs.columns import Board, Column, Form, Head
+from softwright.programs.columns import Column, Form, Head, Part
 from softwright.programs.fields import Sequence
 from softwright.programs.heads import Heads, NotPossible, Wanted
 from softwright.programs.lemmas import above, ball
 from softwright.programs.reals.attending import Attending
 from softwright.programs.syntax import Syntax
 from softwright.programs.terms import Pool, Term, shown
-from softwright.programs.types import Refused, Type
+from softwright.programs.types import Refused
 
 MOST = 16  # of the largest scores
 
@@ -78,25 +78,15 @@ def several(reader: Reads, node: Syntax, largest: bool, taken: tuple[str, Term],
     return nearest(reader.pool, value, score, margin, int(count.value))
 
 
-class Nearest(ABC):
+class Nearest(Part):
     """The part of a compiler that finds places of largest scores."""
 
-    board: Board
-    pool: Pool
     heads: Heads
     _signs: dict[int, Column]
 
     @abstractmethod
-    def value(self, term: Term) -> Form:
-        """The form of columns that a term is."""
-
-    @abstractmethod
     def near(self, term: Term) -> tuple[Form, Fraction]:
         """A form near a whole number, and how near."""
-
-    @abstractmethod
-    def type(self, term: Term) -> Type:
-        """What a term is, and its range."""
 
     @abstractmethod
     def sign(self, term: Term) -> Column:

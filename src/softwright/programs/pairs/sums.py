@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from fractions import Fraction
 
-from softwright.programs.columns import Board, Form
+from softwright.programs.columns import Form, Part
 from softwright.programs.meaning import Meaning
 from softwright.programs.pairs.kernels import Kernels, Monomials, is_direct
 from softwright.programs.pairs.order import Order
 from softwright.programs.pairs.products import kernel_of, leaf_of, parts_of_sum
 from softwright.programs.reals.functions import U, node_of
-from softwright.programs.terms import Pool, Term, shown
-from softwright.programs.types import Refused, Type
+from softwright.programs.terms import Term, shown
+from softwright.programs.types import Refused
 
 
-class PairSums(ABC):
+class PairSums(Part):
     """The part of a compiler that makes columns of sums over pairs."""
 
-    board: Board
-    pool: Pool
     meaning: Meaning
-
-    @abstractmethod
-    def value(self, term: Term) -> Form:
-        """The form of columns that a term is."""
-
-    @abstractmethod
-    def type(self, term: Term) -> Type:
-        """What a term is, and its range."""
 
     @abstractmethod
     def allowed(self, term: Term) -> Fraction:

@@ -23,6 +23,7 @@ from fractions import Fraction
 
 from softwright.programs.conditions import polynomial
 from softwright.programs.linear import always_at_itself
+from softwright.programs.reading.windows import summed
 from softwright.programs.terms import Pool, Term, shown
 from softwright.programs.types import Refused, Type
 
@@ -64,7 +65,7 @@ class Cases:
 
     def _mean(self, value: Term, condition: Term) -> Term:
         pool, count = self.pool, self._count(condition)
-        total = pool.make("sum", value, condition)
+        total = summed(pool, self.type, value, condition)
         some = count if always_at_itself(condition) else pool.make("max", count, pool.number(1))
         return pool.make("div", total, some)
 

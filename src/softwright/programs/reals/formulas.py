@@ -5,39 +5,28 @@ Curves and maxima share the tolerance: each may err by its share over how much i
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Any
 
-from softwright.programs.columns import Board, Column, Form
+from softwright.programs.columns import Column, Form, Part
 from softwright.programs.heads import NotPossible
 from softwright.programs.reals.curves import Curves
 from softwright.programs.reals.functions import is_map
 from softwright.programs.reals.gates import Gates
 from softwright.programs.reals.shapes import Shape, Shapes
-from softwright.programs.terms import Pool, Term, shown
-from softwright.programs.types import Type
+from softwright.programs.terms import Term, shown
 
 SHARE = Fraction(7, 8)  # of the tolerance, for curves and maxima; the rest is for rounding
 _LEAST = Fraction(1, 10**15)
 
 
-class Formulas(ABC):
+class Formulas(Part):
     """The part of a compiler that makes columns of products, functions and maxima."""
 
-    board: Board
-    pool: Pool
     tol: Fraction
     shapes: Shapes
     _allowed: dict[int, Fraction]
-
-    @abstractmethod
-    def value(self, term: Term) -> Form:
-        """The form of columns that a term is."""
-
-    @abstractmethod
-    def type(self, term: Term) -> Type:
-        """What a term is, and its range."""
 
     @abstractmethod
     def codes(self, term: Term, low: int, bits: int) -> list[Column]:

@@ -20,33 +20,23 @@ for |a b - (c/P)(w/Q)| <= 2 tau, and the null token comes first and is the large
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Any
 
-from softwright.programs.columns import Board, Form, Head
+from softwright.programs.columns import Form, Head, Part
 from softwright.programs.lemmas import above, ball
 from softwright.programs.linear import constant
 from softwright.programs.reals.weighing import Weighing
-from softwright.programs.terms import Pool, Term, shown
+from softwright.programs.terms import Term, shown
 from softwright.programs.types import Type
 
 
-class Weighed(ABC):
+class Weighed(Part):
     """The part of a compiler that makes columns of weighed sums."""
 
-    board: Board
-    pool: Pool
     weighing: Weighing
     _scores: dict[int, Form]
-
-    @abstractmethod
-    def value(self, term: Term) -> Form:
-        """The form of columns that a term is."""
-
-    @abstractmethod
-    def type(self, term: Term) -> Type:
-        """What a term is, and its range."""
 
     @abstractmethod
     def _finite(self, term: Term) -> Form:

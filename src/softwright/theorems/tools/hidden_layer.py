@@ -50,7 +50,8 @@ def hidden_layer_of(formula: Expression, box: Box, knots: int) -> HiddenLayer:
             if isinstance(found, str):
                 faults.add(
                     f"the term {found} varies in several directions at once, so that one hidden layer is not read off "
-                    "it; write the formula as a sum of functions of one affine argument each, or give a network"
+                    "it; write the formula as a sum of functions of one affine argument each, give a network, or "
+                    "take the map as a program: softwright theorem A3 --program"
                 )
     jumps = [kink.expression.text for kink in formula.kinks() if kink.jump]
     faults.check(not jumps, f"the formula jumps where {', '.join(jumps)} = 0; the theorem is for continuous functions")

@@ -9,6 +9,7 @@ A theorem's module holds one `Theorem` object per label:
         sweep=("points", (10, 20, 40, 80)),  # what tables and figures of the label vary
         details=_draw,                       # the right half of its figure
         rival=_rival,                        # softwright's own constructions beside it
+        practical=Practical(...),            # its kind of map as programs over sequences, if it is about such
     )
 
 `build` checks names and types of what is given, fills in the defaults and calls `construct`, which checks the theorem's
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from softwright.errors import Faults
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.drawing import draw_errors
+from softwright.theorems.tools.practical import Practical
 from softwright.theorems.tools.rivals import Rivals
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class Theorem(Generic[Made]):
     sweep: tuple[str, tuple[Any, ...]] | None = None  # (option, its values) along which tables and figures are made
     details: Callable[[Axes, Made], None] = draw_errors  # draws the right half of the figure
     rival: Callable[[Made], Rivals] | None = None  # softwright's own constructions for the same task
+    practical: Practical | None = None  # maps of this kind of any size, as programs
 
     @property
     def statement(self) -> str:
