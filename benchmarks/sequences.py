@@ -176,11 +176,15 @@ def main() -> None:
     reader.add_argument("--tracr", default=sys.executable, help="the Python of an environment with tracr")
     reader.add_argument("--beside", type=int, default=16, help="longest sequence of the table beside tracr; 0: none")
     reader.add_argument("--peer-seconds", type=float, default=120, help="CPU seconds that tracr has for one program")
+    reader.add_argument("--only-hunt", action="store_true", help="no table, fresh seeds alone")
     reader.add_argument("--only-peer", action="store_true", help="the table beside tracr alone")
     options = reader.parse_args()
     torch.set_num_threads(1)
     if options.only_peer:
         peer(options.tracr, options.beside, options.peer_seconds)
+        return
+    if options.only_hunt:
+        hunt(options.hunt, options.only)
         return
     print(HEADINGS)
     wrong = 0

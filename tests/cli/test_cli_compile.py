@@ -56,3 +56,15 @@ def test_tokens_may_name_symbols_that_only_outputs_are() -> None:
     text = "table(s, ['a'], ['yes'], default='no')"
     assert run("compile", text, "--tokens", "length=1:4 s=abc=>yes,no")[0] == 0
     assert run("compile", text, "--tokens", "length=1:4 s=abc")[0] == 2
+
+
+def test_a_stored_program_is_run_on_a_sequence(tmp_path: Path) -> None:
+    path = tmp_path / "p.safetensors"
+    tokens = "length=1:4 s=abc=>yes,no x=-1:1 t=truth"
+    assert run("compile", "x + count(s[j] == s[i]), t", "--tokens", tokens, "-o", path)[0] == 0
+    assert run("evaluate", path, "s=aba", "x=0.25,-1,1/2", "t=true,0,1") == (0, "2.25 1.0\n0.0 0.0\n2.5 1.0\n")
+    assert json.loads(run("evaluate", path, "s=b", "x=0", "t=1", "--json")[1])["values"] == [[1.0, 1.0]]
+    assert run("compile", "'yes' if s == 'a' else 'no'", "--tokens", "length=1:4 s=abc=>yes,no", "-o", path)[0] == 0
+    assert run("evaluate", path, "s=a,c") == (0, "yes\nno\n")
+    for given in (["s=az"], ["x=1"], ["s=a", "s=b"], ["s=abcab"], ["--csv", str(path)], ["s="]):
+        assert run("evaluate", path, *given)[0] == 2, given

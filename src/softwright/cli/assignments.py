@@ -1,12 +1,14 @@
-"""Arguments of the form NAME=LOW:HIGH and NAME=VALUE. Numbers may be written as constants of a formula: x=-pi/2:2*pi.
+"""Arguments of the form NAME=LOW:HIGH, NAME=VALUE and NAME=VALUE,VALUE.
 
-They are read by the library's own parser; nothing is ever executed.
+Numbers may be written as constants of a formula: x=-pi/2:2*pi. They are read by the library's own parser; nothing is
+ever executed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from softwright.errors import Faults, InvalidInput
 
@@ -57,6 +59,20 @@ def read_point(assigned: Sequence[tuple[str, str]], names: Sequence[str], faults
     faults.check(not missing, f"no value for {', '.join(missing)}; give NAME=VALUE for each variable")
     faults.check(not unknown, f"the network has no variable {', '.join(unknown)}; its variables are {', '.join(names)}")
     return point
+
+
+def read_sequence(field: Mapping[str, Any], text: str, faults: Faults) -> str | list[str] | list[float]:
+    """The values of one field, token by token: symbols as they stand, or with commas between; numbers, truth values."""
+    name = field["name"]
+    parts = [part.strip() for part in text.split(",")]
+    if field["kind"] == "symbol":
+        single = all(len(symbol) == 1 for symbol in field["symbols"]) and "," not in text
+        return text if single else parts
+    words = {"true": 1.0, "false": 0.0} if field["kind"] == "truth" else {}
+    found = [
+        words[part.lower()] if part.lower() in words else _number(part, f"{name}={text}", faults) for part in parts
+    ]
+    return [number for number in found if number is not None]
 
 
 def _number(text: str, where: str, faults: Faults) -> float | None:

@@ -1,4 +1,4 @@
-"""`softwright evaluate`: a stored network at one point, or at every row of a CSV file."""
+"""`softwright evaluate`: a stored network at one point, at every row of a CSV file, or on one sequence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from softwright.cli.assignments import read_point, split_assignments
+from softwright.cli.assignments import read_point, read_sequence, split_assignments
 from softwright.cli.delivery import AsJson, ModelFile, argument, check_outputs, option
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import spinner, warn
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 def evaluate_command(
     file: ModelFile,
     point: Annotated[
-        list[str] | None, argument("One value for each variable: x=0.3 y=pi/4", metavar="NAME=VALUE...")
+        list[str] | None,
+        argument(
+            "One value for each variable: x=0.3 y=pi/4; of a program, sequences: s=abba x=0.1,0.2,0.3,1/2",
+            metavar="NAME=VALUE...",
+        ),
     ] = None,
     *,
     csv: Annotated[Path | None, option("Evaluate at the rows of this CSV file instead.")] = None,
@@ -29,7 +33,7 @@ def evaluate_command(
     engine: Annotated[str | None, option("Run by this engine (sdpa, factorised, double), not by its own.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a stored network at a point, or at the rows of a CSV file."""
+    """Evaluate a stored network at a point, at the rows of a CSV file, or a program on a sequence."""
     with exit_codes(as_json):
         faults = Faults("evaluate")
         others, assigned = split_assignments(point or [])
@@ -58,9 +62,15 @@ def evaluate_command(
                 if built.kind != "approximation":
                     raise InvalidInput("evaluate", [f"a network of kind {built.kind!r} has one engine; leave it out"])
                 built.network.engine = engine
+            if built.kind == "program" and csv is not None:
+                how = f"give its fields as sequences: {' '.join(f'{name}=...' for name in built.network.names)}"
+                raise InvalidInput("evaluate", [f"rows of a table are no sequences, and {file} holds a program; {how}"])
             if csv is not None:
                 done = Evaluation(built, csv, strict, say)
                 done.write(output)
+        if built.kind == "program":
+            _one_sequence(built, assigned, faults, as_json)
+            return
         if done is None:
             _one_point(built, read_point(assigned, built.network.names, faults), faults, strict, as_json)
             return
@@ -87,3 +97,22 @@ def _one_point(built: Built, point: dict[str, float], faults: Faults, strict: bo
         print_json({"ok": True, "point": point, "inside": inside, "values": values})
     else:
         typer.echo(" ".join(repr(value) for value in values))
+
+
+def _one_sequence(built: Built, assigned: list[tuple[str, str]], faults: Faults, as_json: bool) -> None:
+    """A program's value at every token, one line each."""
+    network = built.network
+    texts = dict(assigned)
+    faults.check(len(texts) == len(assigned), "a field is given twice; give each once")
+    missing, unknown = set(network.names) - texts.keys(), sorted(texts.keys() - set(network.names))
+    faults.check(not missing, f"no values for {', '.join(sorted(missing))}; give NAME=VALUES, such as x=0.1,0.2 s=ab")
+    faults.check(not unknown, f"tokens have no field {', '.join(unknown)}; they have {', '.join(network.names)}")
+    faults.raise_if_any()
+    given = {field["name"]: read_sequence(field, texts[field["name"]], faults) for field in network.fields}
+    faults.raise_if_any()
+    values = network.evaluate(**given).tolist()
+    if as_json:
+        print_json({"ok": True, "sequence": given, "values": values})
+        return
+    for value in values:
+        typer.echo(" ".join(str(part) for part in (value if isinstance(value, list) else [value])))

@@ -77,6 +77,7 @@ KINDS: dict[str, Kind] = {
             "program",
             network="softwright.attention.program:ProgramNetwork",
             figure="softwright.programs.figure:plot_program",
+            command="evaluate",
             page="softwright.page.program:content",
         ),
         Kind(
