@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from acceptance import Line
 from approximate import ROWS
 from judging.search import Effort, climb, spread
 from proof_peers import print_peers
@@ -25,19 +26,20 @@ from softwright.proof.models.exact_heads import exact_heads, float_values
 from softwright.proof.prover import certify
 from softwright.targets.formula.expression import Expression
 
-# name, variables, formula of the sum of squares, tolerance, CPU seconds that are allowed
+# name, variables, formula of the sum of squares, tolerance, boxes (0: any number) and CPU seconds that are allowed
 GRIDS = [
-    ("exp(-|x|^2/2) 4-D", 4, "exp(-({})/2)", 1e-6, 5.0),
-    ("1/(1+|x|^2) 4-D", 4, "1/(1 + {})", 1e-5, 15.0),
-    ("exp(-|x|^2/2) 5-D", 5, "exp(-({})/2)", 1e-3, 3.0),
-    ("exp(-|x|^2/2) 5-D", 5, "exp(-({})/2)", 1e-6, 120.0),
-    ("exp(-|x|^2/2) 6-D", 6, "exp(-({})/2)", 5e-3, 30.0),
+    ("exp(-\\|x\\|^2/2) 4-D", 4, "exp(-({})/2)", 1e-6, 3000, 5.0),
+    ("1/(1+\\|x\\|^2) 4-D", 4, "1/(1 + {})", 1e-5, 0, 15.0),
+    ("exp(-\\|x\\|^2/2) 5-D", 5, "exp(-({})/2)", 1e-3, 0, 3.0),
+    ("exp(-\\|x\\|^2/2) 5-D", 5, "exp(-({})/2)", 1e-6, 0, 120.0),
+    ("exp(-\\|x\\|^2/2) 6-D", 6, "exp(-({})/2)", 5e-3, 0, 30.0),
 ]
 MOST_TOKENS = 400  # of rows that peers are run on, which are all dense
 
 
-def print_grids(peers: float) -> None:
-    for name, dim, form, tol, allowed in GRIDS:
+def print_grids(peers: float) -> list[Line]:
+    lines = []
+    for name, dim, form, tol, boxes, allowed in GRIDS:
         names = [f"x{i + 1}" for i in range(dim)]
         text = form.format(" + ".join(f"{x}**2" for x in names))
         built = approximate(text, Box(**dict.fromkeys(names, (-1, 1))), tol=tol, strategy="grid", certify=False)
@@ -45,13 +47,16 @@ def print_grids(peers: float) -> None:
             start = time.process_time()
             found = certify(built.network, text, bound=tol, engine=engine, max_work=1000.0, max_boxes=10**6)
             seconds = time.process_time() - start
-            print(
-                f"{name} {tol:g}, {built.network.tokens} tokens, {engine}: {found.status}, {found.boxes} boxes, "
-                f"{seconds:.1f} CPU s (at most {allowed:g})",
-                flush=True,
+            job = f"{name}, {tol:g}, {built.network.tokens} tokens, {engine}"
+            told = f"{found.status}, {found.boxes:,} boxes, {seconds:.1f} s"
+            print(f"{job}: {told}", flush=True)
+            limit = f"{boxes:,} boxes, {allowed:g} s" if boxes else f"{allowed:g} s"
+            lines.append(
+                Line(job, told, limit, found.proved and seconds <= allowed and found.boxes <= (boxes or 10**6))
             )
         if peers > 0 and built.network.tokens <= MOST_TOKENS:
             print_peers(built.network, text, tol, peers, _gauss if "exp" in form else _bump)
+    return lines
 
 
 def _gauss(x: Tensor) -> Tensor:
@@ -62,7 +67,7 @@ def _bump(x: Tensor) -> Tensor:
     return 1 / (1 + (x * x).sum(dim=1, keepdim=True))
 
 
-def print_stated() -> None:
+def print_stated() -> list[Line]:
     """One layer, as README's first table has it, and what `approximate` chooses by itself."""
     print("| row | tolerance | one layer: exact part | worst found | ratio | the default: exact part | found | ratio |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
@@ -74,13 +79,16 @@ def print_stated() -> None:
             certificate = built.certificate
             if certificate is None:
                 cells += ["none", "", ""]
+                worst[strategy] = np.inf
                 continue
             seen = max(getattr(certificate, "lower", 0.0), found_by_climbing(built.network, row.text))
             ratio = certificate.exact_part / seen
             worst[strategy] = max(worst[strategy], ratio)
             cells += [f"{certificate.exact_part:.4g}", f"{seen:.4g}", f"{ratio:.3f}"]
         print(f"| {' | '.join(cells)} |", flush=True)
-    print(f"largest ratio: one layer {worst['layer']:.3f} (at most 1.15), the default {worst['auto']:.3f}")
+    print(f"largest ratio: one layer {worst['layer']:.3f}, the default {worst['auto']:.3f}")
+    job = f"exact part / worst error found, README's {len(ROWS)} rows of one layer"
+    return [Line(job, f"{worst['layer']:.3f}", "1.15", worst["layer"] <= 1.15)]
 
 
 def found_by_climbing(network: Any, text: str) -> float:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,31 @@ def test_a_process_that_is_killed_costs_its_piece_alone(tmp_path: Path) -> None:
 def test_a_piece_that_kills_every_worker_is_given_up() -> None:
     with crew(workers=1) as hands, pytest.raises(RuntimeError, match="lost 4 times at one piece"):
         list(hands.each(deadly, None, [1]))
+
+
+_CHURN = """
+import resource
+import sys
+from contextlib import nullcontext
+from softwright.scale import _memory_kept
+with _memory_kept() if sys.argv[1] == "kept" else nullcontext():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(300):
+        bytearray(2**20)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what Dask sets is for glibc")
+def test_workers_of_a_nanny_do_not_clear_pages_all_the_time() -> None:
+    faults = {}
+    for name in ("kept", "given back"):
+        place = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
+        run = subprocess.run(
+            [sys.executable, "-c", _CHURN, name], env=place, capture_output=True, text=True, check=True
+        )
+        faults[name] = int(run.stdout)
+    assert faults["given back"] > 50_000 and faults["kept"] < 5_000
 
 
 def test_faults_are_named_together() -> None:

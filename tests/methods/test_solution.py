@@ -93,13 +93,16 @@ def test_bounds_grow_with_the_set() -> None:
     assert all(distance(stack, more).total > first for more in wider)
 
 
-@pytest.mark.parametrize("kind", ["dependent", "constant", "zero y", "tiny y", "huge range", "outlier query"])
+@pytest.mark.parametrize(
+    "kind", ["dependent", "constant", "zero y", "tiny y", "huge range", "outlier query", "no query", "complex"]
+)
 def test_prompts_outside_are_refused_with_the_reason(kind: str) -> None:
     rng = np.random.default_rng(5)
     x, y = prompt(rng, 2.0)
     queries = x[:2].copy()
     said = {"dependent": "dependent|conditioned", "constant": "vary|constant", "zero y": "nothing to fit"}
     said |= {"tiny y": "2\\^-64", "huge range": "2\\^20", "outlier query": "range_bound|leverage"}
+    said |= {"no query": "no queries", "complex": "real numbers"}
     if kind == "dependent":
         x[:, 2] = x[:, 0] - x[:, 1]
     if kind == "constant":
@@ -112,8 +115,28 @@ def test_prompts_outside_are_refused_with_the_reason(kind: str) -> None:
         x, queries = x * 1e7, queries * 1e7
     if kind == "outlier query":
         queries[0] = 1e4
+    if kind == "no query":
+        queries = queries[:0]
+    if kind == "complex":
+        x = x + 1j
     with pytest.raises(sw.InvalidInput, match=said[kind]):
         built("least squares").certify_at(x, y, queries)
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.01])
+def test_a_stack_that_was_changed_has_no_distance(share: float) -> None:
+    """Not only heads: what prepares, selects and reads is believed to be as it was built."""
+    x, y = prompt(np.random.default_rng(6), 2.0)
+    found, rng = built("least squares"), np.random.default_rng(7)
+    before = found.certify_at(x, y, x[:2])
+    tensors = [tensor for tensor in found.network.state_dict().values() if bool((tensor != 0).any())]
+    for place in rng.choice(len(tensors), 8, replace=False):
+        kept = tensors[place].clone()
+        tensors[place].mul_(1 + share)
+        with pytest.raises(sw.InvalidInput, match="build it again"):
+            found.certify_at(x, y, x[:2])
+        tensors[place].copy_(kept)
+    assert found.certify_at(x, y, x[:2]) == before
 
 
 def test_what_is_observed_only_is_called_so() -> None:

@@ -280,6 +280,9 @@ def test_bad_input_is_refused_at_once_with_all_faults() -> None:
         certify(network, "x, 2*x", bound=1.0)
     with pytest.raises(InvalidInput, match="2 faults"):
         certify(network, "x", bound=-1.0, tightness=1e-9)
+    odd = {"bound": "a", "tightness": True, "max_work": "a", "order": 0, "resume": "", "norm": None}
+    with pytest.raises(InvalidInput, match="6 faults"):
+        certify(network, "x", **odd)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="norm"):
         certify(network, "x", norm="L0")
     with pytest.raises(InvalidInput, match="sides"):

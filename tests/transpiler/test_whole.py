@@ -113,6 +113,20 @@ def test_what_is_not_what_was_read_is_refused() -> None:
         doubled.certify_at(prompt(0))
 
 
+def test_prompts_may_be_numbers_of_any_type() -> None:
+    _, built = encoder("relu", False)
+    rounded = torch.tensor(prompt(4)).bfloat16()
+    wanted = built.certify_at(rounded.double().numpy())
+    assert built.certify_at(rounded) == built.certify_at(rounded.double().to_sparse()) == wanted
+    assert built.certify_at(prompt(4).astype(np.longdouble)) == built.certify_at(prompt(4))
+    built.network.train()
+    try:
+        with pytest.raises(sw.InvalidInput, match="training mode"):
+            built.certify_at(prompt(4))
+    finally:
+        built.network.eval()
+
+
 @pytest.mark.parametrize(
     ("given", "said"), [({"radius": -1.0}, "radius"), ({"radius": 1e3}, "range of its certificate|beyond all bounds")]
 )

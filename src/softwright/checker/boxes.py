@@ -48,14 +48,47 @@ class Item:
 
 @dataclass
 class Finding:
-    """What is known on a box, and how to know more."""
+    """What is known on a box: of every output coefficients of the residual, their Bernstein coefficients, and errors.
 
-    bounds: list[arb]  # moduli of Bernstein coefficients plus the error: their maximum bounds the residual
+    How to know more, and what only norms need, is computed where it is asked for: most boxes are proved at once.
+    """
+
+    space: Space
+    coefficients: list[list[arb]]
+    bernstein: list[list[arb]]
+    errors: list[arb]  # of the Bernstein polynomials
     seen: arb  # a lower bound of the residual at the centre
-    mean: arb  # a lower bound of the modulus of an output's mean
     rounding: float
-    axis: int  # the variable to bisect
-    noisy: bool  # more precision would help more
+    radii: list[arb]
+
+    @functools.cached_property
+    def largest(self) -> arb:
+        """Bounds the residual."""
+        each = zip(self.bernstein, self.errors, strict=True)
+        return functools.reduce(arb.max, (functools.reduce(arb.max, map(abs, row)) + e for row, e in each))
+
+    @property
+    def bounds(self) -> list[arb]:
+        """Moduli of Bernstein coefficients plus the error, of the largest output each."""
+        moduli = [[abs(x) + e for x in row] for row, e in zip(self.bernstein, self.errors, strict=True)]
+        return [functools.reduce(arb.max, column) for column in zip(*moduli, strict=True)]
+
+    @property
+    def mean(self) -> arb:
+        """A lower bound of the modulus of an output's mean."""
+        each = zip(self.bernstein, self.errors, strict=True)
+        return functools.reduce(arb.max, (abs(total(row) / len(row)) - e for row, e in each))
+
+    @property
+    def axis(self) -> int:
+        """The variable to bisect: the one that moves the residual most, or the widest side."""
+        moduli = np.sum([np.abs(np.array(list(map(float, row)))) for row in self.coefficients], axis=0)
+        pull = moduli @ np.array(self.space.monomials)
+        return int(np.argmax(pull)) if pull.max() > 0 else int(np.argmax(list(map(float, self.radii))))
+
+    def noisy(self, exact: arb) -> bool:
+        """Whether more precision would help more."""
+        return any(not 8 * total(x.rad() for x in row) <= exact for row in self.coefficients)
 
 
 class Proof:
@@ -156,18 +189,18 @@ class Proof:
                 self.boxes += 1
                 where = f"in {show(item.box)}"
                 require(not found.seen > exact, f"refuted: the error exceeds {float(exact):.6g} {where}")
-                proved = all(x <= exact for x in found.bounds)
+                proved = bool(found.largest <= exact)
                 if proved and found.rounding <= self.allowed:
                     continue
-                if found.noisy and precision < MOST_BITS:
+                if precision < MOST_BITS and found.noisy(exact):
                     ctx.prec = 2 * precision
                     again.append(item)
                     continue
-                got = f"{float(functools.reduce(arb.max, found.bounds)):.6g} + {found.rounding:.3g}"
+                got = f"{float(found.largest):.6g} + {found.rounding:.3g}"
                 # Small boxes lose the factor e^rho of omega, no more: a few bisections show all there is to gain.
                 in_budget = self.boxes < OWN_BUDGET if own else item.depth < EXTRA_DEPTH
                 in_budget = in_budget and item.for_rounding < 3 * self.space.dim
-                where += "" if all(x.is_finite() for x in found.bounds) else self.undefined
+                where += "" if found.largest.is_finite() else self.undefined
                 require(in_budget, f"not re-proved: {got} against {float(exact):.6g} + {self.allowed:.3g} {where}")
                 # Where axes are of no use, tokens may be.
                 views = self.views(by_axes=False) if item.depth == ALL_TOKENS else item.views
@@ -192,8 +225,9 @@ class Proof:
             integral, least, finer, rounded = ZERO, ZERO, [], True
             for batch in batches(items):
                 for item, found in zip(batch, self.examine(batch), strict=True):
-                    integral += total(x.upper() ** p for x in found.bounds) / len(found.bounds) * volume(item.box)
-                    least += found.mean.lower() ** p * volume(item.box) if found.mean > 0 else ZERO
+                    bounds, mean = found.bounds, found.mean
+                    integral += total(x.upper() ** p for x in bounds) / len(bounds) * volume(item.box)
+                    least += mean.lower() ** p * volume(item.box) if mean > 0 else ZERO
                     rounded = rounded and found.rounding <= self.allowed
                     finer += halves(item, found.axis)
                 self.boxes += len(batch)
@@ -235,7 +269,6 @@ class Proof:
         for b in range(len(batch)):
             own = range(b * m, (b + 1) * m)
             errors = [residuals[n].error + total(map(abs, coefficients[n][space.low_count :])) for n in own]
-            bounds = [[abs(x) + e for x in bernstein[n]] for n, e in zip(own, errors, strict=True)]
             run = sum((np.array(head[b][1]) for head in heads), np.zeros(m))
             size = sum((np.array(head[b][2]) for head in heads), np.zeros(m))
             run = run + self.joining * (run + size)
@@ -243,18 +276,14 @@ class Proof:
                 run = (
                     run + once * (np.minimum(sums[b * m : (b + 1) * m], size) + run) + self.statement.precision.smallest
                 )
-            moduli = np.sum([np.abs(np.array(list(map(float, coefficients[n])))) for n in own], axis=0)
-            pull = moduli @ np.array(space.monomials)  # how much each variable moves the residual: steers only
             yield Finding(
-                bounds=[functools.reduce(arb.max, column) for column in zip(*bounds, strict=True)],
+                space=space,
+                coefficients=[coefficients[n] for n in own],
+                bernstein=[bernstein[n] for n in own],
+                errors=errors,
                 seen=functools.reduce(arb.max, (abs(coefficients[n][0]) - residuals[n].error for n in own)),
-                mean=functools.reduce(
-                    arb.max,
-                    (abs(total(bernstein[n]) / len(bernstein[n])) - e for n, e in zip(own, errors, strict=True)),
-                ),
                 rounding=float(np.max(run * (1 + 2.0**-30))),
-                axis=int(np.argmax(pull)) if pull.max() > 0 else int(np.argmax(list(map(float, frames[b][1])))),
-                noisy=any(not 8 * total(x.rad() for x in coefficients[n]) <= part.exact for n in own),
+                radii=frames[b][1],
             )
 
     def moduli(self, models: list[Model]) -> np.ndarray:

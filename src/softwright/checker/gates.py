@@ -139,15 +139,24 @@ def mixed_excess(piece: Piece, others: list[Piece], part: Part) -> fmpq:
     rows = np.array([[float(arb(x)) for x in plus(other, piece, -1)] for other in others])
     A = np.hstack([rows[:, :-1], np.ones((len(others), 1))])
     found = linprog(np.r_[np.zeros(len(bounds)), -1.0], A_ub=A, b_ub=-rows[:, -1], bounds=[*bounds, (None, None)])
-    if not found.success:
+    mixed = mixture(found, others)
+    if mixed is None:
         raise NotThisKindError
+    return largest(plus(piece, mixed, -1), part)
+
+
+def mixture(found: Any, pieces: list[Piece]) -> Piece | None:
+    """The convex combination of pieces that the multipliers of a solved linear program name; None if they name none."""
+    if not found.success:
+        return None
     weights = [fmpq(round(max(-w, 0.0) * 10**6), 10**6) for w in found.ineqlin.marginals]
     total = sum(weights, fmpq(0))
     if total == 0:
-        raise NotThisKindError
-    for weight, other in zip(weights, others, strict=True):
-        piece = plus(piece, other, -weight / total)
-    return largest(piece, part)
+        return None
+    mixed: Piece = tuple(fmpq(0) for _ in pieces[0])
+    for weight, piece in zip(weights, pieces, strict=True):
+        mixed = plus(mixed, piece, weight / total)
+    return mixed
 
 
 def affine_in_x(gradient: list[float], constant: float, part: Part) -> Piece:
@@ -197,16 +206,8 @@ def never_meet(scores: list[Piece], group: tuple[int, ...], part: Part, far: int
     found = linprog(
         np.r_[np.zeros(len(bounds)), 1.0], A_ub=A, b_ub=-rows[:, -1] / scale, bounds=[*bounds, (None, None)]
     )
-    if not found.success:
-        return False
-    weights = [fmpq(round(max(-w, 0.0) * 10**6), 10**6) for w in found.ineqlin.marginals]
-    total = sum(weights, fmpq(0))
-    if total == 0:
-        return False
-    mixed = tuple(fmpq(0) for _ in below[0])
-    for weight, piece in zip(weights, below, strict=True):
-        mixed = plus(mixed, piece, -weight / total)
-    return largest(mixed, part) <= -far
+    mixed = mixture(found, below)
+    return mixed is not None and largest(tuple(-x for x in mixed), part) <= -far
 
 
 def head_gap(head: Head, output: int, part: Part) -> tuple[int, set[Piece], arb, arb]:

@@ -27,6 +27,7 @@ lines, multiplied and added up.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -303,18 +304,23 @@ def summed(
     token.
     """
     full = (line.series * partial.wide).tolist()  # (degree of the line + 1, rows * left)
-    powers, rows, near = [], [], []
-    far = np.zeros((len(partial.powers), len(full)))
-    for p, alpha in enumerate(partial.powers):
-        for a, row in enumerate(full):
-            over = sum(alpha) + a - degree
-            if over <= 0:
-                powers.append((*alpha, a))
-                rows.append(row[p * left : (p + 1) * left])
-            elif over <= NEAR:
-                near.append(row[p * left : (p + 1) * left])
-            else:
-                far[p, a] = 1.0
+    kept, beyond, far = shares(tuple(partial.powers), degree, len(full))
+    rows = [full[a][p * left : (p + 1) * left] for p, a in kept]
+    near = [full[a][p * left : (p + 1) * left] for p, a in beyond]
     E = line.largest @ partial.error + line.missed @ partial.moduli.sum(axis=0)
     E = E + ceilings(near).sum(axis=0) + np.einsum("pa,aj,pjx->x", far, line.moduli, partial.moduli, optimize=True)
-    return powers, rows, above(E)
+    return [(*partial.powers[p], a) for p, a in kept], rows, above(E)
+
+
+@functools.lru_cache(maxsize=64)
+def shares(
+    powers: tuple[tuple[int, ...], ...], degree: int, count: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]], np.ndarray]:
+    """Of the products of rows p and powers a < count of the next line: those that are kept, those a little above the
+    degree, and 1 in (p, a) where one is far above.
+    """
+    every = [(p, a, sum(alpha) + a - degree) for p, alpha in enumerate(powers) for a in range(count)]
+    far = np.zeros((len(powers), count))
+    for p, a, over in every:
+        far[p, a] = over > NEAR
+    return [(p, a) for p, a, over in every if over <= 0], [(p, a) for p, a, o in every if 0 < o <= NEAR], far

@@ -110,6 +110,8 @@ def _tensor(values: Any, name: str, dtype: torch.dtype, faults: Faults) -> Tenso
         array = values if isinstance(values, Tensor) else np.asarray(values)
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             array = array.copy()  # torch warns of memory that it may not write to, as of columns of pandas
+        if array.dtype.is_complex if isinstance(array, Tensor) else np.iscomplexobj(array):
+            raise TypeError  # a cast would drop the imaginary parts
         return torch.as_tensor(array, dtype=dtype)
     except (TypeError, ValueError, RuntimeError):
         faults.add(f"{name} is not an array of numbers; give real numbers")

@@ -20,6 +20,7 @@ import math
 import time
 from concurrent.futures import Executor
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from softwright.attention import AttentionNetwork
 
 _FURTHER_WORK = 1.0  # for a smaller bound than the one that was asked for
+_LARGEST_ORDER = 24
 _BETWEEN_ORDERS = {1: 6, 2: 6, 3: 5}  # cells are small boxes already: low orders are enough, and quick
 _BETWEEN_WORK, _BETWEEN_BOXES, _BETWEEN_TIGHTNESS = 5.0, 200_000, 0.1
 
@@ -73,11 +75,15 @@ def exponent_of(norm: str | float) -> float | None:
     text = norm[1:] if isinstance(norm, str) and norm[:1] in "Ll" else norm
     try:
         p = float(text)
-    except ValueError:
+    except (TypeError, ValueError):
         p = math.nan
     if not 1.0 <= p < math.inf:
         raise InvalidInput("certify", [f"norm {norm!r} is not known; use 'sup', 'L1', 'L2' or a number p >= 1"])
     return p
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def certify(
@@ -122,15 +128,24 @@ def certify(
     """
     faults = Faults("certify")
     if bound is not None:
-        faults.check(math.isfinite(bound) and bound > 0, f"bound {bound} must be a positive number")
+        good = _is_real(bound) and math.isfinite(bound) and bound > 0
+        faults.check(good, f"bound {bound!r} must be a positive number")
     elif tightness is None:
         tightness = 0.05
     if tightness is not None:
-        faults.check(1e-3 <= tightness <= 10, f"tightness {tightness} must lie between 0.001 and 10; 0.05 is usual")
-    positive = max_work > 0 and max_seconds > 0 and max_boxes > 0
+        good = _is_real(tightness) and 1e-3 <= tightness <= 10
+        faults.check(good, f"tightness {tightness!r} must lie between 0.001 and 10; 0.05 is usual")
+    positive = all(_is_real(most) and most > 0 for most in (max_work, max_seconds, max_boxes))
     faults.check(positive, "max_work, max_seconds and max_boxes must be positive")
+    whole = order is None or (_is_real(order) and 1 <= order <= _LARGEST_ORDER and order == int(order))
+    faults.check(
+        whole, f"order {order!r} must be a whole number from 1 to {_LARGEST_ORDER}; leave it out for the usual"
+    )
+    named = resume is None or (isinstance(resume, str | Path) and str(resume).strip() != "")
+    faults.check(named, f"resume {resume!r} must be the path of a folder")
     p = faults.take(exponent_of, norm)
     faults.raise_if_any()
+    bound, order = None if bound is None else float(bound), None if order is None else int(order)
     with reporting(progress, "proving") as say:
         question = pose(network, target, domain, engine or getattr(network, "engine", "sdpa"), order)
         record = None if resume is None else Record(resume, _asked(question, p, bound, tightness))

@@ -35,6 +35,7 @@ from typing import Any
 
 from flint import arb
 
+from softwright.checker.entries import is_number
 from softwright.checker.in_context.generalised import generalised
 from softwright.checker.in_context.losses import LOSSES
 from softwright.checker.in_context.newton_schulz import newton_schulz
@@ -112,6 +113,7 @@ def prove_step(file: ModelFile) -> str:
 def _check_numbers(said: dict[str, Any], claim: Claim, settings: dict[str, Any]) -> None:
     """What is stated is at least what was proved, and the numbers beside it are what they are called."""
     given = said["quantities"]
+    require(all(map(is_number, given.values())), "a quantity is no number")
     if claim.numbers is not None:
         _check_solution(said, claim, claim.numbers)
         return

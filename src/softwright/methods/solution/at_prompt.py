@@ -22,6 +22,7 @@ from softwright.methods.prompts import read_prompt
 from softwright.methods.solution.bound import Prompts, distance
 from softwright.methods.solution.certificate import solution_certificate
 from softwright.methods.step_bound import ball, upward
+from softwright.methods.widening import stack_for
 from softwright.precision import assumptions
 from softwright.proof.arithmetic.balls import precision
 from softwright.result.at_prompt import AtPrompt
@@ -44,6 +45,11 @@ def certify_at(built: Built[InContextStack], x: Any, y: Any, queries: Any = None
             f"{c.method} by {c.solver}: the distance to the solution is observed only; nothing is proved of a prompt"
         )
     faults.check(radius == 0, "a prompt in context has no ball round it; a certificate covers the set that it names")
+    faults.check(
+        _as_built(stack),
+        "the stack is not the one that its arguments give on this machine: weights or dtype were changed, or a file "
+        "was made elsewhere; build it again by in_context",
+    )
     faults.raise_if_any()
     queries = x if queries is None else queries
     read_prompt(x, y, queries, None, c, stack.dtype, True)  # all that a prompt must be to be answered
@@ -52,6 +58,7 @@ def certify_at(built: Built[InContextStack], x: Any, y: Any, queries: Any = None
     read = (part if isinstance(part, torch.Tensor) else np.array(part) for part in (x, y, queries))
     kept = [torch.as_tensor(part, dtype=stack.dtype).detach().double().cpu().numpy() for part in read]
     faults.check(kept[0].ndim == 2 and kept[1].ndim == 1, "give one prompt at a time: x (n, d), y (n,), queries (m, d)")
+    faults.check(kept[2].size > 0, "there are no queries, so nothing is predicted; give at least one row of them")
     faults.raise_if_any()
     rows, values, asked = kept
     found = _Enclosed(rows, values, asked, stack)
@@ -76,6 +83,18 @@ def certify_at(built: Built[InContextStack], x: Any, y: Any, queries: Any = None
         quantities={**{name: float(value) for name, value in asdict(prompts).items()}, "rms of y": upward(rms)},
         dtype=c.dtype,
         assumptions=assumptions(c.dtype),
+    )
+
+
+def _as_built(stack: InContextStack) -> bool:
+    """Whether every tensor is, to the bit, what the arguments give: the bound reads groups of heads from the tensors,
+    and believes of all others (what selects, prepares and reads) that they are as they were built."""
+    fresh = stack_for(stack.constants)
+    own, wanted = stack.state_dict(), fresh.state_dict()
+    return (
+        own.keys() == wanted.keys()
+        and all(own[name].dtype == wanted[name].dtype and torch.equal(own[name].cpu(), wanted[name]) for name in own)
+        and stack.describe() == fresh.describe()
     )
 
 

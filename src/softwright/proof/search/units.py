@@ -22,6 +22,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from softwright.progress import Settled
+from softwright.proof.models.grid_head import by_axes
 from softwright.proof.models.targets import FormulaModels
 from softwright.proof.search.residual import Residual
 from softwright.proof.search.search import (
@@ -42,6 +43,7 @@ from softwright.scale import Crew, Pieces
 from softwright.work import count, done
 
 _LONGEST, _SHORTEST, _NOMINAL = 2048, 128, 2e9  # boxes of a unit, and the work that decides between the two
+_SHORTEST_GRID = 1024  # of grids: neighbours share sums over their first axes, which few boxes would compute again
 _ROOTS = 4  # a new unit begins with so many times fewer boxes than it may bound
 
 
@@ -180,7 +182,9 @@ class Apart:
     ) -> None:
         self._residual, self._box, self._goal, self._run, self._crew = residual, box, goal, run, crew
         per_box = residual.cost(1024, 16) / 1024
-        self._longest = int(min(_LONGEST, max(_SHORTEST, _NOMINAL / per_box)))
+        shared = all(by_axes(head, residual.dim) for head in residual.heads)
+        shortest = _SHORTEST_GRID if shared else _SHORTEST
+        self._longest = int(min(_LONGEST, max(shortest, _NOMINAL / per_box)))
         self._acted: list[Unit] = []  # on, in the order in which they were made: parents before their rest
         self._waiting: deque[Unit] = deque()
         self._open = 0  # boxes of those that wait

@@ -49,7 +49,8 @@ def certify_at(built: Built[TranspiledModule], prompt: Any, *, radius: float = 0
         raise refused("errors grow beyond all bounds on the way; give fewer layers, a smaller radius or float64")
     if not seen <= bound:
         kind = type(network.module).__name__
-        raise refused(f"this {kind} does not compute what was read of it: it is {seen:.3g} off; report its class")
+        remedy = "call built.network.eval(), for it is in training mode" if network.training else "report its class"
+        raise refused(f"this {kind} does not compute what was read of it: it is {seen:.3g} off; {remedy}")
     near = f" and all within {radius:g} of it, token by token" if radius else ""
     return AtPrompt(
         statement=f"every output of the model as it runs against its source in real arithmetic, at this prompt{near}",
@@ -65,7 +66,12 @@ def certify_at(built: Built[TranspiledModule], prompt: Any, *, radius: float = 0
 
 
 def _array(values: Any) -> np.ndarray:
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.array(values)
+    """Floats as float64, of whichever type they came."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().to_dense().cpu()
+        return (values.double() if values.is_floating_point() else values).numpy()
+    array = np.array(values)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
 def _read(program: Program, prompt: Any, mask: Any, dtype: str, faults: Faults) -> tuple[np.ndarray, np.ndarray | None]:
