@@ -316,6 +316,10 @@ def cluster_part(count: int, rows: int, hands: int, place: Path | None) -> None:
         print(
             f"strangers       {int(memory.recall(strangers, unknown='abstain').known.sum())} of 1000 taken for stored"
         )
+        begun, used = time.perf_counter(), time.process_time()
+        verdict = sw.verify(folder, progress=False, max_seconds=3600.0)
+        print(f"verify          {verdict.status}, {time.process_time() - used:.0f} s CPU, "
+              f"{time.perf_counter() - begun:.0f} s by the clock: {verdict.reason}", flush=True)  # fmt: skip
         print(f"whole           {time.perf_counter() - started:.0f} s", flush=True)
 
 

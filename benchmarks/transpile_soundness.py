@@ -109,6 +109,9 @@ def main() -> int:
         ratio = error / built.certificate.bound if built.certificate.bound > 0 else float(error > 0) * np.inf
         closest = max(closest, ratio)
         ratios.setdefault(f"{dtype}", []).append(ratio)
+        seconds = time.perf_counter() - started
+        bound = built.certificate.bound
+        print(f"{i} {first} {dtype} {layout}: {error:.3g} of {bound:.3g} ({seconds:.0f} s)", flush=True)
         if error > built.certificate.bound:
             violations += 1
             print(f"VIOLATED by network {i}: {source}, {dtype}, {layout}: {error} > {built.certificate.bound}")

@@ -292,7 +292,7 @@ def read_model(path: str | Path) -> ModelFile:
     if not source.is_file():
         raise FileFormatError(f"{source}: no such file")
     try:
-        _check_header(source)
+        check_header(source)
         with safe_open(str(source), framework="numpy") as opened:
             metadata = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
@@ -321,7 +321,7 @@ def _too_large(header: int, tensors: int) -> str:
     return f"it has {tensors} tensors, more than {MOST_TENSORS}" if tensors > MOST_TENSORS else ""
 
 
-def _check_header(source: Path) -> None:
+def check_header(source: Path) -> None:
     """Before anything is made of it: the header is of a size that can be read, and names everything once."""
     with source.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import softwright as sw
+from softwright.checker.memory import spacing
+from softwright.fileformat import read_model, weights_sha256, write_model
 from softwright.memory.large.merge import _closest
 
 
@@ -58,6 +65,86 @@ def test_a_memory_by_shards_is_an_ordinary_memory(tmp_path: Path) -> None:
     dense = stored.recall(sequences[::40], engine="dense")
     assert dense.labels == labels[::40].tolist() and dense.weight.min() == 1.0
     assert stored.recall(strangers, unknown="abstain").labels == [None] * 20
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("stored") / "memory"
+    sw.memorize_shards([(number, 150) for number in range(4)], place, read=drawn, rank=2, rows=170, ask=0)
+    return place
+
+
+def forged(folder: Path, copy: Path, change: Callable[[list[dict[str, np.ndarray]], dict[str, Any]], None]) -> str:
+    """What the checker says of a folder whose shards and index were changed and whose digests were all made again."""
+    shutil.copytree(folder, copy)
+    index = json.loads((copy / "index.json").read_text())
+    names = [entry["name"] for entry in index["files"]]
+    shards = [load_file(str(copy / name)) for name in names[1:]]
+    change(shards, index)
+    for entry, name, shard in zip(index["files"][1:], names[1:], shards, strict=True):
+        save_file(shard, str(copy / name))
+        entry["sha256"] = hashlib.sha256((copy / name).read_bytes()).hexdigest()
+    file = read_model(copy / names[0])
+    rows = {name: np.concatenate([shard[name] for shard in shards]) for name in index["tensors"]}
+    file.sections["certificate"]["claim"]["subject"]["sha256"] = weights_sha256({**file.tensors, **rows})
+    write_model(copy / names[0], file.tensors, file.sections)
+    index["files"][0]["sha256"] = hashlib.sha256((copy / names[0]).read_bytes()).hexdigest()
+    (copy / "index.json").write_text(json.dumps(index))
+    return str(sw.verify(copy, progress=False))
+
+
+def test_a_folder_is_proved_shard_by_shard(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spacing, "KEYS_AT_ONCE", 50)
+    monkeypatch.setattr(spacing, "MOST_KEYS", 200)  # no more than that are in memory
+    assert sw.verify(folder, progress=False).status == "VERIFIED"
+    sw.load(folder).save(tmp_path / "other", rows=7)  # without ranges in its index
+    assert sw.verify(tmp_path / "other", progress=False).status == "VERIFIED"
+
+    def move(shards: list[dict[str, np.ndarray]], index: dict[str, Any]) -> None:
+        """The last key of a shard stands next to the first of another one."""
+        shards[0]["readout.keys"][-1] = shards[1]["readout.keys"][0] + [1e-9, 0.0]
+        shards[0]["readout.halves"] = 0.5 * (shards[0]["readout.keys"] ** 2).sum(axis=1)
+        index["files"][1]["to"] = float(shards[0]["readout.keys"][:, 0].max())
+
+    assert "two keys are closer" in forged(folder, tmp_path / "moved", move)
+    assert forged(folder, tmp_path / "same", lambda shards, index: None).startswith("VERIFIED")
+    changes: dict[str, Callable[[list[dict[str, np.ndarray]], dict[str, Any]], Any]] = {
+        "half square": lambda shards, index: shards[2]["readout.halves"].__imul__(1.001),
+        "a class is not there": lambda shards, index: shards[2]["readout.values"].__iadd__(9),
+        "the index says": lambda shards, index: shards.reverse(),
+        "than those of its range": lambda shards, index: index["files"][2].update({"to": 9.0}),
+        "the index says 9": lambda shards, index: index["files"][2].update({"rows": 9}),
+        "as the index says": lambda shards, index: index["tensors"]["readout.keys"][0].__setitem__(0, 599),
+        "in order": lambda shards, index: index["files"][1].update({"name": "../memory/keys-00000.safetensors"}),
+        "unknown entry": lambda shards, index: index.update({"more": 1}),
+        "a shard in the index is damaged": lambda shards, index: index["files"][1].update({"rows": True}),
+    }
+    for number, (said, change) in enumerate(changes.items()):
+        verdict = forged(folder, tmp_path / str(number), change)
+        assert verdict.startswith("NOT VERIFIED") and said in verdict, verdict
+
+
+def test_a_folder_whose_files_were_changed_is_refused(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "memory"
+    shutil.copytree(folder, place)
+    one, two, index = (place / name for name in ("keys-00000.safetensors", "keys-00001.safetensors", "index.json"))
+    said, first, second = index.read_text(), one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    assert "keys-00000.safetensors is not the one of the index" in str(sw.verify(place, progress=False))
+    swapped = json.loads(said)
+    entries = swapped["files"][1:3]
+    swapped["files"][1:3] = [entries[1] | {"name": one.name}, entries[0] | {"name": two.name}]
+    index.write_text(json.dumps(swapped))
+    assert "SHA-256" in str(sw.verify(place, progress=False))  # that of the certificate
+    one.write_bytes(first)
+    two.unlink()
+    index.write_text(said)
+    assert "missing" in str(sw.verify(place, progress=False))
+    index.write_text('{"schema": "softwright-memory-shards/1", "files": [3], "tensors": [], "rows": 1}')
+    assert sw.verify(place, progress=False).status == "NOT VERIFIED"
+    index.unlink()
+    assert sw.verify(place, progress=False).status == "NOT VERIFIED"
 
 
 def test_rows_of_different_lengths_texts_as_labels_and_sparse_tokens(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def check_sums(file: ModelFile) -> None:
 def reprove_recall(file: ModelFile, _: Callable[[int], None]) -> Verdict:
     """A memory recalls its labels: proved again from the tensors."""
     check_sums(file)
-    proved, count = prove_recall(file), len(file.tensors["readout.keys"])
+    proved, count = prove_recall(file), file.tensors["readout.keys"].shape[0]
     return settled(proved, target=f"recall of the labels of {count} stored items")
 
 

@@ -27,6 +27,7 @@ from softwright.checker.closed import (
 )
 from softwright.checker.graphs.reading import read_graph, runs
 from softwright.checker.limits import SECONDS, limited
+from softwright.checker.memory.folder import read_folder
 from softwright.checker.parts import Helper, helped, reprove_boxes
 from softwright.checker.precision import as_run, assumed_by, precision_of
 from softwright.checker.refusal import NotProvedError, require
@@ -38,6 +39,7 @@ from softwright.errors import FileFormatError
 from softwright.fileformat import ModelFile, read_model
 
 BITS = 128  # of the balls at first
+DAMAGED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, zlib.error)
 Progress = Callable[[int], None]  # called with the number of boxes done so far
 Say = (
     Callable[[str], None] | Literal[False] | None
@@ -89,6 +91,8 @@ def reprove_file(
     executor: Helper | Executor | None = None,
 ) -> Verdict:
     """The same; a file that cannot be read is a `FileFormatError`. Of an ONNX file the graph itself is proved."""
+    if Path(path).is_dir():
+        return _reproved_folder(path, progress, max_seconds)
     if Path(path).suffix != ".onnx":
         return reprove(read_model(path), progress, max_seconds, executor)
     try:
@@ -99,6 +103,22 @@ def reprove_file(
     with assumed_by(said):
         covered = (runs(as_run(verdict.dtype, said["claim"]["engine"])),) if verdict.runtimes else ()
     return replace(verdict, runtimes=covered)
+
+
+def _reproved_folder(path: str | Path, progress: Say, max_seconds: float) -> Verdict:
+    """A memory in shards. No more than a few of them are in memory at a time."""
+    started = time.monotonic()
+    try:
+        with limited(max_seconds):
+            if callable(progress):
+                progress("reading the shards")
+            file = read_folder(path)
+    except NotProvedError as error:
+        return Verdict(NOT_VERIFIED, str(error))
+    except DAMAGED as error:
+        return Verdict(NOT_VERIFIED, f"the index is damaged ({type(error).__name__}: {error}); save the memory again")
+    verdict = reprove(file, progress, max(0.0, max_seconds - (time.monotonic() - started)))
+    return replace(verdict, seconds=time.monotonic() - started)
 
 
 def reprove(
@@ -122,7 +142,7 @@ def reprove(
             verdict = _at_prompt(file) if is_at_prompt(file) else _reproved(read_claim(file), report)
     except NotProvedError as error:
         verdict = Verdict(NOT_VERIFIED, str(error), boxes)
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, zlib.error) as error:
+    except DAMAGED as error:
         reason = f"the statement is damaged ({type(error).__name__}: {error}); certify again"
         verdict = Verdict(NOT_VERIFIED, reason, boxes)
     finally:

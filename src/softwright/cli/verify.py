@@ -27,6 +27,7 @@ def _record(folder: Path, file: Path) -> Record:
     """The record of this very file; others must not be able to write there, because it is believed."""
     from softwright.records import Record
 
+    file = file / "index.json" if file.is_dir() else file  # which names the digests of the others
     if not file.is_file():
         raise FileFormatError(f"{file}: no such file")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -43,7 +44,7 @@ def verify_command(
     resume: Resume = None,
     as_json: AsJson = False,
 ) -> None:
-    """Re-prove the certificate in a file; VERIFIED, or what fails and where.
+    """Re-prove the certificate in a file, or in a folder of shards; VERIFIED, or what fails and where.
 
     A long proof is cut into pieces for the processes or the cluster named. What they return is believed, and so are
     pieces that an earlier run wrote into the folder of --resume.

@@ -8,7 +8,10 @@ itself; the one number left to the builder is that of the sequences given, which
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ import numpy as np
 from softwright.checker.entries import Test, check_entries, is_flag, is_float, is_object, is_text, same
 from softwright.checker.precision import rows
 from softwright.checker.refusal import require
-from softwright.fileformat import ModelFile, parse_json
+from softwright.fileformat import InParts, ModelFile, parse_json
 
 MODEL: dict[str, Test] = {
     "kind": is_text,
@@ -39,6 +42,18 @@ CLOSE = 1e-6  # relative: two proofs by the same formula, one in balls, round di
 TINY = 1e-290  # masses that underflow are stated as the smallest normal numbers, one for each key
 
 
+@dataclass(frozen=True)
+class InShards(InParts):
+    """A tensor in parts, any of which can be asked for."""
+
+    part: Callable[[int], np.ndarray]
+
+
+def parts_of(tensor: np.ndarray | InParts) -> Iterable[np.ndarray]:
+    """The rows of a tensor: shard by shard, or all at once."""
+    return tensor.parts() if isinstance(tensor, InParts) else (tensor,)
+
+
 def check_memory(file: ModelFile) -> None:
     """Model, tensors, texts, target and statement fit each other."""
     model, tensors = file.sections["model"], file.tensors
@@ -48,12 +63,12 @@ def check_memory(file: ModelFile) -> None:
     require(not reading["causal"] or reading["mode"] == "token", "whole sequences are not read looking back only")
     check_tensors(tensors, model)
     check_texts(tensors, model)
-    check_statement(file, len(tensors["readout.keys"]))
+    check_statement(file, tensors["readout.keys"].shape[0])
 
 
 def check_tensors(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> None:
     """Exactly the tensors of such a memory, in its dtype and in shapes that fit."""
-    (V, e), (s, d), N = tensors["head.codes"].shape, tensors["head.W_V"].shape, len(tensors["readout.keys"])
+    (V, e), (s, d), N = tensors["head.codes"].shape, tensors["head.W_V"].shape, tensors["readout.keys"].shape[0]
     n, r, m = len(tensors["head.log_weights"]), len(tensors["head.W_I"]), tensors["readout.values"].shape[1]
     require(d == e + 2 + s and min(N, s, r, m) > 0, "the sizes of codes and weights do not fit")
     places, known = len(tensors["head.place_codes"]), len(tensors["head.vocabulary"])
@@ -77,7 +92,8 @@ def check_tensors(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> None
         require(tensor.shape == shape, f"the shape of {name} does not fit the others")
         kinds = ("int32", "int64") if name == "head.vocabulary" else (types.get(name, model["dtype"]),)
         require(str(tensor.dtype) in kinds, f"{name} is of type {tensor.dtype}")
-        require(tensor.dtype.kind != "f" or np.isfinite(tensor).all(), f"a weight is not finite in {name}")
+        finite = tensor.dtype.kind != "f" or all(np.isfinite(part).all() for part in parts_of(tensor))
+        require(finite, f"a weight is not finite in {name}")
     require((np.diff(tensors["head.vocabulary"]) > 0).all(), "the vocabulary does not ascend")
 
 
@@ -88,8 +104,10 @@ def check_texts(tensors: dict[str, np.ndarray], model: dict[str, Any]) -> None:
     if model["labels"] == "classes":
         names = parse_json(classes.decode())
         require(isinstance(names, list), "the classes are no list")
-        require(values.shape[1] == 1 and ((values >= 0) & (values < len(names))).all(), "a class is not there")
-        require((values == np.rint(values)).all(), "a class is no whole number")
+        require(values.shape[1] == 1, "a class is one number")
+        for part in parts_of(values):
+            require(((part >= 0) & (part < len(names))).all(), "a class is not there")
+            require((part == np.rint(part)).all(), "a class is no whole number")
     else:
         require(not classes, "classes stand beside labels that are numbers")
     if model["tokenizer"] == "whitespace":
@@ -133,7 +151,7 @@ def parameters(tensors: dict[str, np.ndarray]) -> int:
     """All numbers of both layers and of the embedding."""
     counted = [name for name in tensors if name.startswith("head.") and name != "head.vocabulary"]
     names = ("slopes", "offsets", "values") if "readout.slopes" in tensors else ("keys", "halves", "values", "beta")
-    return sum(tensors[name].size for name in (*counted, *(f"readout.{name}" for name in names)))
+    return sum(math.prod(tensors[name].shape) for name in (*counted, *(f"readout.{name}" for name in names)))
 
 
 def check_quantities(given: dict[str, Any], tensors: dict[str, np.ndarray], found: dict[str, float]) -> None:
@@ -141,7 +159,7 @@ def check_quantities(given: dict[str, Any], tensors: dict[str, np.ndarray], foun
 
     `found` was computed here. Sizes must be equal; errors may be stated larger, margins smaller, by a factor of two.
     """
-    (s, d), n, N = tensors["head.W_V"].shape, len(tensors["head.log_weights"]), len(tensors["readout.keys"])
+    (s, d), n, N = tensors["head.W_V"].shape, len(tensors["head.log_weights"]), tensors["readout.keys"].shape[0]
     sizes = {
         "items": N,
         "rank": s,

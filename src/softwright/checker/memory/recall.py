@@ -4,27 +4,24 @@ A file holds no sequences, so what can be proved from it is this: *every input w
 a key up to the key's own rounding recalls the label of that key, in both engines.* Which sequences have these ids, the
 builder knew and no file says; nor does the statement.
 
-1. No two keys are closer than the stated gap g: keys are put into square cells of side g by two coordinates, and all
-   pairs in the same or touching cells are compared in full.
+1. No two keys are closer than the stated gap g (`spacing`).
 2. The rounding of an id, by the formula in the docstring of memory.rounding, written again here in ball arithmetic.
 3. The margin of the scores, hence the weights of other keys (or the ramps of the relus), by that of memory.margin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from flint import arb
 
-from softwright.checker.limits import check_time
-from softwright.checker.memory.entries import check_memory, check_quantities
+from softwright.checker.memory.entries import check_memory, check_quantities, parts_of
+from softwright.checker.memory.spacing import check_gap
 from softwright.checker.precision import PRECISIONS, Precision, precision_of
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
 
-PAIRS_AT_ONCE, MOST_PAIRS = 2_000_000, 200_000_000
 LARGER = arb(1) + arb(2) ** -40
 UNDERFLOW = {"float64": arb(2) ** -900, "float32": arb(2) ** -120}  # more than all underflows of one sum lose
 LARGEST_SCORE = {"float64": arb(2) ** 1000, "float32": arb(2) ** 100}  # far below what overflows
@@ -36,11 +33,11 @@ def prove_recall(file: ModelFile) -> str:
     check_memory(file)
     said, tensors = file.sections["certificate"], file.tensors
     precision, wide = precision_of(file.sections["model"]["dtype"]), PRECISIONS["float64"]
-    keys = tensors["readout.keys"].astype(np.float64)
-    values = tensors["readout.values"].astype(np.float64)
+    keys = tensors["readout.keys"]
     gap = float(tensors["gap"].reshape(())[()])
     check_structure(tensors, file.sections["model"]["reading"]["mode"])
-    largest = arb(float(np.sqrt((keys**2).sum(axis=1).max(initial=0.0)))) * LARGER
+    squares = max((float((wide_of(part) ** 2).sum(axis=1).max(initial=0.0)) for part in parts_of(keys)), default=0.0)
+    largest = arb(float(np.sqrt(squares))) * LARGER
     own, run = id_error(tensors, wide), id_error(tensors, precision)
     key = own + (arb(0) if precision is wide else largest * precision.unit + UNDERFLOW[precision.name])
     radii = [float(x) for x in tensors["radii"]]
@@ -49,11 +46,11 @@ def prove_recall(file: ModelFile) -> str:
     require(gap > 2 * max(radii), "an id could lie within the search radius of two keys")
     require(gap > 2 * radius, f"the gap {gap:.3g} is not above twice the radius {float(radius):.3g}")
     check_gap(keys, gap)
-    size = arb(float(np.abs(values).max(initial=0.0)))
+    size = arb(max(float(np.abs(wide_of(part)).max(initial=0.0)) for part in parts_of(tensors["readout.values"])))
     if file.sections["model"]["readout"] == "attention":
-        exact, rounding, found = lookup(tensors, keys, arb(gap), radius, largest, size, precision)
+        exact, rounding, found = lookup(tensors, arb(gap), radius, largest, size, precision)
     else:
-        exact, rounding, found = ramps(tensors, keys, radius, largest, precision.unit)
+        exact, rounding, found = ramps(tensors, wide_of(keys), radius, largest, precision.unit)
     found |= {"id_error_dense": float(run), "id_error_pruned": float(own), "radius": float(radius)}
     check_quantities(said["quantities"], tensors, {**found, "margin": float(gap / (2 * radius))})
     rounding += arb(said["quantities"]["label_rounding"])
@@ -61,9 +58,14 @@ def prove_recall(file: ModelFile) -> str:
     require(rounding <= said["rounding_part"], f"rounding: {float(rounding):.3g} against {said['rounding_part']:.3g}")
     require(file.sections["model"]["labels"] == "values" or said["bound"] < 0.5, "a class is not recalled exactly")
     return (
-        f"{len(keys)} ids, no two closer than {gap:.4g}, moved by rounding at most {float(radius):.3g} from their "
+        f"{keys.shape[0]} ids, no two closer than {gap:.4g}, moved by rounding at most {float(radius):.3g} from their "
         f"keys: each recalls its label within {said['bound']:.3g}; which sequences have these ids, no file says"
     )
+
+
+def wide_of(part: np.ndarray) -> np.ndarray:
+    """Numbers of either type as float64, which holds them."""
+    return part.astype(np.float64)
 
 
 def check_structure(tensors: Tensors, mode: str) -> None:
@@ -127,16 +129,10 @@ def id_error(tensors: Tensors, precision: Precision) -> arb:
 
 
 def lookup(
-    tensors: Tensors,
-    keys: np.ndarray,
-    gap: arb,
-    radius: arb,
-    largest: arb,
-    size: arb,
-    precision: Precision,
+    tensors: Tensors, gap: arb, radius: arb, largest: arb, size: arb, precision: Precision
 ) -> tuple[arb, arb, dict[str, float]]:
     """(error in real arithmetic, error of running, numbers of the proof) of the softmax over the keys."""
-    count, dimensions = keys.shape
+    count, dimensions = tensors["readout.keys"].shape
     unit, tiny = arb(precision.unit), UNDERFLOW[precision.name]
     if count < 2:
         return arb(0), arb(0), {"score_margin": 0.0, "off_mass": 0.0}
@@ -144,9 +140,10 @@ def lookup(
     mantissa, power = np.frexp(beta)
     require(mantissa == 0.5 and power % 2 == 1, "beta is not a power of four")
     half = (0.5 * largest**2 * (gamma(dimensions + 2, arb(2) ** -53) + unit * LARGER) + tiny) * LARGER
-    computed = 0.5 * (keys**2).sum(axis=1)
-    off = np.abs(computed - tensors["readout.halves"].astype(np.float64)) + (dimensions + 2) * 2.0**-53 * computed
-    require(arb(float(off.max())) <= half, "a stored half square is wrong")
+    for keys, halves in zip(*(parts_of(tensors[f"readout.{name}"]) for name in ("keys", "halves")), strict=True):
+        computed = 0.5 * (wide_of(keys) ** 2).sum(axis=1)
+        off = np.abs(computed - wide_of(halves)) + (dimensions + 2) * 2.0**-53 * computed
+        require(arb(float(off.max(initial=0.0))) <= half, "a stored half square is wrong")
     products = largest * (largest + radius) + largest**2 / 2 + half
     error = gamma(dimensions + 1, unit) * products + half + tiny
     margin = gap * (gap - 2 * radius) / 2 - 2 * error
@@ -173,47 +170,3 @@ def ramps(
     require((after >= 1).all(), "a ramp ends after the next key")
     found = {"ramp_margin": float(min(-before.max(), after.min() - 1.0))} if len(slopes) else {}
     return arb(0), arb(0), {"off_mass": 0.0, **found}
-
-
-def check_gap(keys: np.ndarray, gap: float) -> None:
-    """No two keys are closer than `gap`."""
-    if len(keys) < 2:
-        return
-    axes = np.argsort(-np.ptp(keys, axis=0), kind="stable")[:2]
-    seen = 0
-    for left, right in close_pairs(keys[:, axes], gap):
-        seen += len(left)
-        require(seen <= MOST_PAIRS, "too many keys lie close together to compare all pairs")
-        check_time()
-        squares = np.zeros(len(left))
-        for axis in range(keys.shape[1]):
-            squares += (keys[left, axis] - keys[right, axis]) ** 2
-        # A sum of at most 33 squares errs by less than 40 * 2^-53 of itself.
-        require(np.sqrt(squares.min(initial=np.inf)) * (1.0 - 1e-14) >= gap, f"two keys are closer than {gap:.6g}")
-
-
-def close_pairs(points: np.ndarray, gap: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Every pair of points (N, 1 or 2) that can be closer than `gap`, once, in chunks: same or touching cells."""
-    span = float(np.ptp(points, axis=0).max())
-    side = max(gap * (1.0 + 1e-6), span / 1e8)  # with at most 1e8 cells per side, rounding cannot skip a cell
-    cells = np.floor((points - points.min(axis=0)) / side).astype(np.int64)
-    first, second = cells[:, 0], cells[:, 1] if points.shape[1] == 2 else np.zeros(len(points), dtype=np.int64)
-    code = (first << 32) + second + 1
-    order = np.argsort(code, kind="stable")
-    code = code[order]
-    for offset in (0, 1, (1 << 32) - 1, 1 << 32, (1 << 32) + 1):
-        # In the own cell, only the points that come later in the order.
-        start = np.arange(1, len(code) + 1) if offset == 0 else np.searchsorted(code, code + offset, side="left")
-        stop = np.searchsorted(code, code + offset, side="right")
-        counts = np.maximum(stop - start, 0)
-        ends = np.cumsum(counts)
-        at = 0
-        while at < len(counts):
-            before = ends[at - 1] if at else 0
-            upto = max(at + 1, int(np.searchsorted(ends, before + PAIRS_AT_ONCE, side="right")))
-            some = counts[at:upto]
-            left = np.repeat(np.arange(at, upto), some)
-            within = np.arange(len(left)) - np.repeat(np.cumsum(some) - some, some)
-            if len(left):
-                yield order[left], order[start[left] + within]
-            at = upto
