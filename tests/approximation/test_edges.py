@@ -27,6 +27,9 @@ def test_zeros_of_polynomials(millionths: list[int]) -> None:
 
 def test_zeros_at_samples_and_of_transcendental_functions() -> None:
     assert zeros_of(lambda t: t) == [0.0]
+    assert zeros_of(lambda t: 0.0 * t) == []
+    ends = zeros_of(lambda t: np.maximum(np.abs(t) - 0.5, 0.0) * np.sign(t))
+    assert np.allclose(ends, [-0.5, 0.5], atol=1e-3)
     found = zeros_of(lambda t: np.sin(5 * t))
     assert np.abs(np.array(found) - np.array([-np.pi / 5, 0, np.pi / 5])).max() <= 1e-15
     assert zeros_of(lambda t: t**2 + 1) == []

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import softwright as sw
+from softwright.approximation.composed import described_heads
 from softwright.compiler.adjoints import box_grid
 from softwright.compiler.build import Compiled, compile_formula
 from softwright.compiler.layout import network_of
@@ -141,3 +142,21 @@ def test_sums_that_span_decades_are_proved_and_verified(text: str, tmp_path: Pat
     assert built.certificate is not None
     built.save(tmp_path / "wide.safetensors")
     assert sw.verify(tmp_path / "wide.safetensors").verified
+
+
+@pytest.mark.parametrize("text, tol", [("log(x)*y", 1e-6), ("y*sqrt(x)/(3*x)", 1.0)])
+def test_an_input_over_many_decades_keeps_its_digits(text: str, tol: float, tmp_path: Path) -> None:
+    box = sw.Box(x=(1e-6, 1e4), y=(0.0, 1.0))
+    built = sw.approximate(text, box, tol=tol, strategy="compose", progress=False)
+    points = np.stack([np.geomspace(1e-6, 1e4, 20_001).clip(1e-6, 1e4), np.resize([1.0, 0.9, 0.01], 20_001)], axis=1)
+    assert built.certificate is not None
+    assert np.abs(built(points) - Expression(text, box)(points)).max() <= built.certificate.bound <= tol
+    built.save(path := tmp_path / "decades.safetensors")
+    assert sw.verify(path).status == "VERIFIED"
+
+
+def test_heads_of_a_stack_without_a_proof_have_no_share(row: tuple[Compiled, Expression]) -> None:
+    compiled, _ = row
+    lost = replace(compiled.proof, shares=dict.fromkeys(compiled.proof.shares, np.inf))
+    shares = [head["share"] for head in described_heads(replace(compiled, proof=lost))]
+    assert shares and set(shares) == {None}  # infinity is no number that a file can hold

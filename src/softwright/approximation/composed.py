@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -68,12 +69,14 @@ def composed_in_norm(built: Built[Any], p: int) -> Built[Any]:
 def described_heads(compiled: Compiled) -> list[dict[str, Any]]:
     """What every head computes, layer by layer."""
     program, heads = compiled.program, compiled.heads
-    shares = compiled.proof.shares
+    every = compiled.proof.shares.items()
+    shares = {k: share if math.isfinite(share) else None for k, share in every}  # None: it has no proof
     found: list[dict[str, Any]] = []
     for number in range(1, program.depth + 1):
         for table in (head for head in heads.tables if head.layer == number):
             texts = "; ".join(program.described(program.features[k]) for k in table.features)
-            share = max(shares[k] for k in table.features)
+            known = [share for k in table.features if (share := shares[k]) is not None]
+            share = max(known) if len(known) == len(table.features) else None
             found.append({"layer": number, "tokens": table.table.tokens, "computes": texts, "share": share})
         for f in program.features:
             if f.layer != number or f.kind == INPUT or f.function is not None:

@@ -191,7 +191,8 @@ class View:
         return self.head.powers(space, tokens, self.middle) if self.own else self.head.monomials(space, tokens)
 
     def narrowed(self, c: list[arb], r: list[arb], smallest: float) -> View:
-        """Leave out tokens whose weight stays below `smallest` on the box c +- r. Floats propose, balls prove."""
+        """Leave out tokens whose weight stays below `smallest` on the box c +- r, and below e times that as it is
+        computed. Floats propose, balls prove."""
         head, at, reach = self.head, np.array(list(map(float, c))), np.array(list(map(float, r)))
         bias = head.float_bias[self.index]
         best = int(np.argmax(self.keys @ at + bias))
@@ -207,7 +208,7 @@ class View:
             step = [keys[j] - keys[top] for keys in head.exact_keys]
             gap = head.bias[j] - head.bias[top] + dot(step, c) + dot(map(abs, step), r)
             computed = gap + arb(float(errors[place]))
-            if not computed < -1:  # its rounding might make it the largest
+            if not computed < math.log(smallest) + 1:  # its rounding might make it one that counts
                 kept[place] = True
                 continue
             dropped += ceiling(gap.exp())

@@ -41,7 +41,7 @@ def plot_composed(built: Built, path: str | Path | None = None) -> Figure:
         stack.set_xlim(-0.6, len(columns) - 0.4)
         stack.set_ylim(-tallest - 0.2, 1.2)
         stack.axis("off")
-        shares = np.array([head["share"] for head in built.plan.heads])
+        shares = np.array([head["share"] or 0.0 for head in built.plan.heads])  # of heads without a proof there is none
         errors.bar(np.arange(len(shares)), np.maximum(shares, 1e-300), color=BLUE)
         errors.axhline(built.plan.tolerance, color=RED, linewidth=1.0)
         errors.set_yscale("log")
@@ -54,4 +54,5 @@ def plot_composed(built: Built, path: str | Path | None = None) -> Figure:
 def _short(head: dict) -> str:
     text = str(head["computes"])
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-    return f"{text}\n{head['tokens']} tokens, {head['share']:.1e}"
+    share = "unproved" if head["share"] is None else f"{head['share']:.1e}"
+    return f"{text}\n{head['tokens']} tokens, {share}"

@@ -33,6 +33,7 @@ from softwright.result.certificate import sum_rounded_up
 ROUNDED = 1 / 8
 _TINY = 1e-290  # what underflow may add where nothing else is lost, as with a copy of an input
 _ROOM_TO_CHECK = 2.0  # moduli are found again with other cells and coarser sizes
+_DECADES, _ROUNDING_ROOM = 1e-7, 1.5  # tables over more decades than this are rounded otherwise by other bounds
 ROOM = 0.01  # columns may exceed the size of their exact values by this share
 
 
@@ -247,6 +248,8 @@ def prove(
             slopes[k] = max(slopes[k], float(sensitivity.feature[k].max()))
         exact = max(exact, float(real.max()))
         rounding = max(rounding, float(up(np.maximum(total - real, 0.0)).max()))
+    if any(0 < abs(f.end[0]) < _DECADES * analysis.size_of(f.score) for f in program.features if f.end is not None):
+        rounding *= _ROUNDING_ROOM
     exact, rounding = sum_rounded_up(exact, ROUNDED * rounding, _TINY), sum_rounded_up(rounding, _TINY)
     bound = sum_rounded_up(exact, rounding)
     if not math.isfinite(bound):

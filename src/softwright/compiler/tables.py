@@ -12,6 +12,7 @@ dense sample; the proof is that of any head of one variable (`proof/`), in the u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -159,21 +160,28 @@ def shifted(node: Node, point: Fraction, side: int) -> Node:
 
 
 def singular_end(function: Node, low: float, high: float) -> tuple[Fraction, int] | None:
-    """(p, side) if the function's slope may be unbounded at an end of [low, high], which lies on that side of p."""
-    pending, found = [function], set()
+    """(p, side) if the function's slope may be unbounded at an end of [low, high], which lies on that side of p.
+
+    Of a logarithm or a quotient that has no value at 0, on a range over many decades, p is a power of two between 0 and
+    the range: from there distances are differences of few digits, so that the smallest arguments lose none of theirs.
+    """
+    pending, found, poles = [function], set(), set()
     while pending:
         node = pending.pop()
         if not isinstance(node, Operation):
             continue
         pending += node.arguments
-        inner, ends = None, (0,)
+        inner, ends, kept = None, (0,), found
         if node.name == "sqrt":
             inner = node.arguments[0]
         elif node.name == "xlogy":
             inner = node.arguments[1]
+        elif node.name in ("log", "div"):
+            inner, kept = node.arguments[-1], poles
         elif node.name == "pow" and is_constant(node.arguments[1]):
             exponent = rational(node.arguments[1])
-            inner = node.arguments[0] if exponent is None or exponent.denominator != 1 else None
+            kept = poles if exponent is not None and exponent < 0 else found
+            inner = node.arguments[0] if exponent is None or exponent < 0 or exponent.denominator != 1 else None
         elif node.name in ("asin", "acos"):
             inner, ends = node.arguments[0], (-1, 1)
         elif node.name == "acosh":
@@ -183,8 +191,12 @@ def singular_end(function: Node, low: float, high: float) -> tuple[Fraction, int
             continue
         offset, slope = map(rational, coefficients)
         if offset is not None and slope:
-            found |= {(end - offset) / slope for end in ends}
+            kept |= {(end - offset) / slope for end in ends}
     near = _TOUCHES * (high - low)
+    nearest = min(abs(low), abs(high))
+    if 0 in poles and low * high > 0 and nearest <= near:
+        side = 1 if low > 0 else -1
+        return side * Fraction(2) ** (math.frexp(nearest)[1] - 2), side
     for point in found:
         if abs(low - float(point)) <= near:
             return point, 1

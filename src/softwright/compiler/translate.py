@@ -65,6 +65,7 @@ from softwright.compiler.steps import Jumps, jumps_of
 from softwright.domain import Box
 
 _ROUNDED = 1e-12  # of its width, by which a range may miss the end of a domain that it reaches
+_LEAST = 1e-24  # of its largest value: how near to zero an input may come that has a logarithm
 _DEEPEST = 120  # levels of a formula that are compiled
 
 
@@ -126,6 +127,8 @@ class Translator:
         low, high = self.range_of_additive(additive)
         if Range(low, high).positive:
             return True
+        if self._is_input(additive) and low > _LEAST * high:
+            return True  # an input is known to its last digit, whatever it spans
         if low > 0 and np.isfinite(high) and additive.parts and additive.single() is not None and not self.cut:
             return True  # its logarithm is a function of the atom: that it spans decades costs no digits
         found = self.ranges.positive(node)
@@ -133,6 +136,12 @@ class Translator:
             return False
         self.tighten(self.build(node), found)
         return True
+
+    def _is_input(self, additive: Additive) -> bool:
+        """Whether it is an input times a number."""
+        terms = additive.form.terms
+        single = len(terms) == 1 and not additive.parts and is_zero(additive.form.constant)
+        return single and self.features[terms[0][0]].kind == INPUT
 
     def _is_power(self, node: Operation) -> bool:
         """Whether it is a power with a variable exponent: that of a positive base, the exponential of a product."""

@@ -21,7 +21,9 @@ def zeros_of(function: Line, samples: int = 4001) -> list[float]:
     with np.errstate(all="ignore"):
         u = function(t)
     sign = np.sign(np.where(np.isfinite(u), u, 0.0))
-    found: list[float] = [float(x) for x in t[1:-1][(sign[1:-1] == 0) & (sign[:-2] * sign[2:] <= 0)]]
+    before, after = sign[:-2], sign[2:]
+    crossed = (before * after < 0) | ((before == 0) != (after == 0))
+    found: list[float] = [float(x) for x in t[1:-1][(sign[1:-1] == 0) & crossed]]
     for i in np.flatnonzero(sign[:-1] * sign[1:] < 0):
         found.append(_bisected(function, float(t[i]), float(t[i + 1])))
     return merged(found)

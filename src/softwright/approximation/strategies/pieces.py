@@ -27,12 +27,14 @@ from softwright.approximation.fitting.axis_search import (
 )
 from softwright.approximation.problem import Fit, Problem, scaling_of
 from softwright.attention.head import Axis, Head
+from softwright.work import count as count_work
 
 LineValues = Callable[[np.ndarray], np.ndarray]  # t (n,) -> (n, m)
 
 _TWO_GATE = 0.2785  # W0(1/e) rounded up: two affine pieces meeting at a kink of slope jump C err by this times C / beta
 _LOCAL_TOKENS = 24  # a stretch that needs more than this is split instead
 _MOST_STRETCHES = 80
+_WORK_OF_BREAK = 500_000  # nanoseconds that measuring the jumps at one break takes
 _STAYS = 0.8  # of a jump seen at a distance, what must be left of it at 1/64 of the distance
 JUMP_BAND = 1e-6  # half-width, in the unit frame, of the band in which a jump of the target is switched
 
@@ -211,10 +213,12 @@ class _Jumps:
         return self.intercepts[i] + self.slopes[i] * t[:, None]
 
 
-def _measure_jumps(f: LineValues, breaks: list[float], scale: float) -> _Jumps:
+def _measure_jumps(f: LineValues, breaks: list[float], scale: float, check: Callable[[], None]) -> _Jumps:
     ends = np.array([-1.0, *breaks, 1.0])
     values, slopes = [], []
     for i, place in enumerate(breaks):
+        check()
+        count_work(_WORK_OF_BREAK)
         width = 0.25 * min(place - ends[i], ends[i + 2] - place)
         left_value, left_slope = _one_sided(f, place, width, -1)
         right_value, right_slope = _one_sided(f, place, width, +1)
@@ -245,7 +249,9 @@ def fit_pieces(problem: Problem, breaks: list[float]) -> Fit | None:
     scale = scaling_of(samples).scale
     ends = [-1.0, *breaks, 1.0]
     none = np.zeros((1, m))
-    jumps = _measure_jumps(f, breaks, scale) if breaks else _Jumps(np.zeros(0), none[:0], none[:0], none, none)
+    jumps = _Jumps(np.zeros(0), none[:0], none[:0], none, none)
+    if breaks:
+        jumps = _measure_jumps(f, breaks, scale, budget.check)
     heads: list[Head] = []
     share = 0.2 * tolerance
     jump = np.abs(jumps.value).max(axis=1)
