@@ -2,11 +2,13 @@
 
     python benchmarks/exports.py [--points 100000] [--rows theorem --rows program] [--write docs/exports.md]
 
-Every exported file answers batches of 1, 7 and 5,000, and all points together. A cell is the largest deviation over the
-points; two runs that a claim covers differ by at most twice its rounding part, which stands in the first column. Cells
-of runtimes that are not installed stay empty; "none" is what a format does not hold. C is compiled at -O0, -O2 and -O3
-by every compiler found; its CPU time at one point after another is compared with torch's in a batch of 20,000. Prompts
-are slow in torch: where there are fewer different inputs than points, the row says how many, and batches repeat them.
+Every exported file answers batches of 1, of 7, and of 5,000 until all points are answered. A cell is the largest
+deviation over the points; two runs that a claim covers differ by at most twice its rounding part, which stands in the
+first column. Points are answers: a sequence has several tokens and a token matrix several numbers, so that fewer of
+them make as many answers, but never fewer than 5,000. Cells of runtimes that are not installed stay empty; "none" is
+what a format does not hold. C is compiled at -O0, -O2 and -O3 by every compiler found; its CPU time at one point after
+another is compared with torch's in a batch of 20,000. Prompts are slow in torch: where there are fewer different inputs
+than 5,000, the row says how many, and batches repeat them.
 With --rows, only networks whose names hold one of the words are measured, and the page keeps its other rows.
 """
 
@@ -35,9 +37,10 @@ from softwright.export.selftest import allowance, answered, given_to
 from softwright.precision import name_of
 
 BATCHES = (1, 7, 5000)
-SOME, TURNS = 20_000, 12  # points in a batch and turns, for times
+SOME, TURNS, ENOUGH = 20_000, 12, 8.0  # points in a batch, turns and CPU seconds, for times
 Run = Callable[..., np.ndarray]
 DIFFERENT = {"in_context": 200}  # inputs of kinds that torch takes long over; batches of 5,000 repeat them
+SEVERAL = ("program", "in_context", "theorem")  # kinds whose one input has several answers
 LENGTH, WIDTH = 24, 3  # of sequences of vectors that a memory holds
 
 
@@ -84,7 +87,9 @@ def inputs(name: str, built: sw.Built[Any], points: int) -> tuple[np.ndarray, ..
     if name == "memory, vectors":
         drawn = np.random.default_rng(11).integers(0, LENGTH, size=points)
         return (_rows()[drawn].astype(name_of(built.network.dtype)),)
-    return given_to(built, min(points, DIFFERENT.get(built.kind, points)), seed=11)
+    answers = answered(built, given_to(built, 1))[0].size if built.kind in SEVERAL else 1
+    count = max(min(points, BATCHES[-1]), -(-points // answers))
+    return given_to(built, min(count, DIFFERENT.get(built.kind, count)), seed=11)
 
 
 def _wave(a: Any, b: Any, c: Any, d: Any, f: Any, g: Any) -> Any:
@@ -194,15 +199,15 @@ def by_torch_export(built: sw.Built[Any], folder: Path) -> Run | None:
     return lambda *x: program(*(torch.from_numpy(array) for array in x)).detach().numpy()
 
 
-def c_runs(built: sw.Built[Any], folder: Path) -> dict[str, Run]:
-    """One function per compiler and level that is found."""
+def c_runs(built: sw.Built[Any], folder: Path, levels: tuple[str, ...] = ("-O0", "-O2", "-O3")) -> dict[str, Run]:
+    """One function per level and compiler that is found."""
     if built.kind not in exporter_named("c").kinds:
         return {}
     built.export(folder / "f.c")
     real = "double" if built.network.dtype == torch.float64 else "float"
     found: dict[str, Run] = {}
     for compiler in ("gcc", "clang"):
-        for level in ("-O0", "-O2", "-O3") if shutil.which(compiler) else ():
+        for level in levels if shutil.which(compiler) else ():
             found[f"{compiler} {level}"] = _linked(folder, compiler, level, real, built)
     return found
 
@@ -253,19 +258,24 @@ EXPORTERS: dict[str, Callable[[sw.Built[Any], Path], Run | None]] = {
 
 
 def deviation(run: Run, given: tuple[np.ndarray, ...], y: np.ndarray) -> float:
-    """The largest difference to torch, over all points and over batches of every size."""
-    worst = 0.0
-    for size in (*BATCHES, len(y)):
-        found = np.asarray(run(*(array[:size] for array in given)))
-        assert found.shape == y[:size].shape and found.dtype == y.dtype
-        worst = max(worst, float(np.abs(found.astype(float) - y[:size]).max()))
+    """The largest difference to torch over batches of every size, the largest of them over all points."""
+    worst, largest = 0.0, BATCHES[-1]
+    parts = [slice(0, size) for size in BATCHES[:-1]]
+    for part in (*parts, *(slice(at, at + largest) for at in range(0, len(y), largest))):
+        found = np.asarray(run(*(array[part] for array in given)))
+        assert found.shape == y[part].shape and found.dtype == y.dtype
+        off = np.abs(found.astype(float) - y[part])
+        if not np.isfinite(off).all():
+            return np.inf
+        worst = max(worst, float(off.max()))
     return worst
 
 
 def faster(built: sw.Built[Any], run: Run, given: tuple[np.ndarray, ...]) -> float:
     """Torch's CPU time in one batch over that of C at one point after another, the least of several turns of each."""
-    few = tuple(array[:SOME] for array in given)
-    turns = [(_seconds(lambda: answered(built, few)), _seconds(lambda: run(*few))) for _ in range(TURNS)]
+    few, turns = tuple(array[:SOME] for array in given), []
+    while len(turns) < TURNS and (len(turns) < 3 or sum(map(sum, turns)) < ENOUGH):
+        turns.append((_seconds(lambda: answered(built, few)), _seconds(lambda: run(*few))))
     by_torch, by_c = (min(turn[i] for turn in turns) for i in range(2))
     return by_torch / by_c
 
@@ -283,7 +293,7 @@ def row(name: str, dtype: str, points: int) -> tuple[list[str], list[str]]:
     rounding = built.certificate.rounding_part if built.certificate is not None else 0.0
     x = inputs(name, built, points)
     y = answered(built, x)
-    if len(y) < points:
+    if len(y) < min(points, BATCHES[-1]):
         name, again = f"{name} ({len(y)} different)", -(-BATCHES[-1] // len(y))
         x, y = (tuple(np.concatenate([array] * again) for array in x), np.concatenate([y] * again))
     allowed, why = allowance(built, float(np.abs(y).max()))
@@ -310,8 +320,19 @@ def row(name: str, dtype: str, points: int) -> tuple[list[str], list[str]]:
         worst = max((deviation(run, x, y) for run in runs.values()), default=None)
         cells.append("none" if worst is None else f"{worst:.1e}")
         beyond += [f"{name} {dtype} C: {worst:.3g} > {allowed:.3g}"] if worst is not None and worst > allowed else []
-        cells.append(f"{faster(built, runs['gcc -O2'], x):.1f}" if "gcc -O2" in runs else "none")
+        ratios = [f"{faster(built, runs[label], x):.1f}" for label in ("gcc -O2", "clang -O2") if label in runs]
+        cells.append(" / ".join(ratios) or "none")
     return cells, beyond
+
+
+def times(name: str, dtype: str) -> str:
+    """Both compilers' code beside torch, and nothing else."""
+    torch.set_num_threads(1)
+    built = NETWORKS[name](dtype)
+    x = inputs(name, built, SOME)
+    with TemporaryDirectory() as folder:
+        runs = c_runs(built, Path(folder), ("-O2",))
+        return f"{name}, {dtype}: " + ", ".join(f"{label} {faster(built, run, x):.2f}" for label, run in runs.items())
 
 
 def main() -> None:
@@ -319,13 +340,26 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--write", type=Path, help="put the table into this page, between its two marks")
     parser.add_argument("--rows", action="append", default=[], help="a word of the names of the networks to measure")
+    parser.add_argument("--times", action="store_true", help="measure the last column alone, and write no table")
     options = parser.parse_args()
+    wanted = [name for name in NETWORKS if not options.rows or any(word in name for word in options.rows)]
+    if options.times:
+        for name, dtype in ((name, dtype) for name in wanted for dtype in ("float64", "float32")):
+            print(times(name, dtype), flush=True)
+        return
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
-    head = ["network", "dtype", "rounding part", *EXPORTERS, f"C ({', '.join(compilers)})", "torch CPU / C CPU"]
+    head = [
+        "network",
+        "dtype",
+        "rounding part",
+        *EXPORTERS,
+        f"C ({', '.join(compilers)})",
+        f"torch CPU / C CPU ({', '.join(compilers)})",
+    ]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     beyond: list[str] = []
     print("\n".join(lines), flush=True)
-    for name in (name for name in NETWORKS if not options.rows or any(word in name for word in options.rows)):
+    for name in wanted:
         for dtype in ("float64", "float32"):
             try:
                 cells, over = row(name, dtype, options.points)
@@ -333,7 +367,7 @@ def main() -> None:
                 cells, over = [name, dtype, f"none: {str(error)[:120]}", *[""] * (len(head) - 3)], []
             lines.append(f"| {' | '.join(cells)} |")
             beyond += over
-            print(lines[-1], flush=True)
+            print("\n".join((lines[-1], *over)), flush=True)
     print("\n".join(beyond) or "no cell beyond its claim")
     if options.write:
         put(lines, options.write)

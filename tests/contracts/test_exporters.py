@@ -91,6 +91,15 @@ def test_safetensors_is_what_save_writes(tmp_path: Path) -> None:
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
+def test_what_is_saved_does_not_bear_the_ending_of_another_format(tmp_path: Path) -> None:
+    built = MADE["approximation"]()
+    for row in map(exporter_named, EXPORTERS):
+        if row.name != "safetensors":
+            with pytest.raises(sw.InvalidInput, match=f"softwright export FILE -o network{row.suffix}"):
+                built.save(tmp_path / f"network{row.suffix}")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("wrong", ["network.xyz", "network", ".gitignore"])
 def test_other_endings_are_refused_with_the_list(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(sw.InvalidInput) as error:

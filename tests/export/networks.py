@@ -59,6 +59,7 @@ NETWORKS: dict[str, Callable[[], sw.Built[Any]]] = {
         "gated-multihead": lambda: _gated("multihead"),
         "A1": MADE["theorem"],
         "hard": lambda: sw.zoo.load("theorem-C3"),
+        "hard-float32": lambda: sw.theorem("C3").build(dtype="float32"),
         "causal": lambda: sw.zoo.load(_CAUSAL),
         "memory": MADE["memory"],
         "memory-words": lambda: sw.memorize(["a new taxi", "new a taxi", "the bus"], ["yellow", "odd", "red"]),

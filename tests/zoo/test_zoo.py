@@ -95,7 +95,18 @@ def test_commands(tmp_path: Path) -> None:
     assert sw.verify(tmp_path / "s.safetensors").verified
 
 
-@pytest.mark.parametrize("wrong", [["feed"], ["show"], ["get", "gelu"], ["show", "gellu"], ["list", "nonsense"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["feed"],
+        ["show"],
+        ["get", "gelu"],
+        ["show", "gellu"],
+        ["list", "nonsense"],
+        ["get", "gelu", "-o", "gelu.onnx"],
+        ["build", "gelu", "-o", "gelu.c"],
+    ],
+)
 def test_wrong_questions_are_refused_with_the_remedy(wrong: list[str]) -> None:
     found = CliRunner().invoke(app, ["zoo", *wrong])
     assert found.exit_code == 2

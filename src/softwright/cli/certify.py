@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softwright.cli.delivery import AsJson, Cluster, ModelFile, Output, Resume, Workers, check_outputs, option
+from softwright.cli.delivery import (
+    AsJson,
+    Cluster,
+    ModelFile,
+    Output,
+    Resume,
+    Workers,
+    check_model_file,
+    check_outputs,
+    option,
+)
 from softwright.cli.exits import CHECK_FAILED, exit_codes, print_json
 from softwright.cli.screen import echo, spinner
 from softwright.errors import InvalidInput
@@ -41,6 +51,7 @@ def certify_command(
     """Prove how far a stored network is from its formula; with -o, write it with the certificate."""
     with exit_codes(as_json):
         check_outputs(output)
+        check_model_file(output)
         with spinner("loading", quiet=as_json) as say:
             from softwright.proof.prover import certify
             from softwright.result.built import load

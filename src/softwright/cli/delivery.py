@@ -132,6 +132,7 @@ def delivery(
     failure: ToleranceNotReached | None = None
     with exit_codes(as_json):
         check_outputs(None if folder else output, page, *others)
+        check_model_file(None if folder else output)
         if folder and output is not None and output.exists():
             raise FileFormatError(f"{output}: exists already; remove it or choose another name")
         if plot is not None:
@@ -150,6 +151,14 @@ def delivery(
         deliver.report(failure, as_json)
     if failure is not None:
         raise typer.Exit(TOLERANCE_NOT_REACHED)
+
+
+def check_model_file(path: Path | None) -> None:
+    """Raise before the work if the name of a model file asks for another format."""
+    if path is not None and path.suffix != ".safetensors":
+        from softwright.export import check_model_file as check
+
+        check(path)
 
 
 def check_outputs(*paths: Path | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from softwright.cli.delivery import AsJson, argument, check_outputs, option
+from softwright.cli.delivery import AsJson, argument, check_model_file, check_outputs, option
 from softwright.cli.exits import CHECK_FAILED, exit_codes, print_json
 from softwright.cli.screen import echo, print_facts, spinner
 from softwright.errors import Faults
@@ -40,7 +40,7 @@ def zoo_command(
 
         faults = Faults("zoo")
         faults.check(action in ACTIONS, f"unknown action {action!r}; choose from {', '.join(ACTIONS)}")
-        named = name is not None or action in ("list", "build")
+        named = name is not None or action not in ("show", "get")
         faults.check(named, f"which model? softwright zoo {action} NAME")
         faults.check(cluster is None or action == "build", "--cluster is for build")
         faults.check(action != "get" or output is not None, "where to? give -o FILE.safetensors")
@@ -60,6 +60,7 @@ def zoo_command(
             return
         if output is not None:
             check_outputs(output)
+            check_model_file(output)
         if action == "get" and output is not None:
             from softwright.fileformat import write_atomically
             from softwright.zoo.stored import content

@@ -59,6 +59,15 @@ def exporter_for(path: Path) -> Exporter:
     raise InvalidInput("export", [f"{path.name!r} has no ending that names a format; use {known}, or give the format"])
 
 
+def check_model_file(path: str | Path) -> None:
+    """Refuse a name whose ending asks for a format of another program: what `Built.save` writes is a model file."""
+    name = Path(path).name
+    for row in () if name.endswith(".safetensors") else map(exporter_named, EXPORTERS):
+        if name.endswith(row.suffix):
+            fault = f"{name!r} asks for {row.name}, and what is saved is a model file; save it as .safetensors, then "
+            raise InvalidInput("save", [f"{fault}built.export({name!r}) or softwright export FILE -o {name}"])
+
+
 def export(built: Built[Any], path: str | Path, format: str | None = None) -> Exporter:
     """Write what was built in the format of the path's ending, or in the one named; returns the exporter."""
     target = Path(path)

@@ -27,6 +27,7 @@ NetworkT = TypeVar("NetworkT", bound=Network)
 _TARGET = "softwright.targets.coerce:rebuilt"
 _FOLDER = "softwright.memory.shards:load_shards"
 _EXPORT = "softwright.export:export"
+_MODEL_FILE = "softwright.export:check_model_file"
 _PAGE, _INLINE = "softwright.page.write:write_page", "softwright.page.write:inline"
 _PROOF_FIGURE = "softwright.report.proof_figure:proof_figure"
 _STANDING = Standing()
@@ -198,6 +199,7 @@ class Built(Generic[NetworkT]):
         """Weights and everything said about them in one safetensors file. With `rows`, a memory becomes a folder of
         files of at most so many items each."""
         if rows is None:
+            loaded(_MODEL_FILE)(path)
             sections = self.sections()
             write_model(path, with_reference(tensors_of(self.network), self.reference), sections)
             return

@@ -91,6 +91,6 @@ def recipe(name: str) -> Recipe:
     row = recipes().get(name)
     if row is None:
         near = get_close_matches(str(name), recipes(), 3)
-        meant = f"; did you mean {', '.join(near)}?" if near else ""
+        meant = f"; did you mean {', '.join(near)}?" if near else ";"
         raise InvalidInput("zoo", [f"no model {name!r} in the zoo{meant} `softwright zoo list` names them all"])
     return row
