@@ -172,12 +172,14 @@ def test_csv_faults_name_the_line(tmp_path: Path) -> None:
     path.write_text("x,y\n1,2\n2,nan\n")
     with pytest.raises(InvalidInput, match="line 3 column y is nan"):
         Table.load(path, ["x"], ["y"], missing="refuse")
+    with pytest.raises(InvalidInput, match=r"line 1: there is no column 'z'; .* name one, or add it"):
+        Table.load(path, ["x"], ["z"])
     for text in ("", "x,y\n"):
         path.write_text(text)
         with pytest.raises(InvalidInput, match=r"empty|no rows"):
             Table.load(path, ["x"], ["y"])
     path.write_bytes(b"x,y\n\xff\xfe,1\n")
-    with pytest.raises(FileFormatError, match="UTF-8"):
+    with pytest.raises(FileFormatError, match="line 2, character 1 is the byte 0xff, which is no UTF-8"):
         Table.load(path, ["x"], ["y"])
 
 

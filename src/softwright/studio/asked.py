@@ -222,7 +222,7 @@ def _rows(path: Path, wanted: tuple[str, str]) -> tuple[list[str], list[str]]:
     found: list[list[str]] = []
     if path.suffix == ".csv":
         with open_csv(path) as rows:
-            places = column_places("reading rows", wanted, rows.header)
+            places = column_places("reading rows", wanted, rows.header, rows.header_line)
             found = [[cells[i] for i in places] for _, cells in rows if len(cells) > max(places)]
     else:
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):

@@ -36,6 +36,12 @@ class CsvRows:
         file.seek(0)
         self._reader = csv.reader(file, delimiter=self.delimiter)
         self.header = [cell.strip() for cell in next(self._reader, [])]
+        self.header_line = f"line {max(self._reader.line_num, 1)}"
+
+    @property
+    def line(self) -> int:
+        """The last line that was read."""
+        return self._reader.line_num
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         return ((self._reader.line_num, cells) for cells in self._reader if cells)
@@ -46,11 +52,29 @@ def open_csv(path: Path) -> Iterator[CsvRows]:
     """The file for reading; what is wrong with it, then or later, is a `FileFormatError`."""
     if not path.is_file():
         raise FileFormatError(f"{path}: no such file")
+    rows = None
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            yield CsvRows(file)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FileFormatError(f"{path} is not a CSV file in UTF-8 ({error}); save it as one") from error
+            rows = CsvRows(file)
+            yield rows
+    except UnicodeDecodeError as error:
+        fault = f"{_undecodable(path)}, which is no UTF-8 ({error.reason}); save the file as UTF-8"
+        raise FileFormatError(f"{path} is not a CSV file in UTF-8: {fault}") from error
+    except csv.Error as error:
+        where = f"line {rows.line if rows is not None else 1}"
+        raise FileFormatError(f"{path} is not a CSV file: {where}: {error}; mend that line") from error
+
+
+def _undecodable(path: Path) -> str:
+    """The first line with bytes that are no UTF-8, its column and the byte."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                column = len(line[: error.start].decode("utf-8")) + 1
+                return f"line {number}, character {column} is the byte 0x{line[error.start]:02x}"
+    return "the end of its last line breaks off"
 
 
 def write_csv(path: str | Path, rows: Iterable[Sequence[object]], delimiter: str = ",") -> None:
@@ -66,16 +90,20 @@ def write_csv(path: str | Path, rows: Iterable[Sequence[object]], delimiter: str
     write_atomically(path, write)
 
 
-def column_places(subject: str, wanted: Sequence[str], present: Sequence[str]) -> list[int]:
-    """Where each wanted column stands among those present; all faults together."""
+def column_places(subject: str, wanted: Sequence[str], present: Sequence[str], line: str = "") -> list[int]:
+    """Where each wanted column stands among those present; all faults together, with the line that names them."""
     faults = Faults(subject)
+    where = f"{line}: " if line else ""
     for name in wanted:
         if name not in present:
             close = difflib.get_close_matches(name, present, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            faults.add(f"there is no column {name!r}{hint}; the columns are {', '.join(map(str, present))}")
+            known = ", ".join(map(str, present))
+            faults.add(
+                f"{where}there is no column {name!r}{hint}; the columns are {known}: name one of them, or add it"
+            )
         elif list(present).count(name) > 1:
-            faults.add(f"there are {list(present).count(name)} columns {name!r}; rename all but one")
+            faults.add(f"{where}there are {list(present).count(name)} columns {name!r}; rename all but one")
     faults.raise_if_any()
     return [list(present).index(name) for name in wanted]
 
@@ -133,7 +161,7 @@ def _read_csv(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict
     with open_csv(path) as rows:
         if not any(rows.header):
             raise InvalidInput(faults.subject, ["the file is empty; its first line must name the columns"])
-        places = column_places(faults.subject, wanted, rows.header)
+        places = column_places(faults.subject, wanted, rows.header, rows.header_line)
         quickly = _csv_by_arrow(path, wanted, rows.header, rows.delimiter)
         if quickly is not None:
             return quickly

@@ -50,7 +50,7 @@ class Evaluation:
         if missing:
             fault = f"no column {', '.join(missing)}; the first line must name {', '.join(network.names)}"
             raise InvalidInput(self._subject, [fault])
-        places = column_places(self._subject, network.names, rows.header)
+        places = column_places(self._subject, network.names, rows.header, rows.header_line)
         yield [*rows.header, *_result_names(rows.header, network.outputs)]
         numbered = iter(rows)
         while batch := list(islice(numbered, _BATCH)):

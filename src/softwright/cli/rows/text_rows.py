@@ -43,7 +43,7 @@ def read_rows(path: Path, wanted: Sequence[str], step: Step) -> list[list[Any]]:
 def _csv(path: Path, wanted: Sequence[str], step: Step) -> Iterator[tuple[str, list[Any]]]:
     size, read = max(path.stat().st_size, 1), 0
     with open_csv(path) as rows:
-        places = column_places(f"reading {path.name}", wanted, rows.header)
+        places = column_places(f"reading {path.name}", wanted, rows.header, rows.header_line)
         for number, (line, cells) in enumerate(rows):
             read += sum(map(len, cells)) + len(cells)
             if number % _EVERY == 0:
