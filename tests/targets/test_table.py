@@ -172,7 +172,7 @@ def test_csv_faults_name_the_line(tmp_path: Path) -> None:
     path.write_text("x,y\n1,2\n2,nan\n")
     with pytest.raises(InvalidInput, match="line 3 column y is nan"):
         Table.load(path, ["x"], ["y"], missing="refuse")
-    with pytest.raises(InvalidInput, match=r"line 1: there is no column 'z'; .* name one, or add it"):
+    with pytest.raises(InvalidInput, match=r"line 1: there is no column 'z'; .* name one of them, or add it"):
         Table.load(path, ["x"], ["z"])
     for text in ("", "x,y\n"):
         path.write_text(text)
