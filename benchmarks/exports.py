@@ -383,7 +383,7 @@ def put(lines: list[str], page: Path) -> None:
         raise SystemExit(f"{page} has no marks <!-- exports --> and <!-- end -->")
     rows = {tuple(line.split(" | ")[:2]): line for line in (*table.splitlines()[2:], *lines[2:])}
     order = {name: index for index, name in enumerate(NETWORKS)}
-    kept = sorted(rows, key=lambda row: order.get(row[0].removeprefix("| "), len(order)))
+    kept = sorted(rows, key=lambda row: order.get(row[0].removeprefix("| ").partition(" (")[0], len(order)))
     page.write_text(f"{before}{mark}{chr(10).join([*lines[:2], *(rows[row] for row in kept)])}\n{end}{after}", "utf-8")
 
 
