@@ -86,13 +86,32 @@ REAL_TEXTS = (
     "attend(y[j], -4*(x[j] - q[i])**2)",
     "min(x[j] for j <= i), conv(y, [1, -2, 1])",
 )
+WEIGHT_TEXTS = (
+    "mean(x[j] for abs(i - j) <= 1)",
+    "sum(x[j] for j > i - 3 and j <= i) + x*i",
+    "sum(x[j]*k[j] for j >= i and j <= i + 1) - sum(j*x[j])/n",
+    "mean((i - j)*x[j] for j <= i) - x/(i + 1)",
+    "sum(x[j]*k[j])/n + x*k",
+    "12/(n*n + 1)*mean((j - (n - 1)/2)*x[j])",
+    "mean(x[j] for j < i and j > i - 4)",
+    "sum(2*x[j] + 1 for j == i + 2)/(i + 2)",
+)
 GROUPS = {
     "symbols": (TOKENS, TEXTS, ("float64", "float32"), 5e-2),
     "reals": (REALS, REAL_TEXTS, ("float64",), 2e-3),
+    "weights": (TOKENS, WEIGHT_TEXTS, ("float64", "float32"), 5e-2),  # known weights, windows of places
 }
 SWAPS = (("<=", "<"), ("<", "<="), ("==", "!="), ("+", "-"), ("max", "min"), ("min", "max"), ("'a'", "'b'"), ("1", "2"))
 SWAPS += (("t, y", "y, t"), ("sqrt", "cbrt"), ("smallest", "largest"), ("0.25", "0.2"), ("mean(", "max("))
 SWAPS += (("count", "sum"), ("j", "i"), ("k", "(k + 1)"), ("n-1-i", "n-2-i"), (" and ", " or "), ("/ n", "/ (n + 1)"))
+SWAPS += (
+    (">=", ">"),
+    ("i - 3", "i - 2"),
+    ("i + 1", "i"),
+    ("abs(i - j)", "(i - j)"),
+    ("/n", "/(n + 1)"),
+    ("j*x", "i*x"),
+)
 
 
 def files(folder: Path, kind: str) -> dict[tuple[str, str], ModelFile]:
