@@ -254,7 +254,7 @@ def test_progress_budget_executor_and_interrupt() -> None:
     assert found.proved and seen[-1].startswith("proving: 100% of the box proved in ")
     assert f"in {found.boxes} boxes" in seen[-1] and f"error between {found.lower:.2g} and" in seen[-1]
     assert SearchState(1.0, 0.1, 0.2, boxes=30, open_boxes=0, seconds=2.0).boxes_per_second == 15
-    short = certify(network, "1/(1 + 25*x**2)", tightness=0.001, max_boxes=40)
+    short = certify(network, "1/(1 + 25*x**2)", tightness=0.001, max_boxes=12)
     assert short.status == "undecided" and "max_boxes" in short.reason and short.proved_bound >= short.lower
 
     def stop(message: str) -> None:

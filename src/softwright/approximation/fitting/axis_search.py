@@ -8,6 +8,7 @@ with free values. Two searches: keys in closed form (`search_uniform`), and keys
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -24,12 +25,16 @@ from softwright.approximation.fitting.families import (
 )
 from softwright.approximation.fitting.least_squares import design, lawson_solve, regularisation
 from softwright.approximation.fitting.tall import is_held, largest_miss, solved
-from softwright.approximation.fitting.variable_projection import PRUNING, optimised_axes
+from softwright.approximation.fitting.variable_projection import PRUNING, cheapest, optimise_axis, optimised_axes
 from softwright.attention.head import Axis
 from softwright.chunks import rows_within
 
 # The sup error is at least the root mean square; a fit with half the regularisation, reweighted, gains less than this.
 _FAR = 5.0
+_WARM = 3  # starts that come from a network with one token more
+_FEWER, _AT_ONCE = 3, 12  # so many times fewer than guessed are tried first, for so many steps
+_NEAR = 4  # tokens fewer than it has, for which it is a start
+_SMALL = 10  # tokens up to which a search goes down one by one
 
 Columns = Callable[[np.ndarray], np.ndarray]  # t (n,) -> (n, q)
 
@@ -54,12 +59,16 @@ class AxisProblem:
     `columns` must be scaled so that one tolerance fits all. Samples are cached by size: the target may be expensive.
     """
 
+    spare = 2  # a search for keys looks at one sample in so many; a table's rows are all it has
+
     def __init__(
         self, columns: Columns, tolerance: float, value_cap: float, tick: Callable[[], None] = lambda: None
     ) -> None:
         """`tick` is called before every piece of work; it may raise when the time is up."""
         self.columns, self.tolerance, self.value_cap, self.tick = columns, tolerance, value_cap, tick
         self._cache: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
+        self._directions: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        self._densities: dict[int, tuple[np.ndarray, list[np.ndarray]]] = {}
 
     @property
     def strength(self) -> float:
@@ -73,6 +82,26 @@ class AxisProblem:
             check = np.unique(np.concatenate([np.linspace(-1, 1, 14 * size + 201), chebyshev_points(3 * size + 90)]))
             self._cache[size] = (fit, self.columns(fit), check, self.columns(check))
         return self._cache[size]
+
+    def directions(self, unknowns: int, most_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+        """What a search for keys looks at: some of the samples (a Jacobian has 2 columns a token), and the few
+        combinations of the columns that matter. `fit` looks at all of them."""
+        t, F, _, _ = self.samples(min(64, unknowns))
+        if (len(t), most_tokens) not in self._directions:
+            few = _compressed(F, self.tolerance)
+            step = max(self.spare, -(-len(t) // rows_within(8 * 2 * most_tokens * few.shape[1])))
+            self._directions[len(t), most_tokens] = t[::step], few[::step]
+        return self._directions[len(t), most_tokens]
+
+    def densities(self, unknowns: int) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Check points, and there how fast the functions vary: by their slopes, and by how these change."""
+        _, _, check, wanted = self.samples(min(64, unknowns))
+        if len(check) not in self._densities:
+            slope = np.gradient(wanted, check, axis=0)
+            bend = np.gradient(slope, check, axis=0)
+            found = [np.sqrt((slope**2).mean(axis=1)), (bend**2).mean(axis=1) ** 0.25]
+            self._densities[len(check)] = check, found
+        return self._densities[len(check)]
 
     def fit(self, axis: Axis, affine: bool, sup: bool = False) -> AxisFit:
         """Values for the axis by least squares; with `sup`, reweighted towards the sup norm when that can rescue it."""
@@ -157,6 +186,31 @@ def search_uniform(
     return _smallest(attempt, problem.tolerance, most, least)
 
 
+def uniform_tokens(problem: AxisProblem, affine: bool, most: int, least: int = 2) -> int:
+    """How many tokens the rule's own grid needs, to a third, from `least` on; 0 if more than `most`."""
+    tokens = max(least, 2)
+    while tokens <= most:
+        if problem.fit(uniform_candidates(tokens, problem.tolerance, affine)[0], affine).error <= problem.tolerance:
+            return tokens
+        tokens = max(tokens + 1, int(1.35 * tokens))
+    return 0
+
+
+def optimised_share(uniform: int) -> int:
+    """About how many of them do with optimised keys: between four and seven tenths, for smooth functions."""
+    return round(0.52 * uniform)
+
+
+def polished(problem: AxisProblem, fit: AxisFit) -> AxisFit:
+    """The same number of tokens, keys optimised further; what was found already if that is no better."""
+    if fit.tokens < 2:
+        return fit
+    t, F = problem.directions(fit.tokens * (1 + fit.affine), fit.tokens)
+    axis = optimise_axis(fit.axis, t, F, affine=fit.affine, strength=2 * problem.strength, goal=0.0, iterations=25)
+    again = problem.fit(axis, fit.affine, sup=True)
+    return again if again.error < fit.error else fit
+
+
 def _compressed(F: np.ndarray, tolerance: float, most: int = 8) -> np.ndarray:
     """The few combinations of the columns that matter: left singular vectors times singular values."""
     if F.shape[1] <= 3:
@@ -166,7 +220,7 @@ def _compressed(F: np.ndarray, tolerance: float, most: int = 8) -> np.ndarray:
     return U[:, :rank] * s[:rank]
 
 
-def _starts(problem: AxisProblem, tokens: int, affine: bool, check: np.ndarray, wanted: np.ndarray) -> list[Axis]:
+def _starts(problem: AxisProblem, tokens: int, affine: bool, most: int) -> list[Axis]:
     """Starting points for variable projection: soft grids, Bernstein, and centres where the target varies."""
     r, m = rule(problem.tolerance, affine)
     starts: list[Axis] = []
@@ -174,17 +228,27 @@ def _starts(problem: AxisProblem, tokens: int, affine: bool, check: np.ndarray, 
         if tokens - 1 - 2 * margin >= 1:
             starts.append(uniform_axis(tokens, ratio, margin))
     starts += [bernstein_axis(tokens, steepness) for steepness in (1.0, 4.0)]
-    slope = np.gradient(wanted, check, axis=0)
-    bend = np.gradient(slope, check, axis=0)
-    for density in (np.sqrt((slope**2).mean(axis=1)), (bend**2).mean(axis=1) ** 0.25):
-        centres = equidistributed_centres(check, density, tokens)
+    t, densities = problem.densities(tokens * (1 + affine))
+    for density in densities:
+        centres = equidistributed_centres(t, density, tokens)
         if tokens > 1 and np.diff(centres).min() > 1e-9:
             starts.append(graded_axis(centres, 1.0))
     for sign in (1, -1):  # graded towards one end
         centres = np.sort(sign * (1 - 2 * np.exp(np.linspace(0, np.log(1e-3), tokens))))
         if tokens > 1:
             starts.append(graded_axis(centres, 1.2))
-    return starts
+    return starts[:most]
+
+
+def _without(axis: Axis, tokens: int, t: np.ndarray, F: np.ndarray, affine: bool, strength: float) -> list[Axis]:
+    """The axis with so many of its tokens, those whose lack costs least taken away one by one: a few choices."""
+    while True:
+        keep = [np.delete(np.arange(axis.tokens), j) for j in range(axis.tokens)]
+        fewer = [Axis(axis.keys[kept], axis.biases[kept]) for kept in keep]
+        order = cheapest(fewer, t, F, affine=affine, strength=strength)
+        if axis.tokens == tokens + 1:
+            return [fewer[j] for j in order[:_WARM]]
+        axis = fewer[order[0]]
 
 
 def search_optimised(
@@ -196,26 +260,30 @@ def search_optimised(
     smallest: int = 2,
     iterations: int = 40,
     most_starts: int = 10,
-    downwards: bool = False,
+    guess: int = 0,
+    missed: dict[int, float] | None = None,
 ) -> AxisFit | None:
-    """Fewer than `below` tokens, and at most `most_tokens`, with keys optimised by variable projection; None if not
-    found.
+    """Fewer than `below` tokens (any number, if 0), and at most `most_tokens`, with keys optimised by variable
+    projection; None if not found.
 
-    `value_limit` rejects solutions whose values are too large for the dtype asked for. `downwards` begins just below,
-    where `below` tokens were few already, and ends at the first count that fails.
+    `value_limit` rejects solutions whose values are too large for the dtype asked for. The search begins at `guess`
+    tokens and goes up from there, or down if these do; without a guess it begins with the smallest. `missed` is what is
+    known of counts that failed, and learns more: the least root mean square misfit found. The sup error is no smaller,
+    so what missed a larger tolerance than that is not tried again.
     """
-    if below <= smallest:
-        return None
-    t, F, check, wanted = problem.samples(min(64, below * (1 + affine)))
-    F = _compressed(F, problem.tolerance)
-    # A long table: some of its rows show where keys belong (a Jacobian has 2 columns a token); `fit` looks at all.
-    step = -(-len(t) // rows_within(8 * 2 * most_tokens * F.shape[1]))
-    t, F = t[::step], F[::step]
+    below = min(below or most_tokens + 1, most_tokens + 1)
+    missed = {} if missed is None else missed
     best: AxisFit | None = None
 
-    def attempt(tokens: int) -> AxisFit | None:
+    def attempt(tokens: int, iterations: int = iterations) -> AxisFit | None:
+        if missed.get(tokens, 0.0) > 1.1 * problem.tolerance:
+            return None
+        t, F = problem.directions(tokens * (1 + affine), most_tokens)
+        starts = _starts(problem, tokens, affine, most_starts)
+        if best is not None and best.tokens <= tokens + _NEAR:
+            starts += _without(best.axis, tokens, t, F, affine, 2 * problem.strength)
         found = optimised_axes(
-            _starts(problem, tokens, affine, check, wanted)[:most_starts],
+            starts,
             t,
             F,
             affine=affine,
@@ -224,40 +292,32 @@ def search_optimised(
             iterations=iterations,
             pruning=PRUNING,
         )
-        chosen: tuple[int, AxisFit] | None = None
-        last: int | None = None
-        while True:
-            try:
-                place, axis, misfit = found.send(last)
-            except StopIteration:
-                return None if chosen is None else chosen[1]
-            last = None
-            if misfit > _FAR * problem.tolerance or (chosen is not None and place > chosen[0]):
-                continue
-            fit = problem.fit(axis, affine, sup=True)
-            if fit.error <= problem.tolerance and np.abs(fit.values).max() <= value_limit:
-                chosen, last = (place, fit), place
+        least = math.inf
+        for _, axis, misfit in found:
+            least = min(least, misfit)
+            if misfit <= _FAR * problem.tolerance:
+                fit = problem.fit(axis, affine, sup=True)
+                if fit.error <= problem.tolerance and np.abs(fit.values).max() <= value_limit:
+                    return fit
+        if iterations > _AT_ONCE:
+            missed[tokens] = max(least, missed.get(tokens, 0.0))
+        return None
 
-    if downwards:
-        for tokens in range(min(below - 1, most_tokens), smallest - 1, -1):
-            fewer = attempt(tokens)
-            if fewer is None:
-                break
-            best = fewer
-        return best
-    # Small counts cost little and often suffice (a logistic curve is two tokens), so grow from below, then bisect.
-    failed, passed, guess = smallest - 1, min(below, most_tokens + 1), smallest
-    while guess < passed:
-        best = attempt(guess)
-        if best is not None:
-            passed = guess
-        else:
-            failed, guess = guess, max(guess + 1, int(1.35 * guess))
-    while passed - failed > 1:  # also when growth ran into `below`: the counts in between are untried
-        middle = (passed + failed) // 2
-        fit = attempt(middle)
+    for tokens in (2, 3):  # some functions are two or three tokens, and found at once, where grids need many
+        if smallest <= tokens < below and tokens <= guess // _FEWER:
+            best = attempt(tokens, _AT_ONCE)
+            if best is not None:
+                return best
+    failed, passed = smallest - 1, below
+    tokens, stride = min(max(guess, smallest), below - 1), 0
+    while passed - failed > 1:  # supposing that more tokens do whatever fewer do
+        fit = attempt(tokens)
         if fit is not None:
-            best, passed = fit, middle
+            best, passed = fit, tokens
+            stride = min(max(1, 2 * stride), _NEAR) if passed > _SMALL else 1
+            tokens = max(passed - stride, (passed + failed) // 2)
         else:
-            failed = middle
+            failed = tokens
+            tokens = (passed + failed) // 2 if best is not None else max(failed + 1, int(1.2 * failed))
+        tokens = min(max(tokens, failed + 1), passed - 1)
     return best

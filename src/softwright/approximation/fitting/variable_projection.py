@@ -9,16 +9,20 @@ and Kaufman's approximation projects these columns onto the orthogonal complemen
 Steps are damped by Levenberg and Marquardt's rule. Everything counts iterations, never seconds, so that the same
 input gives the same network on every machine.
 
-*Starts run side by side.* The matrices are small (about 120 x 10), so that a step from one start is mostly calls. All
+*Starts run side by side.* The matrices are small (about 60 x 10), so that a step from one start is mostly calls. All
 starts of a search therefore take their steps together, as stacks of matrices. Most starts fail, and most of these can
-be told after a few steps: `PRUNING` says how many, the cheapest first, go on after how many steps. Steps are solved
-with the Gram matrix of the Jacobian, its columns scaled to length 1: the damping, never below 1e-13, keeps it far
-enough from singular for a step. The values themselves come from a QR factorisation and never from a Gram matrix.
+be told after a few steps: `PRUNING` says how many, the cheapest first, go on after how many steps. Where two starts
+come to the same misfit, one of them to rest, and none that still moves is below it, this is the minimum: the others
+would come to rest there too. Steps are solved with the Gram matrix of the Jacobian, its columns scaled to length 1: the
+damping, never below 1e-13, keeps it far enough from singular for a step. The values themselves come from a QR
+factorisation and never from a Gram matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,9 +30,15 @@ import numpy as np
 from softwright.attention.head import Axis, softmax_rows
 from softwright.work import count
 
-PRUNING = {8: 4}  # after so many steps, so many starts go on
+PRUNING = {3: 6, 8: 4}  # after so many steps, so many starts go on
+_SAME = 0.02  # misfits that differ by less, relatively, are of the same minimum
 _LEAST_DAMPING, _MOST_DAMPING = 1e-13, 1e8
 _CALL, _WEIGHT, _FLOP = 80_000, 15.0, 0.12  # nominal nanoseconds (`work.py`), as in `least_squares.py`
+
+
+@lru_cache(maxsize=256)
+def _identity(size: int) -> np.ndarray:
+    return np.eye(size)
 
 
 class _Reduced:
@@ -48,35 +58,37 @@ class _Reduced:
         (S, N), n = keys.shape, len(t)
         self.keys, self.biases, self.t, self.affine = keys, biases, t, affine
         self.scaling = (point_weights / np.sqrt(n))[:, None]  # (n, 1)
-        self.weights = softmax_rows(keys[:, None, :] * t[:, None] + biases[:, None, :])  # (S, n, N)
+        weights = softmax_rows(keys[:, None, :] * t[:, None] + biases[:, None, :])  # (S, n, N)
         p = N * (1 + affine)
         A = np.empty((S, n + p, p))
-        np.multiply(self.weights, self.scaling, out=A[:, :n, :N])
+        np.multiply(weights, self.scaling, out=A[:, :n, :N])
         if affine:
             np.multiply(A[:, :n, :N], t[:, None], out=A[:, :n, N:])
-        A[:, n:] = strength * np.eye(p)
+        A[:, n:] = strength * _identity(p)
         count(_CALL + S * len(A[0]) * p * (_WEIGHT + 2 * p * _FLOP))
         self.Q, R = np.linalg.qr(A)  # (S, n + p, p), (S, p, p)
-        self.values = _solve(R, np.swapaxes(self.Q[:, :n], 1, 2) @ (F * self.scaling))  # (S, p, q)
-        self.fitted = A[:, :n] @ self.values / self.scaling  # (S, n, q)
-        self.residual = np.empty((S, n + p, F.shape[1]))  # misfit, then penalty
-        self.residual[:, :n] = (self.fitted - F) * self.scaling
-        self.residual[:, n:] = strength * self.values
+        wanted = F * self.scaling
+        self.values = _solve(R, self.Q[:, :n].transpose(0, 2, 1) @ wanted)  # (S, p, q)
+        self.weighted = A[:, :n, :N]  # the weights, scaled
+        self.residual = A @ self.values  # (S, n + p, q): misfit, then penalty
+        self.fitted = self.residual[:, :n] / self.scaling  # (S, n, q)
+        self.residual[:, :n] -= wanted
         self.cost = np.einsum("spq,spq->s", self.residual, self.residual)
 
-    def jacobian(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def jacobian(self, which: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Of some of the axes, by output: Jacobians (s, q, n + p, 2N) and residuals (s, q, n + p)."""
-        n, N = self.weights.shape[1:]
-        Q, values = self.Q[which], np.swapaxes(self.values[which], 1, 2)[:, :, None]  # (s, q, 1, p)
-        deviation = values[..., :N] - np.swapaxes(self.fitted[which], 1, 2)[..., None]  # (s, q, n, N)
+        n, N = self.weighted.shape[1:]
+        Q, values = self.Q[which], self.values[which].transpose(0, 2, 1)[:, :, None]  # (s, q, 1, p)
+        deviation = values[..., :N] - self.fitted[which].transpose(0, 2, 1)[..., None]  # (s, q, n, N)
         if self.affine:
-            deviation = deviation + values[..., N:] * self.t[:, None]
-        by_bias = (self.weights[which] * self.scaling)[:, None] * deviation
-        columns = np.concatenate([by_bias * self.t[:, None], by_bias], axis=3)  # (s, q, n, 2N)
+            deviation += values[..., N:] * self.t[:, None]
+        columns = np.empty((*deviation.shape[:3], 2 * N))  # (s, q, n, 2N)
+        by_bias = np.multiply(self.weighted[which][:, None], deviation, out=columns[..., N:])
+        np.multiply(by_bias, self.t[:, None], out=columns[..., :N])
         count(_CALL + 6 * columns.size * Q.shape[2] * _FLOP)
-        block = Q[:, None] @ (np.swapaxes(Q[:, :n], 1, 2)[:, None] @ -columns)  # (s, q, n + p, 2N)
+        block = Q[:, None] @ (Q[:, None, :n].transpose(0, 1, 3, 2) @ -columns)  # (s, q, n + p, 2N)
         block[:, :, :n] += columns
-        return block, np.swapaxes(self.residual[which], 1, 2)
+        return block, self.residual[which].transpose(0, 2, 1)
 
     def axis(self, index: int) -> Axis:
         return Axis(self.keys[index].copy(), self.biases[index].copy())
@@ -100,10 +112,10 @@ class _Linearised:
         self.gradient = np.zeros((starts, columns))
         self.scale = np.ones((starts, columns))
 
-    def renew(self, places: np.ndarray, reduced: _Reduced, which: np.ndarray) -> None:
+    def renew(self, places: list[int], reduced: _Reduced, which: list[int]) -> None:
         J, residual = reduced.jacobian(which)
         J = J.reshape(len(J), -1, J.shape[-1])  # (s, q (n + p), 2N)
-        turned = np.swapaxes(J, 1, 2)
+        turned = J.transpose(0, 2, 1)
         with np.errstate(all="ignore"):  # what overflows here gives a step that is no number, and is not taken
             gram = turned @ J
             gradient = (turned @ residual.reshape(len(J), -1, 1))[..., 0]
@@ -113,7 +125,7 @@ class _Linearised:
             self.gradient[places] = gradient / scale
         self.scale[places] = scale
 
-    def steps(self, places: np.ndarray, damping: np.ndarray) -> np.ndarray:
+    def steps(self, places: list[int], damping: np.ndarray) -> np.ndarray:
         """(s, 2N)"""
         damped = self.gram[places]
         diagonal = np.arange(damped.shape[1])
@@ -132,13 +144,13 @@ def optimised_axes(
     iterations: int = 40,
     point_weights: np.ndarray | None = None,
     pruning: dict[int, int] | None = None,
-) -> Generator[tuple[int, Axis, float], int | None, None]:
+) -> Iterator[tuple[int, Axis, float]]:
     """Improved keys and biases from `starts`, all of as many tokens, for samples F (n, q) at t (n,): the number of the
     start, the axis, and the root mean square misfit left.
 
     An axis comes as soon as its misfit is below `goal`; those that stall, or have taken `iterations` accepted or
-    rejected steps, come then; those that are pruned do not come. Whoever has an axis that will do sends its number:
-    starts that come earlier in the list, and so are preferred, still go on, others end.
+    rejected steps, come then; those that are pruned do not come. Whoever has an axis that will do asks for no other.
+    With `pruning`, all end where two have come to one minimum.
     """
     weights = np.ones(len(t)) if point_weights is None else point_weights
     N, S = starts[0].tokens, len(starts)
@@ -147,46 +159,65 @@ def optimised_axes(
     def reduced(keys: np.ndarray, biases: np.ndarray) -> _Reduced:
         return _Reduced(keys, biases, t, F, affine, strength, weights)
 
+    # Numbers of a handful of starts: Python's own are faster than arrays of so few.
     current = reduced(keys, biases)
-    costs = np.full((S, iterations + 1), np.nan)
-    costs[:, 0] = np.where(np.isfinite(current.cost), current.cost, np.inf)
-    damping, stalled = np.full(S, 1e-3), np.zeros(S, dtype=int)
+    costs = [[cost if math.isfinite(cost) else math.inf] for cost in current.cost.tolist()]
+    damping, stalled, resting = [1e-3] * S, [0] * S, []
     equations = _Linearised(S, 2 * N)
-    alive = np.flatnonzero(np.isfinite(costs[:, 0]))
+    alive = [place for place in range(S) if costs[place][0] < math.inf]
     equations.renew(alive, current, alive)
     for iteration in range(iterations + 1):
-        cost = costs[alive, iteration]
-        over = (stalled[alive] >= 3) | (damping[alive] > _MOST_DAMPING) | _too_slow(costs[alive], iteration, goal)
-        ended = (cost <= goal**2) | over | (iteration == iterations)
-        last = S
-        for place in alive[ended]:
-            axis = Axis(keys[place], biases[place]) if costs[place, iteration] < costs[place, 0] else starts[place]
-            does = yield int(place), axis, float(np.sqrt(costs[place, iteration]))
-            last = last if does is None else min(last, does)
-        alive = alive[~ended & (alive < last)]
-        if pruning and len(alive) > pruning.get(iteration, S):
-            alive = np.sort(alive[np.argsort(costs[alive, iteration], kind="stable")[: pruning[iteration]]])
-        if not len(alive):
+        ended = [
+            place
+            for place in alive
+            if costs[place][-1] <= goal**2
+            or stalled[place] >= 3
+            or damping[place] > _MOST_DAMPING
+            or iteration == iterations
+            or _too_slow(costs[place], iterations, goal)
+        ]
+        for place in ended:
+            axis = Axis(keys[place], biases[place]) if costs[place][-1] < costs[place][0] else starts[place]
+            yield place, axis, math.sqrt(costs[place][-1])
+        resting += [costs[place][-1] for place in ended if stalled[place] >= 3]
+        alive = [place for place in alive if place not in ended]
+        if not alive or (pruning and _agree(resting, [costs[place][-1] for place in alive])):
             return
-        costs[alive, iteration + 1] = costs[alive, iteration]
-        step = equations.steps(alive, damping[alive])
-        usable = np.isfinite(step).all(axis=1)
-        damping[alive[~usable]] *= 10
-        stalled[alive[~usable]] += 1
-        tried, step = alive[usable], step[usable]
-        if not len(tried):
+        if pruning and len(alive) > pruning.get(iteration, S):
+            alive = sorted(sorted(alive, key=lambda place: costs[place][-1])[: pruning[iteration]])
+        step = equations.steps(alive, np.array([damping[place] for place in alive]))
+        usable = np.isfinite(step).all(axis=1).tolist()
+        tried = [place for place, good in zip(alive, usable, strict=True) if good]
+        for place, good in zip(alive, usable, strict=True):
+            costs[place].append(costs[place][-1])
+            if not good:
+                damping[place] *= 10
+                stalled[place] += 1
+        if not tried:
             continue
+        if len(tried) < len(alive):
+            step = step[usable]
         trial = reduced(keys[tried] + step[:, :N], biases[tried] + step[:, N:])
-        better = np.isfinite(trial.cost) & (trial.cost < costs[tried, iteration])
-        which, taken = np.flatnonzero(better), tried[better]
-        slow = trial.cost[which] > 0.98 * costs[taken, iteration]
-        stalled[taken] = np.where(slow, stalled[taken] + 1, 0)
-        keys[taken], biases[taken] = trial.keys[which], trial.biases[which]
-        costs[taken, iteration + 1] = trial.cost[which]
-        damping[taken] = np.maximum(damping[taken] / 5, _LEAST_DAMPING)
-        damping[tried[~better]] *= 6
-        if len(taken):
+        which, taken = [], []
+        for number, (place, cost) in enumerate(zip(tried, trial.cost.tolist(), strict=True)):
+            if cost < costs[place][-1]:  # no NaN is
+                which.append(number)
+                taken.append(place)
+                stalled[place] = stalled[place] + 1 if cost > 0.98 * costs[place][-1] else 0
+                costs[place][-1] = cost
+                damping[place] = max(damping[place] / 5, _LEAST_DAMPING)
+            else:
+                damping[place] *= 6
+        if taken:
+            keys[taken], biases[taken] = trial.keys[which], trial.biases[which]
             equations.renew(taken, trial, which)
+
+
+def cheapest(axes: Sequence[Axis], t: np.ndarray, F: np.ndarray, *, affine: bool, strength: float) -> list[int]:
+    """The numbers of the axes, all of as many tokens, by the cost at which they would start; ties as they come."""
+    keys, biases = np.stack([axis.keys for axis in axes]), np.stack([axis.biases for axis in axes])
+    cost = _Reduced(keys, biases, t, F, affine, strength, np.ones(len(t))).cost
+    return np.argsort(cost, kind="stable").tolist()  # what is no number comes last
 
 
 def optimise_axis(start: Axis, t: np.ndarray, F: np.ndarray, *, goal: float, **options: Any) -> Axis:
@@ -194,9 +225,19 @@ def optimise_axis(start: Axis, t: np.ndarray, F: np.ndarray, *, goal: float, **o
     return next(optimised_axes([start], t, F, goal=goal, **options), (0, start, 0.0))[1]
 
 
-def _too_slow(costs: np.ndarray, iteration: int, goal: float) -> np.ndarray:
-    """Whether the recent rate of progress (s,), kept up, would still end far from the goal."""
-    if iteration < 9:
-        return np.zeros(len(costs), dtype=bool)
-    rate = (costs[:, iteration] / costs[:, iteration - 6]) ** (1 / 6)
-    return costs[:, iteration] * rate ** (costs.shape[1] - 1 - iteration) > (60 * goal) ** 2
+def _agree(resting: list[float], moving: list[float]) -> bool:
+    """Whether a start came to rest at the lowest misfit there is, and another came there too."""
+    if not resting:
+        return False
+    lowest, room = min(resting), (1 + _SAME) ** 2
+    alike = sum(cost <= room * lowest for cost in (*resting, *moving))
+    return alike > 1 and min(moving) * room >= lowest
+
+
+def _too_slow(costs: list[float], iterations: int, goal: float) -> bool:
+    """Whether the recent rate of progress, kept up, would still end far from the goal."""
+    taken = len(costs) - 1
+    if taken < 9:
+        return False
+    rate = (costs[-1] / costs[-7]) ** (1 / 6)
+    return costs[-1] * rate ** (iterations - taken) > (33 * goal) ** 2

@@ -22,7 +22,15 @@ from functools import cache
 
 import numpy as np
 
-from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
+from softwright.approximation.fitting.axis_search import (
+    AxisFit,
+    AxisProblem,
+    optimised_share,
+    polished,
+    search_optimised,
+    search_uniform,
+    uniform_tokens,
+)
 from softwright.approximation.fitting.edges import merged, zeros_of
 from softwright.approximation.fitting.families import chebyshev_points, rule, uniform_axis
 from softwright.approximation.fitting.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
@@ -35,6 +43,8 @@ from softwright.chunks import arrays_in_chunks, rows_within
 
 _MOST_SAMPLES = 4_000_000
 _MOST_OPTIMISED = {1: 40, 2: 28, 3: 14}  # tokens per axis beyond which optimising keys takes longer than it is worth
+_COARSE = 2  # times as many are looked for with keys in closed form, before any are optimised
+_CLOSE = 3.0  # times the tolerance: a grid that misses by less may do with keys that are optimised further
 _MOST_VARIABLES = 5  # beyond which a product of axes has too many tokens to be tried unasked
 _RANKED = 48  # points a slice whose ranks say how few tokens can do
 _CHECK_NODES = {1: 4001, 2: 257, 3: 61, 4: 23, 5: 13, 6: 9}
@@ -125,6 +135,7 @@ class _Search:
         self.wanted = self.slices.on_grid(self.check_nodes)
         self.aligned = [_aligned_kinks(problem, i) for i in range(d)]
         self.column_cache: dict[tuple[int, bytes], np.ndarray] = {}
+        self.missed: dict[tuple[int, bool], dict[int, float]] = {}  # and how near smaller counts of tokens came
         self.found: dict[tuple[int, bool], _Found] = {}  # by axis and kind of values, what the last attempt found
 
     def columns(self, axis: int, t: np.ndarray) -> np.ndarray:
@@ -133,6 +144,9 @@ class _Search:
             self.column_cache[key] = self.slices.along(axis, t)
         return self.column_cache[key]
 
+    def setting(self, axis: int, share: float, cap: float) -> AxisProblem:
+        return AxisProblem(lambda t: self.columns(axis, t), share, cap, self.problem.budget.check)
+
     def axis_fits(self, share: float, cap: float) -> tuple[list[AxisFit], list[AxisFit]]:
         """For every axis, the smallest with constant values and (where allowed) with affine values.
 
@@ -140,9 +154,7 @@ class _Search:
         and no longer where they leave less than was saved already: such an axis counts with its constant values.
         """
         d = self.problem.dim
-        settings = [
-            AxisProblem(lambda t, i=i: self.columns(i, t), share, cap, self.problem.budget.check) for i in range(d)
-        ]
+        settings = [self.setting(i, share, cap) for i in range(d)]
         constant = [self.smallest_axis(setting, i, False) for i, setting in enumerate(settings)]
         if not self.affine:
             return constant, []
@@ -151,41 +163,50 @@ class _Search:
         saved = 1.0
         for i in sorted(range(d), key=lambda i: -most[i]):
             if most[i] > saved:
-                affine[i] = self.smallest_axis(settings[i], i, True)
+                affine[i] = self.smallest_axis(settings[i], i, True, constant[i].tokens)
                 saved = max(saved, constant[i].tokens / affine[i].tokens)
         return constant, affine
 
-    def smallest_axis(self, setting: AxisProblem, axis: int, affine: bool) -> AxisFit:
-        """The fewest tokens along an axis. What an earlier attempt found, for a smaller share, passes for a larger one:
-        only fewer are then searched for. For a smaller share no fewer do than did for a larger one."""
+    def smallest_axis(self, setting: AxisProblem, axis: int, affine: bool, constant: int = 0) -> AxisFit:
+        """The fewest tokens along an axis, `constant` being how many constant values need, if that is known. What an
+        earlier attempt found, for a smaller share, passes for a larger one: only fewer are then searched for. For a
+        smaller share no fewer do than did for a larger one."""
         share, least = setting.tolerance, self.slices.least_along(axis, setting.tolerance, affine)
         before = self.found.get((axis, affine))
         fit = self.gated_axis(setting, axis) if affine else None
         if fit is None and before is not None and before.fit.error <= before.share <= share:
             fit = before.fit
-        warm = fit is not None and before is not None
-        uniform = 0
-        if fit is None:
-            fit = search_uniform(
-                setting, affine, self.most_axis, self.largest, max(least, 0 if before is None else before.uniform)
+        if fit is None and least <= 1:
+            alone = setting.fit(uniform_axis(1, 1.0, 0.0), affine)
+            fit = alone if alone.error <= share else None
+        known = 0 if before is None else before.uniform
+        if fit is not None:
+            below, guess = fit.tokens, fit.tokens - 1
+        elif constant and self.optimise:  # affine values need no more; about two thirds of them, where all is smooth
+            below, guess = constant, optimised_share(constant)
+        else:  # how many tokens keys in closed form need, roughly, and about two thirds of that
+            below = uniform_tokens(
+                setting, affine, _COARSE * _MOST_OPTIMISED.get(self.problem.dim, 8), max(least, known)
             )
-            uniform = fit.tokens
-        if self.optimise and fit.tokens > 2 and fit.error <= share:
+            guess = optimised_share(below)
+        fewer: AxisFit | None = None
+        if self.optimise and below > 2:
             tighter = before is not None and share < before.share
-            smallest = fit.tokens // 4 if before is None or not tighter else before.fit.tokens
+            smallest = below // 4 if before is None or not tighter else before.fit.tokens
             fewer = search_optimised(
                 setting,
                 affine,
-                fit.tokens,
+                below,
                 10 * setting.value_cap,
                 most_tokens=_MOST_OPTIMISED.get(self.problem.dim, 8),
                 smallest=max(2, least, smallest),
                 iterations=25,
                 most_starts=8 if self.problem.dim == 2 else 6,
-                downwards=warm,
+                guess=guess,
+                missed=self.missed.setdefault((axis, affine), {}),
             )
-            fit = fewer or fit
-        self.found[axis, affine] = _Found(share, fit, uniform)
+        fit = fewer or fit or search_uniform(setting, affine, self.most_axis, self.largest, max(least, known))
+        self.found[axis, affine] = _Found(share, fit, below)
         return fit
 
     def gated_axis(self, setting: AxisProblem, axis: int) -> AxisFit | None:
@@ -240,12 +261,15 @@ class _Search:
             grid = self.solve(axes) if tokens <= self.problem.budget.max_tokens else None
             if grid is None:
                 break
+            if self.relative < grid.error <= _CLOSE * self.relative and self.optimise:
+                closer = tuple(polished(self.setting(i, share, cap), axis) for i, axis in enumerate(axes))
+                grid = min(grid, self.solve(closer) or grid, key=lambda grid: grid.error)
             if best is None or grid.error < best.error:
                 best = grid
             if grid.error <= self.relative:
                 if passed is None or grid.tokens < passed.tokens:
                     passed = grid
-                if grid.error > 0.35 * self.relative or attempt >= 2:
+                if attempt >= 2 or (attempt and grid.error > 0.35 * self.relative):
                     break
                 share *= 1.6  # a comfortable pass: fewer tokens may do
             elif passed is not None or any(axis.error > share for axis in axes):

@@ -10,7 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, search_optimised, search_uniform
+from softwright.approximation.fitting.axis_search import (
+    AxisFit,
+    AxisProblem,
+    optimised_share,
+    search_optimised,
+    search_uniform,
+    uniform_tokens,
+)
 from softwright.approximation.fitting.edges import find_edges, merged, steep_places, zeros_of
 from softwright.approximation.fitting.families import chebyshev_points
 from softwright.approximation.problem import Fit, Problem, Scaling, affine_fit, best_of, scaling_of
@@ -75,7 +82,8 @@ def fit_affine_line(problem: Problem, most: int = 400) -> Fit:
     setting = axis_problem(problem, scaling, cap)
     problem.budget.say("optimising keys")
     limit = problem.budget.max_tokens
-    few = search_optimised(setting, True, min(17, limit + 1), 10 * cap)
+    guess = optimised_share(uniform_tokens(setting, True, 26))
+    few = search_optimised(setting, True, min(17, limit + 1), 10 * cap, guess=guess)
     if few is not None:
         reason = f"a smooth target: {few.tokens} tokens with affine values, keys optimised by variable projection"
         return as_fit(few, scaling, "affine", reason)

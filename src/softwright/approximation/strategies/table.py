@@ -37,6 +37,8 @@ class _AxisData(AxisProblem):
     from rows that say the same again. What is found is solved for and checked on all of them (`fit_table`).
     """
 
+    spare = 1
+
     def __init__(
         self,
         t: np.ndarray,

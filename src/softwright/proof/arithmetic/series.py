@@ -42,6 +42,9 @@ class Basis:
             for alpha in exponents
         ]
         self.linear = np.array([index[tuple(int(i == j) for j in range(dim))] for i in range(dim)])  # positions of s_i
+        self.powers = [
+            np.array([index[tuple(k * int(i == j) for j in range(dim))] for k in range(order + 1)]) for i in range(dim)
+        ]  # positions of 1, s_i, s_i^2, ...
         self.even = np.all(self.exponents % 2 == 0, axis=1)
         self.uses = self.exponents > 0  # (M, d): which variables a monomial depends on
         # alpha = parent + unit vector of `via`: builds all monomials by one product each
@@ -63,6 +66,8 @@ class Basis:
 
     def by_degree(self, coefficients: np.ndarray) -> np.ndarray:
         """|coefficients| (M, ...) summed over each degree: (order + 1, ...), not yet rounded up."""
+        if self.dim == 1:
+            return np.abs(coefficients)
         ends = [*self.starts[1:], self.size]
         parts = [np.abs(coefficients[a:b]).sum(axis=0) for a, b in zip(self.starts, ends, strict=True)]
         return np.stack(parts)

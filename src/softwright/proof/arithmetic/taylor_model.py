@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.proof.arithmetic.bernstein import polynomial_range
-from softwright.proof.arithmetic.directed import U, gamma, up
+from softwright.proof.arithmetic.directed import TINY, U, gamma, up
 from softwright.proof.arithmetic.series import Basis
 
 
@@ -42,7 +42,7 @@ class TaylorModel:
 
     def moduli(self) -> np.ndarray:
         """The sum of the moduli of the coefficients of each degree, (p+1, B), not yet rounded up."""
-        if 2 * np.count_nonzero(self.live) > self.shape.size:
+        if self.shape.dim == 1 or 2 * np.count_nonzero(self.live) > self.shape.size:
             return self.shape.by_degree(self.coefficients)
         total = np.zeros((self.shape.order + 1, self.boxes))
         for a in np.flatnonzero(self.live):
@@ -150,6 +150,9 @@ class TaylorModel:
         the rest of the series for arguments as far from a_0 as `deviation()`.
         """
         order = self.shape.order
+        one = self._one_variable()
+        if one is not None:
+            return self._compose_along(one, series, series_error, tail)
         inner = self.copy()
         inner.coefficients[0] = 0.0
         inner.live[0] = False
@@ -161,6 +164,41 @@ class TaylorModel:
         for k in range(order - 1, -1, -1):
             error = error * distance + series_error[k]
         result.remainder = up(result.remainder + up(error + tail, 2 * order + 4))
+        return result
+
+    def _one_variable(self) -> int | None:
+        """i where the polynomial is a_0 + a s_i, else None."""
+        live = np.flatnonzero(self.live[1:]) + 1
+        if len(live) != 1 or not 0 < self.shape.degree[live[0]] == 1 <= self.shape.order:
+            return None
+        return int(np.flatnonzero(self.shape.linear == live[0])[0])
+
+    def _compose_along(self, i: int, series: np.ndarray, series_error: np.ndarray, tail: np.ndarray) -> TaylorModel:
+        """`compose` where phi = a_0 + a s_i + r, |r| <= R: no products of polynomials are needed.
+
+        With T the given series as a polynomial, z = a s_i + r and D >= |a| + R, which `deviation` is,
+
+            |h - T(z)| <= tail + sum_k error_k D^k,     |T(z) - T(a s_i)| <= R sum_k k |c_k| D^(k-1),
+
+        and c_k a^k, computed as ((c_k a) a) ..., errs by k roundings, gamma_2k of its computed size at most. What
+        underflows on the way loses less than TINY max(1, |a|)^k: TINY is added to every error_k.
+        """
+        order, a = self.shape.order, self.coefficients[self.shape.linear[i]]
+        powers = series.copy()
+        for k in range(1, order + 1):
+            powers[k:] *= a
+        size = np.abs(series)
+        distance = self.deviation()
+        error, steepness = series_error[order] + TINY, order * size[order]
+        for k in range(order - 1, -1, -1):
+            error = error * distance + (series_error[k] + TINY)
+            if k:
+                steepness = steepness * distance + k * size[k]
+        slip = gamma(2 * order + 4) * np.abs(powers).sum(axis=0)
+        moved = np.where(self.remainder == 0.0, 0.0, self.remainder * steepness)
+        result = constant(self.shape, np.zeros(self.boxes), up(slip + moved + error + tail, 4 * order + 8))
+        result.coefficients[self.shape.powers[i]] = powers
+        result.live[self.shape.powers[i]] = True
         return result
 
     # Choices made box by box --------------------------------------------------------------------------------------

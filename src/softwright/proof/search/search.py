@@ -287,9 +287,10 @@ def lower_at(residual: Residual, points: np.ndarray, accuracy: float) -> tuple[f
 
 
 def start_levels(residual: Residual) -> list[int]:
-    """Halvings of each variable for a first grid of about one box for eight tokens."""
+    """Halvings of each variable for a first grid of about one box for two tokens: a round of few boxes takes as long
+    as one of many."""
     tokens = sum(len(head.keys) for head in residual.heads)
-    level = max(0, int((math.log2(max(tokens, 1)) - 3) // residual.dim))
+    level = max(0, int((math.log2(max(tokens, 1)) - 1) // residual.dim))
     return [min(level, 14 // residual.dim)] * residual.dim
 
 
@@ -429,9 +430,15 @@ def evaluate_boxes(
 def split_boxes(tree: BoxTree, boxes: Open, found: BoxBounds, target: float) -> Open:
     """Halve every box along its worst variable; where the bound is far off, along all that matter nearly as much.
 
-    A wall at t_1 = 0 matters along t_1 alone: boxes then become thin, and there are few of them.
+    A wall at t_1 = 0 matters along t_1 alone: boxes then become thin, and there are few of them. On a line a box that
+    is very far off is halved twice: towards a kink there are few boxes in a round, and many rounds.
     """
     dims = np.argmax(found.split, axis=1)
+    if tree.dim == 1:
+        far = ~(found.upper <= 64.0 * target)
+        twice = tree.halve(boxes.take(far), dims[far])
+        halves = tree.halve(twice, np.zeros(len(twice), dtype=np.int64))
+        return _together(tree.halve(boxes.take(~far), dims[~far]), halves)
     far = ~(found.upper <= 8.0 * target) if tree.dim in (2, 3) else np.zeros(len(boxes), dtype=bool)
     near, wide = tree.halve(boxes.take(~far), dims[~far]), boxes.take(far)
     matters = (found.split >= 0.2 * found.split.max(axis=1, keepdims=True))[far]  # (n, d)

@@ -90,8 +90,9 @@ def make_pieces(
             middle[o] = 0.5 * (up_to[0] - down_to[0])
             half = max(half, 0.5 * float(up_to[0] + down_to[0]))
         part = part.with_constant(middle)
-        lower, _, _ = lower_at(part, np.concatenate([high, low]), accuracy)
-        _, _, sampled = lower_at(part, box.sample(24), accuracy)
+        places = np.concatenate([high, low, box.sample(24)])  # the latter show rounding
+        lower, _, found = lower_at(part, places, accuracy)
+        sampled = found.take(np.arange(len(places) - 24, len(places)))
         rounding = float(np.max(sampled.rounding))
         pieces.append(Piece(group, box, part, half, high, low, lower, rounding, sampled.exact_goal()))
     return pieces
