@@ -299,46 +299,56 @@ _BUILD = """
 import json, sys, time
 import softwright as sw, torch
 torch.set_num_threads(1)
-rows, options = json.loads(sys.stdin.read())
 try:
     from softwright.proof.prover import certify
 except ImportError:
     from softwright.certify.prover import certify
 sw.approximate("cos(x) + y", {"x": (0, 1), "y": (0, 1)}, tol=1e-3)
-for name, text, sides, tol, relative in rows:
-    best = 1e9
-    for _ in range(2):
-        start = time.process_time()
-        built = sw.approximate(text, sides, tol=tol, relative=relative, certify=False, **options)
-        found = certify(built.network, text, bound=built.plan.tolerance)
-        best = min(best, time.process_time() - start)
-    print(json.dumps([name, best, built.network.tokens, found.proved]), flush=True)
+for line in sys.stdin:
+    text, sides, tol, relative, options = json.loads(line)
+    start = time.process_time()
+    built = sw.approximate(text, sides, tol=tol, relative=relative, certify=False, **options)
+    found = certify(built.network, text, bound=built.plan.tolerance)
+    print(json.dumps([time.process_time() - start, built.network.tokens, found.proved]), flush=True)
 """
 
 
-def builds(old: Path) -> None:
-    """Build and proof of the tolerance, one layer, here and in the older tree; tokens must not be more."""
+class _Builder:
+    """A process that builds with the code of a work tree, one row at a time."""
 
-    def run(tree: Path, options: dict[str, str]) -> list[list[Any]]:
+    def __init__(self, tree: Path, options: dict[str, str]) -> None:
         environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
-        said = subprocess.run(
-            [sys.executable, "-c", _BUILD],
-            input=json.dumps([BUILDS, options]),
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return [json.loads(line) for line in said.stdout.splitlines() if line.startswith("[")]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen([sys.executable, "-c", _BUILD], env=environment, **pipes)
+        self.options = options
 
+    def __call__(self, *row: Any) -> tuple[float, int, bool]:
+        if self.process.stdin is None or self.process.stdout is None:
+            raise RuntimeError("the process has no pipes")
+        self.process.stdin.write(json.dumps([*row, self.options]) + "\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            if line.startswith("["):
+                seconds, tokens, proved = json.loads(line)
+                return seconds, tokens, proved
+        raise RuntimeError("the process has ended")
+
+
+def builds(old: Path) -> None:
+    """Build and proof of the tolerance, one layer, here and in the older tree, in turn; tokens must not be more."""
+    here, there = _Builder(HERE.parent, {"strategy": "layer"}), _Builder(old, {})
     ratios = []
-    for now, before in zip(run(HERE.parent, {"strategy": "layer"}), run(old, {}), strict=True):
-        ratios.append(before[1] / now[1])
-        more = "  MORE TOKENS" if now[2] > before[2] else ""
+    for name, *row in BUILDS:
+        pairs = [(here(*row), there(*row)) for _ in range(3)]
+        (now, tokens, proved), (before, had, _) = (min(pair[i] for pair in pairs) for i in range(2))
+        ratios.append(before / now)
+        said = ("  MORE TOKENS" if tokens > had else "") + ("" if proved else "  NOT PROVED")
         print(
-            f"{now[0]:<20} {now[1]:7.2f} s, was {before[1]:7.2f} s: {ratios[-1]:5.2f} x; "
-            f"tokens {now[2]}, was {before[2]}{more}"
+            f"{name:<20} {now:7.3f} s, was {before:7.3f} s: {ratios[-1]:5.2f} x; tokens {tokens}, was {had}{said}",
+            flush=True,
         )
+    for builder in (here, there):
+        builder.process.terminate()
     say(
         "build and proof of the tolerance, geometric mean",
         math.exp(np.mean(np.log(ratios))),

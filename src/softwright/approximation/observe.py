@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from softwright.targets import Target
 
 _MOST_PAIRS = 60_000_000  # queries times tokens spent on one check
-_ON_A_LINE, _IN_A_BOX = 6_000, 20_000  # random points of a check; a line has as many at equal distances
 _CLIMBERS, _STEPS = 40, 14  # the worst points, and how often each is moved
 
 
@@ -86,7 +85,7 @@ def sampled_error(
     target: Callable[[np.ndarray], np.ndarray],
     *,
     heads: Sequence[Head] | None = None,
-    count: int | None = None,
+    count: int = 20_000,
     seed: int = 977,
 ) -> Observed:
     """The largest error seen; points are rounded to the network's dtype first, so that both sides see the same input.
@@ -97,7 +96,6 @@ def sampled_error(
     heads = network.heads() if heads is None else heads
     origin = box.to_unit(network.center.double().numpy())
     heads = [head.along(np.eye(box.dim), -origin) if np.any(np.abs(origin) > 0.5) else head for head in heads]
-    count = (_ON_A_LINE if box.dim == 1 else _IN_A_BOX) if count is None else count
     count, climbers = fresh_points(target, int(max(2000, min(count, _MOST_PAIRS // network.tokens))))
     if climbers == _CLIMBERS:
         return climbed(network, target, check_points(heads, box, count, seed), seed)

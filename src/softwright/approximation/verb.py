@@ -21,12 +21,13 @@ from softwright.approximation.advice import advice_on
 from softwright.approximation.by_target import fit_target, problem_of
 from softwright.approximation.catalogue import listed
 from softwright.approximation.composed import Compiled, composed_built, composed_certified, gates_built
+from softwright.approximation.fitting.rounded import MOST_UNKNOWNS, settled
 from softwright.approximation.formula import Formula
 from softwright.approximation.in_norm import in_norm
 from softwright.approximation.noisy import fit_noisy
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
-from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
+from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, probe_points
 from softwright.approximation.readable import fit_readable, readable_as_it_is, told
 from softwright.approximation.request import absolute_tolerance, check_resolution, checked, largest_value
 from softwright.approximation.strategies.compose import proved_stack
@@ -300,9 +301,31 @@ def _finished(
     network = AttentionNetwork(fit.heads, box, dtype, fit.origin, engine)
     heads = network.heads()
     seen = observed(network, target, heads)
+    if seen.error > tolerance >= fit.error and precision.name == "float32" and isinstance(target, Expression):
+        closer = _settled(fit, network, target, tolerance)
+        again = None if closer is None else AttentionNetwork(closer.heads, box, dtype, fit.origin, engine)
+        seen_again = None if again is None else observed(again, target, again.heads())
+        if closer and again and seen_again and seen_again.error < seen.error:
+            fit, network, heads, seen = closer, again, again.heads(), seen_again
     plan = make_plan(fit, network, heads, tolerance, started)
     built = Built(network=network, plan=plan, target=target.describe(), observed=seen, source=target)
     return _Candidate(built, fit, seen.error)
+
+
+def _settled(fit: Fit, network: AttentionNetwork, target: Expression, tolerance: float) -> Fit | None:
+    """The fit, its values solved again for keys that are rounded as the network's are; None if it is not for that."""
+    if len(fit.heads) > 1 or fit.heads[0].structure == "gates":
+        return None
+    head = fit.heads[0]
+    unknowns = head.tokens * (1 + head.dim * head.affine)
+    if unknowns > MOST_UNKNOWNS:
+        return None
+    unit = probe_points(head.dim, 400 + 12 * unknowns, 3)
+    x = network.box.from_unit(np.sin(0.5 * np.pi * unit)).astype(np.float32).astype(float)
+    x = x[network.box.contains(x)]
+    t = (x - network.center.double().numpy()) * network.scale.double().numpy()
+    closer = settled(head, t, target(x), tolerance)
+    return None if closer is None else replace(fit, heads=[closer])
 
 
 def _proved(found: _Candidate, target: Target, budget: Budget, work: float, tightness: float | None) -> _Candidate:

@@ -276,12 +276,14 @@ def search_optimised(
     best: AxisFit | None = None
 
     def attempt(tokens: int, iterations: int = iterations) -> AxisFit | None:
-        if missed.get(tokens, 0.0) > 1.1 * problem.tolerance:
-            return None
         t, F = problem.directions(tokens * (1 + affine), most_tokens)
-        starts = _starts(problem, tokens, affine, most_starts)
-        if best is not None and best.tokens <= tokens + _NEAR:
-            starts += _without(best.axis, tokens, t, F, affine, 2 * problem.strength)
+        known = missed.get(tokens, 0.0) > 1.1 * problem.tolerance
+        near = best is not None and best.tokens <= tokens + _NEAR
+        starts = _without(best.axis, tokens, t, F, affine, 2 * problem.strength) if near else []
+        warm = len(starts)
+        starts += [] if known else _starts(problem, tokens, affine, most_starts)
+        if not starts:
+            return None
         found = optimised_axes(
             starts,
             t,
@@ -291,6 +293,7 @@ def search_optimised(
             goal=0.15 * problem.tolerance,
             iterations=iterations,
             pruning=PRUNING,
+            kept=warm,
         )
         least = math.inf
         for _, axis, misfit in found:
@@ -299,7 +302,7 @@ def search_optimised(
                 fit = problem.fit(axis, affine, sup=True)
                 if fit.error <= problem.tolerance and np.abs(fit.values).max() <= value_limit:
                     return fit
-        if iterations > _AT_ONCE:
+        if not known and iterations > _AT_ONCE:
             missed[tokens] = max(least, missed.get(tokens, 0.0))
         return None
 
@@ -308,6 +311,16 @@ def search_optimised(
             best = attempt(tokens, _AT_ONCE)
             if best is not None:
                 return best
+    tokens = min(max(guess, smallest), below - 1)
+    while best is None and smallest <= tokens < below:
+        best = attempt(tokens)
+        tokens = min(max(tokens + 1, int(1.2 * tokens)), below - 1) if tokens < below - 1 else below
+    while best is not None and best.tokens > smallest:
+        fit = attempt(best.tokens - 1)
+        if fit is None:
+            break
+        best = fit
+    return best
     failed, passed = smallest - 1, below
     tokens, stride = min(max(guess, smallest), below - 1), 0
     while passed - failed > 1:  # supposing that more tokens do whatever fewer do

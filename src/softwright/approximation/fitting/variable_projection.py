@@ -144,13 +144,14 @@ def optimised_axes(
     iterations: int = 40,
     point_weights: np.ndarray | None = None,
     pruning: dict[int, int] | None = None,
+    kept: int = 0,
 ) -> Iterator[tuple[int, Axis, float]]:
     """Improved keys and biases from `starts`, all of as many tokens, for samples F (n, q) at t (n,): the number of the
     start, the axis, and the root mean square misfit left.
 
     An axis comes as soon as its misfit is below `goal`; those that stall, or have taken `iterations` accepted or
     rejected steps, come then; those that are pruned do not come. Whoever has an axis that will do asks for no other.
-    With `pruning`, all end where two have come to one minimum.
+    With `pruning`, all end where two have come to one minimum; the first `kept` are not pruned.
     """
     weights = np.ones(len(t)) if point_weights is None else point_weights
     N, S = starts[0].tokens, len(starts)
@@ -183,8 +184,9 @@ def optimised_axes(
         alive = [place for place in alive if place not in ended]
         if not alive or (pruning and _agree(resting, [costs[place][-1] for place in alive])):
             return
-        if pruning and len(alive) > pruning.get(iteration, S):
-            alive = sorted(sorted(alive, key=lambda place: costs[place][-1])[: pruning[iteration]])
+        if pruning and iteration in pruning:
+            others = sorted((place for place in alive if place >= kept), key=lambda place: costs[place][-1])
+            alive = sorted([*(place for place in alive if place < kept), *others[: pruning[iteration]]])
         step = equations.steps(alive, np.array([damping[place] for place in alive]))
         usable = np.isfinite(step).all(axis=1).tolist()
         tried = [place for place, good in zip(alive, usable, strict=True) if good]
