@@ -139,7 +139,9 @@ def climbed(
     errors = error_at(points)
     total = len(points)
     rng = np.random.default_rng(seed)
-    first = np.argsort(-errors)[: max(climbers, 1)]
+    few = min(max(climbers, 1), len(errors))
+    first = np.argpartition(-errors, few - 1)[:few]
+    first = first[np.argsort(-errors[first], kind="stable")]
     best, best_errors = points[first].copy(), errors[first].copy()
     step = 0.05 * box.halfwidth
     for _ in range(_STEPS if climbers else 0):  # climb from the worst points with shrinking random steps

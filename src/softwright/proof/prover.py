@@ -243,7 +243,7 @@ def _seen_at_least(question: Question, accuracy: float) -> tuple[float, np.ndarr
     """An error that is certainly there: samples, and what lies round the walls, where gates are at their worst."""
     sides = question.domain.lower, question.domain.upper
     points, _ = worst_points(question.error, question.residual.heads, *sides, 2000)
-    lower, witness, _ = lower_at(question.residual, points, accuracy)
+    lower, witness, _ = _certain_at(question, points, accuracy)
     return lower, witness
 
 

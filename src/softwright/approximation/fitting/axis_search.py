@@ -32,9 +32,9 @@ from softwright.chunks import rows_within
 # The sup error is at least the root mean square; a fit with half the regularisation, reweighted, gains less than this.
 _FAR = 5.0
 _WARM = 3  # starts that come from a network with one token more
-_FEWER, _AT_ONCE = 3, 12  # so many times fewer than guessed are tried first, for so many steps
-_NEAR = 4  # tokens fewer than it has, for which it is a start
-_SMALL = 10  # tokens up to which a search goes down one by one
+_A_TOKEN = 300.0  # a token more makes the misfit so many times smaller, at the very best
+_FEWER, _AT_ONCE = 3, 8  # so many times fewer than guessed are tried first, for so many steps
+_SMALL = 13  # tokens up to which a search goes down below counts that failed
 
 Columns = Callable[[np.ndarray], np.ndarray]  # t (n,) -> (n, q)
 
@@ -240,15 +240,11 @@ def _starts(problem: AxisProblem, tokens: int, affine: bool, most: int) -> list[
     return starts[:most]
 
 
-def _without(axis: Axis, tokens: int, t: np.ndarray, F: np.ndarray, affine: bool, strength: float) -> list[Axis]:
-    """The axis with so many of its tokens, those whose lack costs least taken away one by one: a few choices."""
-    while True:
-        keep = [np.delete(np.arange(axis.tokens), j) for j in range(axis.tokens)]
-        fewer = [Axis(axis.keys[kept], axis.biases[kept]) for kept in keep]
-        order = cheapest(fewer, t, F, affine=affine, strength=strength)
-        if axis.tokens == tokens + 1:
-            return [fewer[j] for j in order[:_WARM]]
-        axis = fewer[order[0]]
+def _without(axis: Axis, t: np.ndarray, F: np.ndarray, affine: bool, strength: float) -> list[Axis]:
+    """The axis with one token less: the few choices whose lack costs least."""
+    keep = [np.delete(np.arange(axis.tokens), j) for j in range(axis.tokens)]
+    fewer = [Axis(axis.keys[kept], axis.biases[kept]) for kept in keep]
+    return [fewer[j] for j in cheapest(fewer, t, F, affine=affine, strength=strength)[:_WARM]]
 
 
 def search_optimised(
@@ -278,8 +274,9 @@ def search_optimised(
     def attempt(tokens: int, iterations: int = iterations) -> AxisFit | None:
         t, F = problem.directions(tokens * (1 + affine), most_tokens)
         known = missed.get(tokens, 0.0) > 1.1 * problem.tolerance
-        near = best is not None and best.tokens <= tokens + _NEAR
-        starts = _without(best.axis, tokens, t, F, affine, 2 * problem.strength) if near else []
+        starts: list[Axis] = []
+        if best is not None:
+            starts = _without(best.axis, t, F, affine, 2 * problem.strength)
         warm = len(starts)
         starts += [] if known else _starts(problem, tokens, affine, most_starts)
         if not starts:
@@ -311,26 +308,18 @@ def search_optimised(
             best = attempt(tokens, _AT_ONCE)
             if best is not None:
                 return best
-    tokens = min(max(guess, smallest), below - 1)
+    tokens, failed = min(max(guess, smallest), below - 1), smallest - 1
     while best is None and smallest <= tokens < below:
         best = attempt(tokens)
-        tokens = min(max(tokens + 1, int(1.2 * tokens)), below - 1) if tokens < below - 1 else below
-    while best is not None and best.tokens > smallest:
+        if best is None:
+            failed = tokens
+            short = math.log(min(max(missed[tokens] / problem.tolerance, 1.0), 1e30)) / math.log(_A_TOKEN)
+            tokens = min(tokens + max(1, tokens // 5, int(short)), below - 1) if tokens < below - 1 else below
+    # Few tokens that failed by themselves may do as a part of what has more of them; for many this takes too long.
+    least = smallest if best is None or best.tokens <= _SMALL else max(smallest, failed + 1)
+    while best is not None and best.tokens > least:
         fit = attempt(best.tokens - 1)
         if fit is None:
             break
         best = fit
-    return best
-    failed, passed = smallest - 1, below
-    tokens, stride = min(max(guess, smallest), below - 1), 0
-    while passed - failed > 1:  # supposing that more tokens do whatever fewer do
-        fit = attempt(tokens)
-        if fit is not None:
-            best, passed = fit, tokens
-            stride = min(max(1, 2 * stride), _NEAR) if passed > _SMALL else 1
-            tokens = max(passed - stride, (passed + failed) // 2)
-        else:
-            failed = tokens
-            tokens = (passed + failed) // 2 if best is not None else max(failed + 1, int(1.2 * failed))
-        tokens = min(max(tokens, failed + 1), passed - 1)
     return best

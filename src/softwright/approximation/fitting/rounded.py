@@ -2,8 +2,8 @@
 
 Values of one head nearly cancel, so that rounding each by itself (a relative 6e-8 in float32) costs far more than the
 rounding of their sum. The keys are therefore rounded first; with A the weights that the rounded keys give at sample
-points, the values solve the least-squares problem anew. Then, with A = Q R, they are rounded from the last to the first,
-each after the ones before it have been chosen (Babai's nearest plane):
+points, the values solve the least-squares problem anew. Then, with A = Q R, they are rounded from the last to the
+first, each after the ones before it have been chosen (Babai's nearest plane):
 
     v_j = round((y_j - sum_{i > j} R_ji v_i) / R_jj),        y = Q^T F.
 
