@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from softwright.attention.factorised import factorised_head
-from softwright.attention.few_points import MOST_SCORES, few_points
+from softwright.attention.few_points import FEW_TOKENS, MOST_SCORES, few_points
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.attention.token_names import in_user_coordinates, token_names
@@ -188,7 +188,7 @@ class AttentionNetwork(nn.Module):
         else:
             points = np.asarray(points)
         engine = self._engine if engine is None else engine
-        if engine == "sdpa" and 0 < points.size <= MOST_SCORES and points.ndim:
+        if engine == "sdpa" and points.ndim and (0 < points.size <= MOST_SCORES or self.tokens <= FEW_TOKENS):
             found = few_points(self, points if points.dtype == np.float64 else points.astype(np.float64))
             if found is not None:
                 return found
