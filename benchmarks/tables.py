@@ -110,6 +110,8 @@ PROPERTIES = (
     ("steam density", lambda: _coolprop("D"), STEAM, 25, 1e-3),
     ("steam enthalpy to 5 MPa", lambda: _coolprop("H"), ((1e5, 5e6), (550.0, 900.0)), 25, 1e-4),
     ("steam enthalpy to 5 MPa, finer", lambda: _coolprop("H"), ((1e5, 5e6), (550.0, 900.0)), 25, 2e-5),
+    ("steam enthalpy, 1 to 5 MPa", lambda: _coolprop("H"), ((1e6, 5e6), (550.0, 1000.0)), 25, 1e-4),
+    ("steam density, 1 to 5 MPa", lambda: _coolprop("D"), ((1e6, 5e6), (550.0, 1000.0)), 25, 1e-3),
     ("steam density to 10 MPa", lambda: _coolprop("D"), ((1e5, 1e7), (600.0, 900.0)), 25, 1e-3),
     ("nitrogen viscosity", lambda: _coolprop("V", "Nitrogen"), ((1e5, 1e7), (250.0, 500.0)), 20, 1e-3),
     ("IAPWS-97 enthalpy", lambda: _iapws("h"), ((0.1, 5.0), (550.0, 900.0)), 20, 1e-4),

@@ -139,6 +139,7 @@ STACKS: dict[str, tuple[str, dict[str, tuple[float, float]], float]] = {
     "tables": ("sin(x) + cos(x)*y", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, 1e-3),
     "fold": ("exp(abs(x - y))*cos(z)", dict.fromkeys("xyz", (-1.0, 1.0)), 1e-3),
     "deep": ("exp(-sqrt(x**2 + y**2 + 1))*x", {"x": (-1.0, 1.0), "y": (0.0, 2.0)}, 1e-6),
+    "decades": ("log(x)*y", {"x": (1e-5, 1e4), "y": (0.0, 1.0)}, 1e-3),
     "outputs": ("x*y, max(x, y**2)", {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}, 1e-3),
 }
 GUARDED: list[tuple[str, dict[str, tuple[float, float]]]] = [
