@@ -90,8 +90,10 @@ def test_bad_prompts_are_refused_with_their_remedy() -> None:
     assert "range_bound" in _say(built, queries=far, adapt=False)
     assert "range_bound" in _say(built, queries=1e9 * far)
     ridge = sw.in_context("ridge", 3, sample=False, certify=False)
-    for size in (1e30, 1e-30):
-        assert "in other units" in _say(ridge, x=x * [1.0, size, 1.0])
+    assert "in other units" in _say(ridge, x=x * [1.0, 1e30, 1.0])
+    for size in (1e-150, 1e-30, 1e-9):  # the last within the range of the cells, but not together with the penalty
+        units = np.array([1.0, size, 1.0])
+        assert "column(s) 1 of x have a penalty of up to" in _say(ridge, x=x * units, queries=x[:2] * units)
     assert "built for 3 feature" in _say(built, x=x[:, :2])
     assert "y has shape" in _say(built, y=y[:-1])
     assert "weights are 0 or more" in _say(built, sample_weight=-np.ones(50))
@@ -249,6 +251,14 @@ def test_units_from_1e_150_to_1e150_and_several_targets_at_once() -> None:
         units = np.array([1.0, size, 1.0])
         found, constant = built.network.fitted(x * units, y)
         assert np.abs(found * units / w - 1).max() <= 1e-10 and abs(constant - b) <= 1e-10
+    for method, power in (("ridge", 2), ("lasso", 1)):  # in one unit, in which the penalty is another number
+        w, b = reference(x, y, sw.in_context(method, 3, penalty=0.1, sample=False).network.constants)
+        for size in (2.0**-400, 2.0**300):
+            other = sw.in_context(method, 3, penalty=0.1 * size**power, sample=False, certify=False)
+            found, constant = other.network.fitted(x * size, y)
+            assert np.abs(found * size - w).max() <= 1e-9 and abs(constant - b) <= 1e-9
+            assert np.allclose(other(x=x * size, y=y, queries=x[:5] * size), x[:5] @ w + b, atol=1e-9)
+    w, b = reference(x, y, built.network.constants)
     both = np.stack([y, 2 * y + 1], axis=1)
     found, constant = built.network.fitted(x, both)
     assert np.allclose(found, [w, 2 * w], atol=1e-11) and np.allclose(constant, [b, 2 * b + 1], atol=1e-11)

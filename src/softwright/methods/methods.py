@@ -115,6 +115,7 @@ _ROWS = (
         design=noisy(0.5),
         defaults={"penalty": 1e-2, "condition": 200.0},
         penalised=True,
+        penalty_power=1,
         needs_rows=False,
         peer=Peer(
             "sklearn.linear_model:Lasso",

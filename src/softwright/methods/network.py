@@ -23,7 +23,7 @@ from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard, OutOfRange
-from softwright.methods.prompts import Prompt, read_prompt
+from softwright.methods.prompts import Prompt, read_prompt, too_penalised
 from softwright.settings import as_proved, looked_through
 
 if TYPE_CHECKING:
@@ -92,8 +92,19 @@ class InContextStack(AttentionStack):
             seen.append(stream)
             for guard in guards:
                 if guard.position == position:
-                    guard.look(seen, self.slots)
+                    try:
+                        guard.look(seen, self.slots)
+                    except OutOfRange as refusal:
+                        self._explain(prompt, refusal)
+                        raise
         return seen[-1]
+
+    def _explain(self, prompt: Prompt, refusal: OutOfRange) -> None:
+        """Raise what is behind a refusal, where that is the penalty and no wider stack would help."""
+        heavy, why = too_penalised(prompt.x.amax(dim=1) - prompt.x.amin(dim=1), self.constants)
+        if self.constants.scaling and refusal.guard.kind != "scores" and bool(heavy.any()):
+            columns = ", ".join(map(str, heavy.any(dim=0).nonzero()[:8, 0].tolist()))
+            raise InvalidInput("in_context", [f"column(s) {columns} of x {why}"]) from refusal
 
     def forward(
         self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None, check: bool = True
@@ -218,10 +229,13 @@ class InContextStack(AttentionStack):
             x, y, queries = inputs
         if x is None or y is None or queries is None:
             raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
-        from softwright.methods.widening import following, stack_for
+        from softwright.methods.widening import following, in_other_units, stack_for
 
         own = following(self.constants, x, queries, y) if adapt else self.constants
+        own, unit = in_other_units(own, x) if adapt else (own, 1.0)
         stack = self if own == self.constants else stack_for(own)
+        if unit != 1.0:
+            x, queries = np.asarray(x, dtype=float) * unit, np.asarray(queries, dtype=float) * unit
         with torch.no_grad():
             return stack._adapted(lambda wide: wide(x, y, queries, sample_weight, check), adapt).double().numpy()
 
@@ -254,9 +268,16 @@ class InContextStack(AttentionStack):
         self, x: Any, y: Any, sample_weight: Any = None, check: bool = True, adapt: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """NumPy in, NumPy out: the coefficients and the intercept; `adapt` as in `evaluate`."""
+        from softwright.methods.widening import in_other_units, stack_for
+
+        own, unit = in_other_units(self.constants, x) if adapt else (self.constants, 1.0)
+        first = self if own == self.constants else stack_for(own)
+        rows: Any = x if unit == 1.0 else np.asarray(x, dtype=float) * unit
         with torch.no_grad():
-            coefficients, intercept = self._adapted(lambda stack: stack.coefficients(x, y, sample_weight, check), adapt)
-        return coefficients.double().numpy(), intercept.double().numpy()
+            coefficients, intercept = first._adapted(
+                lambda stack: stack.coefficients(rows, y, sample_weight, check), adapt
+            )
+        return coefficients.double().numpy() * unit, intercept.double().numpy()
 
     def multihead(self) -> MultiheadStack:
         """The same stack with every layer a stock `nn.MultiheadAttention`."""

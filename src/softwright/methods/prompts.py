@@ -16,6 +16,7 @@ from softwright.methods.methods import METHODS
 from softwright.settings import looked_through
 
 UNITS = (1e-13, 4e9)  # ranges of features that the scaling in context can bring to size 1
+MOST_PENALTY = 2.0**20  # times the squared range of a feature: more is beyond the cells of its spread
 NO_WEIGHT = -1e30  # the log weight of an observation that does not count: its softmax weight is exactly 0
 
 
@@ -163,9 +164,25 @@ def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faul
     if constants.penalty == 0:  # columns are brought into the range by powers of two
         wild = wild & ((spread > 2.0**900) | (spread < 2.0**-900)) & (x.dtype == torch.float64)
     beside = ", as a penalty acts on the coefficients of what is given" if constants.penalty > 0 else ""
+    heavy, why = too_penalised(spread, constants)
+    far = f"span less than {UNITS[0]:g} or more than {UNITS[1]:g}; give them in other units{beside}"
     for which, what in (
         (flat, "do not vary; remove them, an intercept stands for them"),
-        (wild & ~flat, f"span less than {UNITS[0]:g} or more than {UNITS[1]:g}; give them in other units{beside}"),
+        (wild & ~flat & heavy, why),
+        (wild & ~flat & ~heavy, far),
     ):
         columns = which.reshape(-1, which.shape[-1]).any(dim=0).nonzero()[:, 0].tolist()
         faults.check(not columns, f"column(s) {', '.join(map(str, columns[:8]))} of x {what}")
+
+
+def too_penalised(spread: Tensor, constants: Constants) -> tuple[Tensor, str]:
+    """Which features, of these ranges, have a penalty that leaves nothing of them, and the words for it."""
+    if constants.penalty == 0 or METHODS[constants.method].penalty_power != 2:
+        return torch.zeros_like(spread, dtype=torch.bool), ""
+    share = torch.where(spread > 0, constants.penalty / spread / spread, 0.0)
+    most = float(share.max()) if share.numel() else 0.0
+    why = (
+        f"have a penalty of up to {most:.2g} times their squared range, so that nothing is left of their coefficients; "
+        "lower the penalty, or give them in smaller units, as larger numbers"
+    )
+    return share > MOST_PENALTY, why

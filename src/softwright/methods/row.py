@@ -102,6 +102,7 @@ class Method:
     scaled: bool = True  # whether features are scaled in context; distances are those of the features as given
     defaults: Mapping[str, float] = field(default_factory=dict)
     penalised: bool | None = None
+    penalty_power: int = 2  # the penalty is on |w|^2, or with 1 on |w|
     needs_intercept: str = ""  # why, if it does
     needs_rows: bool = True  # without a penalty as many as there are unknowns, or the solution is not unique
     leverage: float = 10.0

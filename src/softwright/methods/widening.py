@@ -26,6 +26,7 @@ from softwright.methods.constants import Constants
 from softwright.methods.guards import Guard, OutOfRange
 from softwright.methods.methods import METHODS
 from softwright.methods.network import InContextStack
+from softwright.methods.prompts import UNITS
 from softwright.precision import precision_of
 
 _MOST = {
@@ -42,6 +43,7 @@ _MOST_STEPS = 4  # times the usual
 _MOST_SLOW = 1e5  # the condition where it takes its square root of steps
 _ROOM = 1.25  # above what was found
 _MORE = 32.0  # times the condition
+_LEAST_PENALTY = 2.0**-900  # far below every digit of a feature of size 1
 
 
 def argument_of(guard: Guard) -> str:
@@ -104,6 +106,32 @@ def _following_y(constants: Constants, y: Any) -> Constants:
     except (TypeError, ValueError):
         return constants
     return replace(constants, y_bound=2.0 ** math.ceil(math.log2(range_))) if 0 < range_ < 1e100 else constants
+
+
+def in_other_units(constants: Constants, x: Any) -> tuple[Constants, float]:
+    """Constants and the power of two to multiply x with, where ranges of features are beyond those of the cells. Under
+    a penalty all features share one: with w = u v and rows u x, penalty |w|^2 is penalty u^2 |v|^2."""
+    row = METHODS[constants.method]
+    if not (row.scaled and constants.scaling and constants.penalty > 0):
+        return constants, 1.0
+    try:
+        rows = np.asarray(x, dtype=float)
+        rows = rows.reshape(-1, *rows.shape[-2:])
+        ranges = rows.max(axis=1) - rows.min(axis=1) if constants.intercept else np.abs(rows).max(axis=1)
+    except (TypeError, ValueError, IndexError):
+        return constants, 1.0  # the prompt is at fault, which is found out where it is read
+    ranges = ranges[np.isfinite(ranges) & (ranges > 0)]
+    if not ranges.size or (ranges.min() >= UNITS[0] and ranges.max() <= UNITS[1]):
+        return constants, 1.0
+    exponent = -round(0.5 * (math.log2(ranges.min()) + math.log2(ranges.max())))
+    least, most = math.log2(ranges.min()) + exponent, math.log2(ranges.max()) + exponent
+    if least < math.log2(UNITS[0]) + 1 or most > math.log2(UNITS[1]) - 1:
+        return constants, 1.0  # no common unit
+    try:
+        penalty = math.ldexp(constants.penalty, row.penalty_power * exponent)
+    except OverflowError:
+        return constants, 1.0
+    return replace(constants, penalty=max(penalty, _LEAST_PENALTY)), 2.0**exponent
 
 
 @lru_cache(maxsize=16)
