@@ -83,20 +83,20 @@ class Space:
         s^k with s = 2 z - 1 has coefficients a_m of z^m; then b_i = sum_{m <= i} C(i, m)/C(n, m) a_m.
         """
         C = math.comb
-        one = [
-            [
-                sum((fmpq(C(i, m) * C(k, m) * 2**m * (-1) ** (k - m), C(n, m)) for m in range(min(i, k) + 1)), fmpq(0))
-                for i in range(n + 1)
-            ]
+        terms = {
+            (k, i): [fmpq(C(i, m) * C(k, m) * 2**m * (-1) ** (k - m), C(n, m)) for m in range(min(i, k) + 1)]
             for k in range(n + 1)
-        ]
-        rows = []
-        for powers in self.monomials[: self.low_count]:
-            row = [fmpq(1)]
-            for k in powers:
-                row = [a * b for a in row for b in one[k]]
-            rows.append([arb(b) for b in row])
-        return arb_mat(rows)
+            for i in range(n + 1)
+        }
+        one = [[arb(sum(terms[k, i], fmpq(0))) for i in range(n + 1)] for k in range(n + 1)]
+        products: dict[tuple[int, ...], list[arb]] = {(): [ONE]}
+
+        def row(powers: tuple[int, ...]) -> list[arb]:
+            if powers not in products:
+                products[powers] = [a * b for a in row(powers[:-1]) for b in one[powers[-1]]]
+            return products[powers]
+
+        return arb_mat([row(powers) for powers in self.monomials[: self.low_count]])
 
     def powers(self, point: Sequence[arb], over_factorials: bool = False) -> list[arb]:
         """All monomials at a point, if asked divided by the factorials of their powers."""
