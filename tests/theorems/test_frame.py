@@ -195,12 +195,27 @@ def test_reproduce_writes_numbers_and_figures(tmp_path: Path) -> None:
         assert largest <= bound
     with pytest.raises(InvalidInput, match="points, heads"):
         reproduce(["nothing"], tmp_path)
+    with pytest.raises(InvalidInput, match="--trained"):
+        reproduce(["points"], tmp_path, seeds=1)
+
+
+def test_reproduce_trains_with_every_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from softwright.experiments import trained, verb
+
+    monkeypatch.setattr(verb, "RELU_SEQUENCES", 40)
+    monkeypatch.setattr(verb, "_SEQUENCE_POINTS", (10, 12))
+    monkeypatch.setattr(trained, "RELU_EPOCHS", 1)
+    reproduce(["sequence-points"], tmp_path, trained=True, seeds=2)
+    lines = (tmp_path / "sequence-points.csv").read_text().splitlines()
+    rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+    assert [row["points"] for row in rows] == ["10", "12"]
+    assert all(row["seeds"] == "2" and float(row["trained_largest_sd"]) > 0 for row in rows)
 
 
 def test_reproduce_trains_with_the_published_settings() -> None:
     from softwright.experiments import trained
 
-    assert (trained.EPOCHS, trained.LEARNING_RATE, trained.HIDDEN, trained.BATCH) == (50, 1e-3, 32, 32)
+    assert (trained.CLIP_EPOCHS, trained.RELU_EPOCHS, trained.LEARNING_RATE, trained.BATCH) == (50, 3, 1e-3, 32)
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 1, (20, 4, 2))
     score = trained.train(trained.TrainedModel(2, 4, 6, 2), x, x[..., :1], 0)

@@ -17,7 +17,10 @@ SETTINGS = {"no_args_is_help": False}
 def reproduce_command(
     names: Annotated[
         list[str] | None,
-        argument("points, heads, range, heatmap, sequence, memory; all unless named.", metavar="[EXPERIMENT]..."),
+        argument(
+            "points, heads, range, heatmap, sequence, sequence-points, memory; all unless named.",
+            metavar="[EXPERIMENT]...",
+        ),
     ] = None,
     *,
     folder: Annotated[Path, typer.Option("-o", "--output", help="Folder for the CSV files and figures.")] = Path(
@@ -26,6 +29,9 @@ def reproduce_command(
     trained: Annotated[
         bool, typer.Option("--trained", help="Also train models of the paper's shape with the published settings.")
     ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(help="Train with this many seeds at most; the published 11, 7 and 3 take hours.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rerun the experiments of papers A and C with constructed weights."""
@@ -36,7 +42,7 @@ def reproduce_command(
         from softwright.experiments.verb import PUBLISHED, reproduce
 
         with spinner("starting", quiet=as_json) as say:
-            done = reproduce(names or None, folder, trained=trained, progress=say)
+            done = reproduce(names or None, folder, trained=trained, seeds=seeds, progress=say)
         if as_json:
             print_json({"ok": True, "experiments": [vars(each) for each in done]})
             return

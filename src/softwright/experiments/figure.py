@@ -18,6 +18,7 @@ _AXES = {
     "heads": ("heads", "heads H", "A2: no extra tokens"),
     "range": ("range", "|b - a|", "A1: 60 points"),
     "sequence": ("heads", "heads of the first layer", "A3: a random relu network, two attention layers"),
+    "sequence-points": ("points", "tokens p of the trained model", "A3: a random relu network, 8 heads"),
 }
 
 
@@ -45,6 +46,9 @@ def _errors(figure: Figure, rows: Rows, column: str, label: str, title: str) -> 
         learned = [(row[column], row[f"trained_{key}"]) for row in rows if f"trained_{key}" in row]
         if learned:
             axes.plot(*zip(*learned, strict=True), color=ORANGE, marker="D", ms=4.5, lw=1.2, label="trained (Adam)")
+            band = [(row[f"trained_{key}"], row[f"trained_{key}_sd"]) for row in rows if f"trained_{key}" in row]
+            low, high = [max(m - sd, 0.1 * m) for m, sd in band], [m + sd for m, sd in band]
+            axes.fill_between([place for place, _ in learned], low, high, color=ORANGE, alpha=0.25, lw=0)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks(x, [f"{value:g}" for value in x])
