@@ -177,6 +177,7 @@ def test_pieces_that_do_not_fit_are_named(tmp_path: Path) -> None:
         ([([[1]], [0]), (np.zeros((1, 1, 2)), [1])], "numbers in a token"),
         ([([[2**70]], [0])], "integers"),
         ([([[1]], [np.nan])], "not finite"),
+        ([([[1]], [0.5]), ([[2]], [1e308])], "scale them down"),
     ):
         with pytest.raises(sw.InvalidInput, match=said):
             sw.memorize_shards(pieces, tmp_path / "memory", read=given)

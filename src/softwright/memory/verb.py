@@ -237,16 +237,22 @@ def encoded(sequences: Any, tokenizer: Any, faults: Faults) -> tuple[Tokenizer |
     return encoder, encoder.encode(sequences)
 
 
-def _fitted(packed: Packed, labels: Labels, precision: Precision, faults: Faults) -> Packed:
-    """The sequences as numbers of the dtype, which must hold them and their labels."""
+def check_labels(classes: int | None, size: float, precision: Precision, faults: Faults) -> None:
+    """Whether the dtype holds the numbers of so many classes, or real labels of this size."""
     name, largest = precision.name, precision.largest / 4  # room for the sums of a readout
-    if labels.classes is not None:
+    if classes is not None:
         most = 2**precision.digits
-        faults.check(len(labels.classes) <= most, f"{len(labels.classes)} classes; {name} counts to {most}")
+        faults.check(classes <= most, f"{classes} classes; {name} counts to {most}")
     else:
-        size = float(np.abs(labels.values).max(initial=0))
         held = f"{name} holds sums of labels up to {largest:.3g}"
         faults.check(size <= largest, f"labels of size {size:.3g}; {held}: scale them down")
+
+
+def _fitted(packed: Packed, labels: Labels, precision: Precision, faults: Faults) -> Packed:
+    """The sequences as numbers of the dtype, which must hold them and their labels."""
+    classes = None if labels.classes is None else len(labels.classes)
+    check_labels(classes, float(np.abs(labels.values).max(initial=0)), precision, faults)
+    name = precision.name
     if not packed.is_vectors or precision is FLOAT64:
         return packed
     with np.errstate(over="ignore"):

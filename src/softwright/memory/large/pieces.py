@@ -34,6 +34,7 @@ class Seen:
     alphabet: Alphabet
     classes: list[Any] | None
     outputs: int
+    size: float  # of the largest label, where they are numbers
 
     @property
     def total(self) -> int:
@@ -83,6 +84,7 @@ def look(read: Read, piece: Any) -> dict[str, Any]:
         "high": flat.max(initial=0).item(),
         "classes": None if real else np.unique(labels).tolist()[: MOST_CLASSES + 1],
         "outputs": labels.shape[1] if labels.ndim == 2 else 1,
+        "size": float(np.abs(labels).max(initial=0.0)) if real else 0.0,
     }
 
 
@@ -124,7 +126,8 @@ def put_together(found: list[dict[str, Any]], tokens: Callable[[], list[np.ndarr
             faults.raise_if_any()
         alphabet = Alphabet(len(ids), ids)
     longest = max(each["longest"] for each in found)
-    return Seen(tuple(each["rows"] for each in found), longest, alphabet, classes, max(e["outputs"] for e in found))
+    outputs, size = (max(each[name] for each in found) for name in ("outputs", "size"))
+    return Seen(tuple(each["rows"] for each in found), longest, alphabet, classes, outputs, size)
 
 
 def values_of(labels: np.ndarray, classes: list[Any] | None) -> np.ndarray:

@@ -41,7 +41,7 @@ from softwright.memory.readouts import SoftmaxLookup
 from softwright.memory.rounding import SLACK, IdErrors, id_errors
 from softwright.memory.sequences import Packed, Reading
 from softwright.memory.shards import ROWS, SCHEMA, sha256_of
-from softwright.memory.verb import describe_target, plan_of, seen_at_most
+from softwright.memory.verb import check_labels, describe_target, plan_of, seen_at_most
 from softwright.precision import Dtype, Precision, precision_of
 from softwright.progress import Progress, reporting
 from softwright.scale import Crew, crew
@@ -172,7 +172,11 @@ class _Work:
         for each in self.hands.each(pieces.look, self.read, self.parts):
             found.append(each)
             self.say(f"looking at the pieces, {len(found)} of {len(self.parts)}")
-        return pieces.put_together(found, lambda: list(self.hands.each(pieces.tokens_of, self.read, self.parts)))
+        seen = pieces.put_together(found, lambda: list(self.hands.each(pieces.tokens_of, self.read, self.parts)))
+        faults = Faults("memorize_shards")
+        check_labels(None if seen.classes is None else len(seen.classes), seen.size, self.precision, faults)
+        faults.raise_if_any()
+        return seen
 
     def _separated(self) -> tuple[ContextHead, float, list[dict[str, Any]], IdErrors, int, list[str]]:
         """The first draw whose ids are far enough apart, its shards written."""
