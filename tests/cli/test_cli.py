@@ -301,6 +301,24 @@ def test_evaluate_csv(sine: Path, tmp_path: Path) -> None:
     assert to_stdout.stdout == destination.read_text()
 
 
+def test_evaluate_parquet(sine: Path, tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    source, destination = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    x = np.linspace(-1, 1, 1001)
+    parquet.write_table(arrow.table({"x": x, "name": [str(i) for i in range(1001)]}), source, row_group_size=300)
+    result = run("evaluate", sine, "--parquet", source, "-o", destination, "--json")
+    assert result.exit_code == 0 and content(result)["rows"] == 1001
+    found = parquet.read_table(destination)
+    assert found.column_names == ["x", "name", "value"] and found["name"][7].as_py() == "7"
+    assert np.abs(found["value"].to_numpy() - np.sin(3 * x)).max() <= 1e-6
+    destination.unlink()
+    for column, expected in ((x * np.nan, "row 1, column x"), ([f"{i}" for i in x], "store real numbers")):
+        parquet.write_table(arrow.table({"x": column}), source)
+        result = run("evaluate", sine, "--parquet", source, "-o", destination)
+        assert result.exit_code == 2 and expected in result.stderr and not destination.exists()
+    assert run("evaluate", sine, "--parquet", source).exit_code == 2
+
+
 def test_evaluate_csv_keeps_a_column_called_value(sine: Path, tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     source.write_text("x,value\n0.5,kept\n")

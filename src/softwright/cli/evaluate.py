@@ -1,4 +1,4 @@
-"""`softwright evaluate`: a stored network at one point, at every row of a CSV file, or on one sequence."""
+"""`softwright evaluate`: a stored network at one point, at every row of a CSV or Parquet file, or on one sequence."""
 
 from __future__ import annotations
 
@@ -28,28 +28,32 @@ def evaluate_command(
     ] = None,
     *,
     csv: Annotated[Path | None, option("Evaluate at the rows of this CSV file instead.")] = None,
+    parquet: Annotated[Path | None, option("The same of a Parquet file, into one; with -o.")] = None,
     output: Annotated[Path | None, option("With --csv: write here, not to stdout.", "-o", "--output")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Points outside the box are an error.")] = False,
     engine: Annotated[str | None, option("Run by this engine (sdpa, factorised, double), not by its own.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a stored network at a point, at the rows of a CSV file, or a program on a sequence."""
+    """Evaluate a stored network at a point, at the rows of a CSV or Parquet file, or a program on a sequence."""
     with exit_codes(as_json):
         faults = Faults("evaluate")
         others, assigned = split_assignments(point or [])
-        if csv is None:
+        if csv is None and parquet is None:
             faults.check(output is None, "-o writes the rows of --csv; add --csv FILE or leave -o out")
             faults.check(bool(point), "no point; give NAME=VALUE for each variable, or --csv FILE")
         else:
-            faults.check(not point, "a point and --csv; give one of the two")
+            faults.check(not point, "a point and --csv or --parquet; give one of the two")
+            faults.check(csv is None or parquet is None, "--csv and --parquet; give one of the two")
             faults.check(output is not None or not as_json, "--json with --csv needs -o FILE for the rows")
+            faults.check(output is not None or parquet is None, "--parquet needs -o FILE, which will be a Parquet file")
         for other in others:
             faults.add(f"{other!r} is not NAME=VALUE; write for example x=0.3")
         faults.raise_if_any()
         check_outputs(output)
-        done: Evaluation | None = None
+        done: Evaluation | ParquetEvaluation | None = None
         with spinner("loading", quiet=as_json) as say:
             from softwright.cli.rows.csv_rows import Evaluation
+            from softwright.cli.rows.parquet_rows import ParquetEvaluation
             from softwright.result.built import load
             from softwright.result.kinds import kind_of
 
@@ -62,11 +66,14 @@ def evaluate_command(
                 if built.kind != "approximation":
                     raise InvalidInput("evaluate", [f"a network of kind {built.kind!r} has one engine; leave it out"])
                 built.network.engine = engine
-            if built.kind == "program" and csv is not None:
+            if built.kind == "program" and (csv or parquet) is not None:
                 how = f"give its fields as sequences: {' '.join(f'{name}=...' for name in built.network.names)}"
                 raise InvalidInput("evaluate", [f"rows of a table are no sequences, and {file} holds a program; {how}"])
             if csv is not None:
                 done = Evaluation(built, csv, strict, say)
+                done.write(output)
+            if parquet is not None and output is not None:
+                done = ParquetEvaluation(built, parquet, strict, say)
                 done.write(output)
         if built.kind == "program":
             _one_sequence(built, assigned, faults, as_json)

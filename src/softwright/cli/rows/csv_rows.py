@@ -51,7 +51,7 @@ class Evaluation:
             fault = f"no column {', '.join(missing)}; the first line must name {', '.join(network.names)}"
             raise InvalidInput(self._subject, [fault])
         places = column_places(self._subject, network.names, rows.header, rows.header_line)
-        yield [*rows.header, *_result_names(rows.header, network.outputs)]
+        yield [*rows.header, *result_names(rows.header, network.outputs)]
         numbered = iter(rows)
         while batch := list(islice(numbered, _BATCH)):
             points = self._points(batch, places, network.names, len(rows.header))
@@ -89,7 +89,7 @@ class Evaluation:
         return points
 
 
-def _result_names(header: list[str], outputs: int) -> list[str]:
+def result_names(header: list[str], outputs: int) -> list[str]:
     """value, or value1, value2, ...; underscores are added until no column of the file has that name."""
     names = ["value"] if outputs == 1 else [f"value{i}" for i in range(1, outputs + 1)]
     while any(name in header for name in names):
