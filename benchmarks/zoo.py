@@ -143,6 +143,7 @@ def main() -> None:
     started, lines = time.process_time(), []
     with TemporaryDirectory() as folder:
         place = options.write or Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
         for name in zoo.names()[this::count]:
             path = place / f"{name}.safetensors"
             if options.write and path.is_file():
