@@ -33,7 +33,7 @@ ALLOWED: dict[str, str] = {
     "compiler": SHARED,
     "approximation": f"{SHARED} compiler",
     "programs": f"{SHARED} compiler",
-    "memory": f"{SHARED} scale",
+    "memory": f"{SHARED} records scale",
     "transpiler": SHARED,
     "methods": SHARED,
     "theorems": f"{SHARED} approximation programs memory transpiler methods",

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 import softwright as sw
 from softwright.checker.memory import spacing
 from softwright.fileformat import read_model, weights_sha256, write_model
+from softwright.memory.large import merge
 from softwright.memory.large.merge import _closest
 
 
@@ -145,6 +146,41 @@ def test_a_folder_whose_files_were_changed_is_refused(folder: Path, tmp_path: Pa
     assert sw.verify(place, progress=False).status == "NOT VERIFIED"
     index.unlink()
     assert sw.verify(place, progress=False).status == "NOT VERIFIED"
+
+
+def test_a_killed_client_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces, calls = [(number, 100) for number in range(4)], {"write_run": 0, "write_shard": 0}
+    pieces.append((0, 100))  # the first piece again: all five shards are written twice
+    limit = {"write_shard": 7}
+
+    def counted(name: str) -> Callable[[Any, Any], Any]:
+        function = getattr(merge, name)
+
+        def work(shared: Any, item: Any) -> Any:
+            calls[name] += 1
+            if calls[name] > limit.get(name, 1000):
+                raise KeyboardInterrupt
+            return function(shared, item)
+
+        return work
+
+    whole = sw.memorize_shards(pieces, tmp_path / "whole", read=drawn, rows=110, ask=0)
+    for name in calls:
+        monkeypatch.setattr(merge, name, counted(name))
+    asked: dict[str, Any] = {"read": drawn, "rows": 110, "ask": 0, "resume": tmp_path / "kept"}
+    with pytest.raises(KeyboardInterrupt):
+        sw.memorize_shards(pieces, tmp_path / "memory", **asked)
+    done = dict(calls)
+    assert done == {"write_run": 5, "write_shard": 8} and not (tmp_path / "memory").exists()
+    (tmp_path / "kept" / "runs" / "keys-00000.safetensors").write_bytes(b"cut")
+    limit["write_shard"] = 1000
+    stored = sw.memorize_shards(pieces, tmp_path / "memory", **asked)
+    assert calls == {"write_run": 5, "write_shard": 8 + 4}  # the one that was cut, and three that were not there
+    assert len(stored) == len(whole) == 400 and not (tmp_path / "kept" / "runs").exists()
+    for path in (tmp_path / "whole").glob("keys-*"):
+        assert path.read_bytes() == (tmp_path / "memory" / path.name).read_bytes()
+    with pytest.raises(sw.InvalidInput, match="seed differ"):
+        sw.memorize_shards(pieces, tmp_path / "other", seed=1, **asked)
 
 
 def test_rows_of_different_lengths_texts_as_labels_and_sparse_tokens(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from softwright.cli.delivery import (
     Output,
     Page,
     Plot,
+    Resume,
     Workers,
     argument,
     delivery,
@@ -48,6 +49,7 @@ def memorize_command(
     shards: Annotated[int | None, option("Make OUTPUT a folder of files with this many rows each.")] = None,
     workers: Workers = None,
     cluster: Cluster = None,
+    resume: Resume = None,
     plot: Plot = None,
     page: Page = None,
     explain: Explain = False,
@@ -61,7 +63,7 @@ def memorize_command(
     if data.is_dir():
         with exit_codes(as_json):
             foreign = {"--text": text, "--label": label, "--plot": plot, "--page": page}
-            _by_shards(data, output, shards, foreign, unordered, rank, dtype, workers, cluster, as_json)
+            _by_shards(data, output, shards, foreign, unordered, rank, dtype, workers, cluster, resume, as_json)
         return
     with delivery(output, plot, as_json, page=page, explain=explain, folder=shards is not None) as deliver:
         faults = Faults("memorize")
@@ -70,6 +72,7 @@ def memorize_command(
         alone = "is for a folder of .npz files; a file of texts is memorised by this process"
         faults.check(workers is None, f"--workers {alone}")
         faults.check(cluster is None, f"--cluster {alone}")
+        faults.check(resume is None, f"--resume {alone}")
         faults.check(shards is None or output is not None, "--shards names the size of the files of -o; add -o FOLDER")
         faults.check(shards is None or shards >= 1, f"--shards {shards}: give at least 1")
         faults.raise_if_any()
@@ -118,6 +121,7 @@ def _by_shards(
     dtype: str,
     workers: int | None,
     cluster: str | None,
+    resume: Path | None,
     as_json: bool,
 ) -> None:
     """A folder of arrays into a folder of shards."""
@@ -146,6 +150,7 @@ def _by_shards(
             rows=shards,
             cluster=cluster,
             workers=workers or (None if cluster is not None or len(pieces) == 1 else several()),
+            resume=resume,
             progress=say,
         )
     if as_json:

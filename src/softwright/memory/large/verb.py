@@ -9,15 +9,19 @@
 
 What is written is a folder as `save_shards` writes it: `sw.load` reads it whole where memory allows, and `open_shards`
 asks it shard by shard. Workers share the folder; one that is lost costs the pieces it was at.
+
+With `resume` runs and shards are written into that folder first, and every finished piece is written down there
+(`records`): a killed client goes on from them. A run counts if its file has its rows, a shard if it has its digest.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +48,9 @@ from softwright.memory.shards import ROWS, SCHEMA, sha256_of
 from softwright.memory.verb import check_labels, describe_target, plan_of, seen_at_most
 from softwright.precision import Dtype, Precision, precision_of
 from softwright.progress import Progress, reporting
+from softwright.records import Record
 from softwright.scale import Crew, crew
+from softwright.version import __version__
 
 _SAMPLE = 20_000
 _HOPE = 0.6  # a draw that is likely to fail costs as much as one that succeeds: it is passed over
@@ -64,6 +70,7 @@ def memorize_shards(
     seed: int = 0,
     cluster: str | None = None,
     workers: int | None = None,
+    resume: str | Path | None = None,
     progress: Progress = None,
 ) -> StoredMemory:
     """Store the labelled sequences of many pieces in a folder, for exact recall; no more than a piece is in memory.
@@ -76,6 +83,7 @@ def memorize_shards(
     rows       about so many items in a shard; a million unless given
     ask        how many stored sequences are asked for when the memory is complete
     cluster    the address of a Dask scheduler; or `workers`, processes of this machine; with neither, this process
+    resume     a folder where what is finished is kept until all is done; the same call goes on from there
     """
     started = time.monotonic()
     faults, rows = Faults("memorize_shards"), ROWS if rows is None else rows
@@ -91,14 +99,25 @@ def memorize_shards(
     if precision is None:
         raise RuntimeError("unreachable: an unknown dtype is a fault")
     reading = Reading(positional=positional)
+    asked = {"positional": positional, "rank": rank, "dtype": precision.name, "rows": rows, "seed": seed}
+    record = None if resume is None else Record(resume, _question(parts, read, asked))
     with reporting(progress, "memorizing") as say, crew(cluster=cluster, workers=workers) as hands:
 
         def fill(place: Path) -> None:
-            work = _Work(list(parts), read, place, reading, precision, rank, rows, seed, hands, say)
+            work = _Work(list(parts), read, place, reading, precision, rank, rows, seed, hands, say, record)
             work.build(started, ask)
 
         write_folder(folder, fill)
+    if record is not None:
+        shutil.rmtree(record.folder / "runs", ignore_errors=True)
     return open_shards(folder)
+
+
+def _question(parts: Sequence[Any], read: Read, asked: dict[str, Any]) -> dict[str, Any]:
+    """What tells one memory from another on its way."""
+    pieces_sha256 = hashlib.sha256(repr(list(parts)).encode()).hexdigest()
+    name = f"{getattr(read, '__module__', '')}.{getattr(read, '__qualname__', '')}"
+    return {"what": "memorize_shards", "pieces": pieces_sha256, "read": name, "version": __version__, **asked}
 
 
 class _Work:
@@ -116,9 +135,10 @@ class _Work:
         seed: int,
         hands: Crew,
         say: Any,
+        record: Record | None,
     ) -> None:
         self.parts, self.read, self.place, self.reading, self.precision = parts, read, place, reading, precision
-        self.rank, self.rows, self.seed, self.hands, self.say = rank, rows, seed, hands, say
+        self.rank, self.rows, self.seed, self.hands, self.say, self.record = rank, rows, seed, hands, say, record
         self.seen: Seen
 
     def build(self, started: float, ask: int) -> None:
@@ -135,8 +155,9 @@ class _Work:
         shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items() if tensor.is_meta}
         files = [merge.shard_name(number) for number in range(len(found))]
         for name in files:
-            (self._runs / name).rename(self.place / name)
-        shutil.rmtree(self._runs)
+            shutil.move(self._runs / name, self.place / name)
+        if self.record is None:
+            shutil.rmtree(self._runs)
         parted = {
             name: InParts(shape, self._numpy, lambda n=name: self._stream(files, n)) for name, shape in shapes.items()
         }
@@ -168,10 +189,7 @@ class _Work:
     # ------------------------------------------------------------------------------------------------- the steps
 
     def _look(self) -> Seen:
-        found = []
-        for each in self.hands.each(pieces.look, self.read, self.parts):
-            found.append(each)
-            self.say(f"looking at the pieces, {len(found)} of {len(self.parts)}")
+        found = self._each("looking at the pieces", pieces.look, self.read, self.parts)
         seen = pieces.put_together(found, lambda: list(self.hands.each(pieces.tokens_of, self.read, self.parts)))
         faults = Faults("memorize_shards")
         check_labels(None if seen.classes is None else len(seen.classes), seen.size, self.precision, faults)
@@ -190,9 +208,13 @@ class _Work:
                     self.seen.alphabet, max(self.seen.longest, 1), self.reading, rank, places, False,
                     self.precision.torch_dtype, self.seed + draw,
                 )  # fmt: skip
-                if not self._hopeful(head, sample):
+                name = f"rank {rank} {places}, draw {draw + 1}"
+                failed = None if self.record is None else self.record.get(f"failed: {name}")
+                if failed is not None:
+                    nearest = max(nearest, float(failed))
+                if failed is not None or not self._hopeful(head, sample):
                     continue
-                found, floor, errors, dropped = self._draw(head, f"rank {rank}, draw {draw + 1}")
+                found, floor, errors, dropped = self._draw(head, name)
                 gap = min((each["gap"] for each in found), default=0.0)
                 if gap >= floor:
                     why = f"rank {rank} is the smallest that keeps ids apart ({draw + 1} draw(s))"
@@ -205,6 +227,8 @@ class _Work:
                         [why, f"no two ids are closer than {gap:.3g}, by a sorted merge"],
                     )
                 nearest = max(nearest, gap / floor)
+                if self.record is not None:
+                    self.record.put(f"failed: {name}", repr(gap / floor).encode())
         raise ToleranceNotReached(
             f"no context ids of {count} items in {self.precision.name} are far enough apart for exact recall\n"
             f"  the nearest try has {nearest:.2g} of the gap that is needed\n"
@@ -227,9 +251,41 @@ class _Work:
         floor = gap_floor(id_errors(head, largest), largest, len(head.W_I), "attention", head.dtype)
         return math.isfinite(floor) and closest(keys, floor).gap >= 0.5 * floor
 
+    def _each(
+        self,
+        stage: str,
+        function: Callable[[Any, Any], dict[str, Any]],
+        shared: Any,
+        items: Sequence[Any],
+        there: Callable[[int, dict[str, Any]], bool] = lambda number, result: True,
+    ) -> list[dict[str, Any]]:
+        """What a stage finds of every item; those that an earlier run has written down are not done again if what they
+        speak of is `there`."""
+        found: dict[int, dict[str, Any]] = {}
+        for number in range(len(items)) if self.record is not None else ():
+            content = self.record.get(f"{stage} {number}") if self.record is not None else None
+            if content is not None and there(number, result := json.loads(content)):
+                found[number] = result
+        left = [number for number in range(len(items)) if number not in found]
+        for number, each in zip(left, self.hands.each(function, shared, [items[n] for n in left]), strict=True):
+            found[number] = each
+            if self.record is not None:
+                self.record.put(f"{stage} {number}", json.dumps(each).encode())
+            self.say(f"{stage}, {len(found)} of {len(items)}")
+        return [found[number] for number in range(len(items))]
+
     @property
     def _runs(self) -> Path:
-        return self.place / "runs"
+        return (self.place if self.record is None else self.record.folder) / "runs"
+
+    def _begin(self, name: str) -> None:
+        """An empty folder for the runs of a draw; or the one that an earlier run began for the same draw."""
+        same = self.record is not None and self.record.get("draw") == name.encode()
+        if self._runs.exists() and not same:
+            shutil.rmtree(self._runs)
+        self._runs.mkdir(exist_ok=True)
+        if self.record is not None:
+            self.record.put("draw", name.encode())
 
     @property
     def _numpy(self) -> np.dtype:
@@ -238,17 +294,17 @@ class _Work:
     def _draw(self, head: ContextHead, name: str) -> tuple[list[dict[str, Any]], float, IdErrors, int]:
         """Runs and shards of one draw: what is known of the shards, and the gap that they need."""
         rank = len(head.W_I)
-        if self._runs.exists():
-            shutil.rmtree(self._runs)
-        self._runs.mkdir()
+        self._begin(name)
         shared: dict[str, Any] = {
             "read": self.read, "classes": self.seen.classes, "folder": str(self._runs),
             "reading": {"positional": self.reading.positional}, "head": merge.tensors_of_head(head),
         }  # fmt: skip
-        runs = []
-        for each in self.hands.each(merge.write_run, shared, list(enumerate(self.parts))):
-            runs.append(each)
-            self.say(f"{name}: sorted runs, {len(runs)} of {len(self.parts)}")
+
+        def has_rows(number: int, result: dict[str, Any]) -> bool:
+            path = merge.run_path(str(self._runs), number)
+            return path.is_file() and len(np.load(path, mmap_mode="r")) == result["rows"]
+
+        runs = self._each(f"{name}: sorted runs", merge.write_run, shared, list(enumerate(self.parts)), has_rows)
         total = sum(each["rows"] for each in runs)
         shift = torch.tensor(-np.sum([each["sum"] for each in runs], axis=0) / total, dtype=head.dtype)
         head.W_I[:, head.code_size + 1] = shift
@@ -266,22 +322,25 @@ class _Work:
             "folder": str(self._runs), "runs": len(runs), "rank": rank, "dtype": self.precision.name, "shift": moved,
             "window": window, "floor": floor, "margin": margin, "drop": {},
         }  # fmt: skip
-        found, dropped = self._merged(shared, ends, name), 0
+        dropped, stage = 0, f"{name}: shards"
+        found = self._merged(shared, ends, stage, check=False)
         if any(each["near"] for each in found):
             shared["drop"] = self._equal(found)
             dropped = sum(map(len, shared["drop"].values()))
-            if dropped:
-                found = self._merged(shared, ends, name)
+        if dropped or self.record is not None:
+            found = self._merged(shared, ends, f"{stage} without repetitions" if dropped else stage, check=True)
         errors = id_errors(head, max(each["largest"] for each in found) * SLACK)
         return found, floor, errors, dropped
 
-    def _merged(self, shared: dict[str, Any], ends: list[float], name: str) -> list[dict[str, Any]]:
+    def _merged(self, shared: dict[str, Any], ends: list[float], stage: str, check: bool) -> list[dict[str, Any]]:
+        """All ranges; with `check`, those that were written down by an earlier run have their files."""
         items = [(i, low, high) for i, (low, high) in enumerate(zip(ends, [*ends[1:], math.inf], strict=True))]
-        found = []
-        for each in self.hands.each(merge.write_shard, shared, items):
-            found.append(each)
-            self.say(f"{name}: shards, {len(found)} of {len(items)}")
-        return found
+
+        def has_digest(number: int, result: dict[str, Any]) -> bool:
+            path = self._runs / merge.shard_name(number)
+            return not check or (path.is_file() and sha256_of(path) == result["sha256"])
+
+        return self._each(stage, merge.write_shard, shared, items, has_digest)
 
     def _equal(self, found: list[dict[str, Any]]) -> dict[int, np.ndarray]:
         """Rows of pieces that equal an earlier one and say the same; those that say otherwise are faults."""
