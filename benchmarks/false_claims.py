@@ -214,7 +214,9 @@ def _fitted(rng: Rng, dtype: str) -> tuple[AttentionNetwork, str]:
     text = str(rng.choice([text for text in FORMULAS[dim] if ", exp" not in text])).format(**numbers)
     box = {name: (-1.0, float(rng.uniform(0, 2))) for name in NAMES[:dim]}
     tol = float(10 ** rng.uniform(-5, -1))
-    built = sw.approximate(text, box, tol=tol, dtype=dtype, certify=False, max_seconds=3, progress=False)
+    built = sw.approximate(
+        text, box, tol=tol, dtype=dtype, strategy="layer", certify=False, max_seconds=3, progress=False
+    )
     return built.network, text
 
 
