@@ -256,14 +256,14 @@ def growth(most: int, figure: Path | None = None) -> None:
     """Seconds and memory of windows and of factorised grids, over decades of points and of tokens."""
     rng = np.random.default_rng(3)
     found: dict[tuple[str, int], list[tuple[int, float, float]]] = {}
-    for engine, sides in (("window", (32, 100, 316, 1000)), ("factorised", (8, 26, 81))):
+    for engine, sides in (("window", (32, 100, 316, 1000)), ("factorised", (8, 26, 81, 253))):
         for side in sides:
             axes = [uniform_axis(side, 1.0, 3.0) for _ in range(2)]
             network = AttentionNetwork(
                 [Head.on_grid(axes, rng.normal(size=(side**2, 1)))], sw.Box(x=(-1, 1), y=(-1, 1))
             )
             network.evaluate(np.zeros((2, 2)), engine=engine)
-            count = 10**4
+            count = 10**3
             while count <= most:
                 points = rng.uniform(-1, 1, (count, 2))
                 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
