@@ -81,6 +81,15 @@ def test_numpy_source_tests_itself_and_takes_any_batch(name: str, tmp_path: Path
         assert module.f(*given_to(built, batch, seed=5)).shape[0] == batch
 
 
+def test_a_program_is_allowed_what_its_claim_allows(tmp_path: Path) -> None:
+    """Its heads select, and blow up the roundings of their scores: 4,096 ulp of the answer were too few."""
+    built = sw.zoo.load("program-n-body")
+    assert built.certificate is not None
+    assert allowance(built, 1.0)[0] == 2.0 * built.certificate.bound
+    built.export(tmp_path / "f.py")
+    assert subprocess.run([sys.executable, "-I", str(tmp_path / "f.py")], check=False).returncode == 0
+
+
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 @_ALL
 def test_c_source_compiles_without_a_warning_and_tests_itself(name: str, tmp_path: Path) -> None:
