@@ -40,7 +40,9 @@ def theorem_command(
     program: Annotated[
         str | None, typer.Option(help="A map of the theorem's kind (A3, C5) of any size, built by compile.")
     ] = None,
-    tokens: Annotated[str | None, typer.Option(help='What its tokens bring: "length=1:128 x=-1:1 y=-1:1".')] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help='What a program\'s tokens bring: "length=1:128 x=-1:1"; else a size.')
+    ] = None,
     tol: Annotated[float, typer.Option(help="Largest allowed deviation of the program.")] = 1e-6,
     dtype: Dtype = "float64",
     certify: Certify = True,
@@ -59,11 +61,12 @@ def theorem_command(
         from softwright.theorems.verb import row, sweep_rows, theorem
 
         builder = theorem(label)
-        if program is not None or tokens is not None:
+        if program is not None:
             read_sizes(context.args, (), builder.label)
             deliver(builder.compile(program, tokens, tol=tol, dtype=dtype, certify=certify, progress=deliver.say))
             return
-        given = read_sizes(context.args, builder.options, builder.label)
+        sizes = [] if tokens is None else [f"--tokens={tokens}"]  # without a program, a theorem's own size
+        given = read_sizes([*context.args, *sizes], builder.options, builder.label)
         built = builder.build(**given, dtype=dtype, certify=certify, progress=deliver.say)
         deliver.say("comparing")
         rows = [row(built.source, size="as asked", proofs=proofs)]
