@@ -44,10 +44,11 @@ from softwright.proof.models.exact_heads import dtype_name
 from softwright.proof.models.overflow import stays_finite
 from softwright.proof.question import MOST_VARIABLES, Certification, Question, as_point, pose, rest_below
 from softwright.proof.search.additive import Group, Term
+from softwright.proof.search.certain import certain_at
 from softwright.proof.search.integrate import integrate, root_up
 from softwright.proof.search.points_prover import point_errors
 from softwright.proof.search.probe import worst_points
-from softwright.proof.search.residual import LEAST_SHARE, BoxBounds
+from softwright.proof.search.residual import LEAST_SHARE
 from softwright.proof.search.search import Goal, Limits, Run, SearchResult, lower_at
 from softwright.proof.search.sum_prover import prove_sum, split_sum
 from softwright.proof.search.units import find
@@ -62,7 +63,6 @@ from softwright.version import __version__
 if TYPE_CHECKING:
     from softwright.attention import AttentionNetwork
 
-_IN_BALLS, _OPEN = 3, 0.02  # points, and the share of the accuracy that float64 may leave open at them
 _FURTHER_WORK = 1.0  # for a smaller bound than the one that was asked for
 _LARGEST_ORDER = 24
 _BETWEEN_ORDERS = {1: 6, 2: 6, 3: 5}  # cells are small boxes already: low orders are enough, and quick
@@ -243,7 +243,7 @@ def _seen_at_least(question: Question, accuracy: float) -> tuple[float, np.ndarr
     """An error that is certainly there: samples, and what lies round the walls, where gates are at their worst."""
     sides = question.domain.lower, question.domain.upper
     points, _ = worst_points(question.error, question.residual.heads, *sides, 2000)
-    lower, witness, _ = _certain_at(question, points, accuracy)
+    lower, witness, _ = certain_at(question.residual, question.domain, points, accuracy)
     return lower, witness
 
 
@@ -405,26 +405,13 @@ def _sum(
     return Certification(Outcome.PROVED, total, certificate=certificate, proved_bound=total, **common)
 
 
-def _certain_at(question: Question, points: np.ndarray, accuracy: float) -> tuple[float, np.ndarray | None, BoxBounds]:
-    """The largest error that is certain at the points or at 32 others, which show rounding, where it is, and the bounds
-    at all of them. Ball arithmetic is used at the most promising few alone, where float64 leaves too much open."""
-    places = np.concatenate([points, question.domain.sample(32)])
-    lower, witness, found = lower_at(replace(question.residual, escalate=False), places, accuracy)
-    best = np.argsort(-found.upper, kind="stable")[:_IN_BALLS]
-    if np.any(~(found.upper[best] - found.lower[best] <= _OPEN * accuracy)):
-        sharper, where, _ = lower_at(question.residual, places[best], accuracy)
-        if sharper > lower:
-            return sharper, where, found
-    return lower, witness, found
-
-
 def _sup(question: Question, bound: float | None, tightness: float | None, run: Run) -> Certification:
     """The sup norm over the whole domain by one search."""
     box = (question.domain.lower, question.domain.upper)
     count = {1: 2000, 2: 2500}.get(question.domain.dim, 3000)
     points, values = worst_points(question.error, question.residual.heads, *box, count)
     accuracy = bound if bound is not None else max(float(values[0]), 1e-300)
-    lower, witness, sampled = _certain_at(question, points, accuracy)
+    lower, witness, sampled = certain_at(question.residual, question.domain, points, accuracy)
     rounding = float(np.max(sampled.rounding[len(points) :]))
     if bound is None:
         _, _, sampled = lower_at(question.residual, question.domain.sample(32), accuracy)

@@ -279,16 +279,14 @@ def _evaluate(task: tuple[Residual, np.ndarray, np.ndarray, list[np.ndarray], fl
 
 def lower_at(residual: Residual, points: np.ndarray, accuracy: float) -> tuple[float, np.ndarray | None, BoxBounds]:
     """The largest |g - f| that is certain at some of the points (n, d), with its point."""
-    radii = np.zeros_like(points)
     count(residual.cost(len(points), len(points)))
-    found = residual.bounds(points, radii, [np.array([i]) for i in range(len(points))], accuracy)
-    best = int(np.argmax(found.lower))
-    return float(found.lower[best]), points[best] if found.lower[best] > 0 else None, found
+    found = residual.bounds(points, np.zeros_like(points), [np.array([i]) for i in range(len(points))], accuracy)
+    best, lower = int(np.argmax(found.lower)), float(np.max(found.lower))
+    return lower, points[best] if lower > 0 else None, found
 
 
 def start_levels(residual: Residual) -> list[int]:
-    """Halvings of each variable for a first grid of about one box for two tokens: a round of few boxes takes as long
-    as one of many."""
+    """Halvings of each variable for a first grid of about one box for two tokens: few take as long as many."""
     tokens = sum(len(head.keys) for head in residual.heads)
     level = max(0, int((math.log2(max(tokens, 1)) - 1) // residual.dim))
     return [min(level, 14 // residual.dim)] * residual.dim
@@ -430,14 +428,12 @@ def evaluate_boxes(
 def split_boxes(tree: BoxTree, boxes: Open, found: BoxBounds, target: float) -> Open:
     """Halve every box along its worst variable; where the bound is far off, along all that matter nearly as much.
 
-    A wall at t_1 = 0 matters along t_1 alone: boxes then become thin, and there are few of them. On a line a box that
-    is very far off is halved twice: towards a kink there are few boxes in a round, and many rounds.
-    """
+    Boxes at a wall t_1 = 0 become thin and few. On a line what is very far off is halved twice: rounds are small."""
     dims = np.argmax(found.split, axis=1)
     if tree.dim == 1:
         far = ~(found.upper <= 64.0 * target)
-        twice = tree.halve(boxes.take(far), dims[far])
-        halves = tree.halve(twice, np.zeros(len(twice), dtype=np.int64))
+        halves = tree.halve(boxes.take(far), dims[far])
+        halves = tree.halve(halves, np.zeros(len(halves), dtype=np.int64))
         return _together(tree.halve(boxes.take(~far), dims[~far]), halves)
     far = ~(found.upper <= 8.0 * target) if tree.dim in (2, 3) else np.zeros(len(boxes), dtype=bool)
     near, wide = tree.halve(boxes.take(~far), dims[~far]), boxes.take(far)
