@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import softwright as sw
-from softwright.checker.memory.recall import close_pairs
+from softwright.checker.memory.spacing import close_pairs
 from softwright.fileformat import weights_sha256, write_model
 from tests.layouts import read_flat
 
