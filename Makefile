@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python 3.11 or later:
-#   make run    builds one attention head for a two-variable formula, prints the plan and the error, writes out/
+#   make run    builds one network for a two-variable formula, prints the plan and the error, writes out/
 #   make test   lint, types, layers and the test suite
 #   make studio serves the studio on this machine
 #   make bench  runs every benchmark in a short form and writes docs/benchmarks.md (make bench FULL=1: the long forms)
