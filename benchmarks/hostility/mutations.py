@@ -10,13 +10,13 @@ import numpy as np
 MARK = "h0stile_c4nary"  # stands in every payload: code that holds it and is compiled or run was ours
 CODE = (
     f"__import__('os').system('echo {MARK}')",
-    f"(lambda: open('/tmp/{MARK}', 'w'))()",
+    f"(lambda: open('{MARK}', 'w'))()",
     f'exec("{MARK} = 1")',
     f"().__class__.__bases__[0].__subclasses__() or {MARK!r}",
     f"[{MARK} for {MARK} in (1,)]",
     f'f\'{{__import__("subprocess").run(["{MARK}"])}}\'',
-    f"$(touch /tmp/{MARK})",
-    f"`touch /tmp/{MARK}`; {MARK}",
+    f"$(touch {MARK})",
+    f"`touch {MARK}`; {MARK}",
     f"%({MARK})s{{{MARK}.__class__}}",
     f"!!python/object/apply:os.system ['{MARK}']",
     f"cos\nsystem\n(S'{MARK}'\ntR.",

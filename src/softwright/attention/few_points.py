@@ -94,18 +94,14 @@ def _in_columns(
 ) -> np.ndarray:
     """The values (..., m) at many points (..., d), with tokens as rows."""
     flat = points.reshape(-1, len(middle))
-    y: np.ndarray | None = None
+    y = np.empty((len(flat), cast(Tensor, parameters[0]["values"]).shape[1]))
     with np.errstate(all="ignore"):
         for start in range(0, len(flat), _ROWS):
             t = ((flat[start : start + _ROWS] - middle) * factor).T  # (d, n)
             part = _head_in_columns(parameters[0], t)
             for held in parameters[1:]:
                 part = part + _head_in_columns(held, t)
-            if y is None:
-                y = np.empty((len(flat), len(part)))
             y[start : start + _ROWS] = part.T
-    if y is None:
-        raise ValueError("no points")
     return y.reshape(*points.shape[:-1], y.shape[1])
 
 

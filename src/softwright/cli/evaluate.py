@@ -14,6 +14,7 @@ from softwright.cli.screen import spinner, warn
 from softwright.errors import Faults, InvalidInput
 
 if TYPE_CHECKING:
+    from softwright.cli.rows.evaluation import RowEvaluation
     from softwright.result.built import Built
 
 
@@ -50,7 +51,7 @@ def evaluate_command(
             faults.add(f"{other!r} is not NAME=VALUE; write for example x=0.3")
         faults.raise_if_any()
         check_outputs(output)
-        done: Evaluation | ParquetEvaluation | None = None
+        done: RowEvaluation | None = None
         with spinner("loading", quiet=as_json) as say:
             from softwright.cli.rows.csv_rows import Evaluation
             from softwright.cli.rows.parquet_rows import ParquetEvaluation

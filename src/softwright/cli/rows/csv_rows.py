@@ -8,28 +8,21 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from softwright.cli.screen import Say, printable
+from softwright.cli.rows.evaluation import RowEvaluation, result_names
+from softwright.cli.screen import printable
 from softwright.errors import InvalidInput
 from softwright.targets.columns import number_in
 from softwright.targets.table_files import CellFaults, CsvRows, column_places, open_csv, write_csv
 
-if TYPE_CHECKING:
-    from softwright.result.built import Built
-
 _BATCH = 20_000  # rows in memory at a time
 
 
-class Evaluation:
-    """The rows of `source` with the network's values behind them; `rows` and `outside` count while they are drawn."""
-
-    def __init__(self, built: Built, source: Path, strict: bool, say: Say) -> None:
-        self._built, self._source, self._strict, self._say = built, source, strict, say
-        self._subject = f"evaluate {source.name}"
-        self.rows = self.outside = 0
+class Evaluation(RowEvaluation):
+    """The same of a CSV file."""
 
     def write(self, destination: Path | None) -> None:
         """To a file, or to stdout if None; a bad row leaves nothing behind in either."""
@@ -55,17 +48,11 @@ class Evaluation:
         numbered = iter(rows)
         while batch := list(islice(numbered, _BATCH)):
             points = self._points(batch, places, network.names, len(rows.header))
-            inside = network.box.contains(points)
-            self.outside += int((~inside).sum())
-            if self._strict and self.outside:
-                line = next(number for (number, _), good in zip(batch, inside, strict=True) if not good)
-                fault = f"line {line} lies outside the box {network.box}; remove it or leave --strict out"
-                raise InvalidInput(self._subject, [fault])
-            for (_, cells), values in zip(batch, self._built(points).tolist(), strict=True):
+            found = self._values(points, lambda k, batch=batch: f"line {batch[k][0]}")
+            for (_, cells), values in zip(batch, found.tolist(), strict=True):
                 padded = (cells + [""] * len(rows.header))[: len(rows.header)]
                 yield [*padded, *[repr(value) for value in values]]
-            self.rows += len(batch)
-            self._say(f"{self.rows} rows")
+            self._done(len(batch))
 
     def _points(
         self, batch: list[tuple[int, list[str]]], places: list[int], names: tuple[str, ...], width: int
@@ -87,11 +74,3 @@ class Evaluation:
         faults.close("not finite numbers")
         faults.raise_if_any()
         return points
-
-
-def result_names(header: list[str], outputs: int) -> list[str]:
-    """value, or value1, value2, ...; underscores are added until no column of the file has that name."""
-    names = ["value"] if outputs == 1 else [f"value{i}" for i in range(1, outputs + 1)]
-    while any(name in header for name in names):
-        names = [f"{name}_" for name in names]
-    return names

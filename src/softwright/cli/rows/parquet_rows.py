@@ -8,29 +8,19 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from softwright.cli.rows.csv_rows import result_names
-from softwright.cli.screen import Say
-from softwright.errors import InvalidInput
+from softwright.cli.rows.evaluation import RowEvaluation, result_names
 from softwright.fileformat import write_atomically
 from softwright.targets.table_files import CellFaults, open_parquet
-
-if TYPE_CHECKING:
-    from softwright.result.built import Built
 
 _BATCH = 100_000  # rows in memory at a time
 
 
-class ParquetEvaluation:
-    """The rows of `source` with the network's values behind them; `rows` and `outside` count while they are drawn."""
-
-    def __init__(self, built: Built, source: Path, strict: bool, say: Say) -> None:
-        self._built, self._source, self._strict, self._say = built, source, strict, say
-        self._subject = f"evaluate {source.name}"
-        self.rows = self.outside = 0
+class ParquetEvaluation(RowEvaluation):
+    """The same of a Parquet file."""
 
     def write(self, destination: Path) -> None:
         """To a Parquet file; a bad row leaves nothing behind."""
@@ -47,13 +37,13 @@ class ParquetEvaluation:
             schema = schema.append(arrow.field(name, arrow.float64()))
         with parquet.ParquetWriter(stream, schema) as writer:
             for batch in file.iter_batches(batch_size=_BATCH):
-                values = self._values(batch)
+                values = self._values(self._points(batch), lambda k: f"row {self.rows + k + 1}")
                 columns = [*batch.columns, *(arrow.array(values[:, i]) for i in range(len(names)))]
                 writer.write_batch(arrow.RecordBatch.from_arrays(columns, schema=schema))
-                self._say(f"{self.rows} rows")
+                self._done(len(values))
 
-    def _values(self, batch: Any) -> np.ndarray[Any, Any]:
-        """Values (n, m) at the points of a batch; all bad cells are reported together."""
+    def _points(self, batch: Any) -> np.ndarray[Any, Any]:
+        """The points (n, d) of a batch; all bad cells are reported together."""
         network = self._built.network
         faults = CellFaults(self._subject)
         points = np.zeros((batch.num_rows, len(network.names)))
@@ -69,11 +59,4 @@ class ParquetEvaluation:
                 faults.add_cell(f"{where}: {points[row, column]} is not a finite number; mend or remove the row")
         faults.close("not finite numbers")
         faults.raise_if_any()
-        inside = network.box.contains(points)
-        self.outside += int((~inside).sum())
-        if self._strict and self.outside:
-            row = self.rows + int(np.argmin(inside)) + 1
-            fault = f"row {row} lies outside the box {network.box}; remove it or leave --strict out"
-            raise InvalidInput(self._subject, [fault])
-        self.rows += len(points)
-        return self._built(points)
+        return points
