@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ import torch
 import softwright as sw
 from softwright.attention import Constructed, digest_of
 from softwright.cli import app
+from softwright.cli.facts import as_json_facts
 from softwright.fileformat import read_model, write_model
 from softwright.result.certified import SCHEMAS, Certified, read_certificate
+from softwright.result.described import FACTS, described
 from softwright.result.kinds import KINDS, kind_of, loaded
 from tests.contracts.kinds_made import MADE
 
@@ -35,7 +39,7 @@ _RUN: dict[str, Callable[[sw.Built[Any]], Any]] = {
 
 def test_every_kind_is_covered() -> None:
     assert set(MADE) == set(KINDS)
-    assert set(_RUN) == {name for name, kind in KINDS.items() if kind.stored}
+    assert set(_RUN) == set(FACTS) == {name for name, kind in KINDS.items() if kind.stored}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,6 +85,9 @@ def test_contract(kind: str, tmp_path: Path) -> None:
     built.save(path)
     again = sw.load(path)
     assert np.array_equal(np.asarray(run(again)), before)
+    told, digest = described(path)
+    assert (told.rows(), digest) == (again.rows(), digest_of(again.network))
+    assert as_json_facts(told) == as_json_facts(again)
     assert again.certificate == built.certificate
     verdict = sw.verify(path)
     assert verdict.verified
@@ -93,3 +100,20 @@ def test_contract(kind: str, tmp_path: Path) -> None:
     assert sw.verify(path).status == "NOT VERIFIED"
     with pytest.warns(UserWarning, match="certificate is dropped"):
         assert sw.load(path).certificate is None
+
+
+def test_what_a_file_holds_is_told_and_proved_without_torch(tmp_path: Path) -> None:
+    """`info` and `verify` in a process in which torch and scipy cannot be imported, on a file of every kind."""
+    files = []
+    for kind in _RUN:
+        files.append(tmp_path / f"{kind}.safetensors")
+        MADE[kind]().save(files[-1])
+    code = (
+        "import sys\nsys.modules['torch'] = sys.modules['scipy'] = None\nfrom softwright.cli import main\n"
+        "for command in ('info', 'verify'):\n    for file in sys.argv[1:]:\n"
+        "        try:\n            main([command, file])\n"
+        "        except SystemExit as leave:\n            assert leave.code in (0, None), (command, file, leave.code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *map(str, files)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("sha256") >= len(files)

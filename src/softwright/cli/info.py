@@ -1,4 +1,4 @@
-"""`softwright info`: what a file holds."""
+"""`softwright info`: what a file holds. Its network is read, not built, so this command needs no torch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ def info_command(
     """Show target, domain, plan, size and error of a stored network."""
     with exit_codes(as_json):
         with spinner("loading", quiet=as_json):
-            from softwright.fileformat import read_model
-            from softwright.result.built import load
+            from softwright.result.described import described
 
-            digest = read_model(file).weights_sha256
-            built = load(file)
+            built, digest = described(file)
         if as_json:
             print_json({"ok": True, "file": str(file), "weights_sha256": digest, **as_json_facts(built)})
             return

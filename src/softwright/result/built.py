@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from softwright.errors import FileFormatError, InvalidInput
-from softwright.fileformat import read_model, reference_sha256, with_reference, write_model
+from softwright.fileformat import ModelFile, read_model, reference_sha256, with_reference, write_model
 from softwright.precision import name_of
 from softwright.result.at_prompt import AtPrompt
 from softwright.result.certificate import Certificate
@@ -24,6 +24,7 @@ from softwright.result.standing import Standing, issued, unstorable, void_reason
 from softwright.result.told import unprintable
 
 NetworkT = TypeVar("NetworkT", bound=Network)
+Rebuilt = Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], Any]  # of a description and tensors
 _TARGET = "softwright.targets.coerce:rebuilt"
 _FOLDER = "softwright.memory.shards:load_shards"
 _EXPORT = "softwright.export:export"
@@ -215,13 +216,15 @@ class Built(Generic[NetworkT]):
 
 def load(path: str | Path) -> Built[Any]:
     """Read what `Built.save` wrote: a file, or a folder of files."""
-    if Path(path).is_dir():
-        return loaded(_FOLDER)(path)
-    content = read_model(path)
+    return loaded(_FOLDER)(path) if Path(path).is_dir() else told_by(read_model(path), path)
+
+
+def told_by(content: ModelFile, path: str | Path, rebuilt: Rebuilt | None = None) -> Built[Any]:
+    """What a file that was read holds; `rebuilt` makes something else of description and tensors than the network."""
     try:
-        digest = content.weights_sha256
-        return from_sections(content.sections, content.subject_tensors, digest, path, content.reference_tensors)
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, MemoryError) as error:
+        digest, reference = content.weights_sha256, content.reference_tensors
+        return from_sections(content.sections, content.subject_tensors, digest, path, reference, rebuilt)
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, MemoryError, ArithmeticError) as error:
         raise FileFormatError(
             f"{path}: the file does not describe a network ({error}); build and save it again"
         ) from error
@@ -233,8 +236,12 @@ def from_sections(
     digest: str,
     path: str | Path,
     reference: Mapping[str, np.ndarray] | None = None,
+    rebuilt: Rebuilt | None = None,
 ) -> Built[Any]:
-    """What was built, from the sections and tensors of a file at `path`; `digest` is the SHA-256 of these tensors."""
+    """What was built, from the sections and tensors of a file at `path`; `digest` is the SHA-256 of these tensors.
+
+    With `rebuilt`, which makes something else of the description than the network, there is no live target either.
+    """
     reference = reference or {}
     if fault := unprintable(sections):
         raise ValueError(fault)
@@ -242,7 +249,7 @@ def from_sections(
     kind = kind_of(model["kind"])
     if not kind.stored:
         raise ValueError(f"no file holds a network of kind {kind.name!r}")
-    network = loaded(kind.network).rebuilt(model, tensors)
+    network = loaded(kind.network).rebuilt(model, tensors) if rebuilt is None else rebuilt(model, tensors)
     certificate, unproved = _certificate(sections.get("certificate"), digest, reference_sha256(reference), path)
     return Built(
         network=network,
@@ -251,7 +258,7 @@ def from_sections(
         observed=None if observed is None else Observed.from_dict(observed),
         certificate=certificate,
         unproved=unproved,
-        source=loaded(_TARGET)(target),
+        source=loaded(_TARGET)(target) if rebuilt is None else None,
         reference=reference,
         told=True,
     )

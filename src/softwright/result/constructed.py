@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
-import torch
-from torch import nn
 
 from softwright.fileformat import weights_sha256
+
+if TYPE_CHECKING:  # what a file says of a network is read without torch
+    import torch
+    from torch import nn
 
 
 @runtime_checkable
@@ -53,7 +55,8 @@ class Constructed(Network, Protocol):
 
 def tensors_of(network: nn.Module | Network) -> dict[str, np.ndarray]:
     """The tensors of a network as they are stored."""
-    return {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
+    held = network.state_dict().items()
+    return {name: x if isinstance(x, np.ndarray) else x.detach().cpu().numpy() for name, x in held}
 
 
 def digest_of(network: nn.Module | Network) -> str:
@@ -63,6 +66,8 @@ def digest_of(network: nn.Module | Network) -> str:
 
 def load_tensors(network: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
     """Put stored tensors into a network of the right shape; a missing or foreign tensor is an error."""
+    import torch
+
     network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from softwright.precision import PRECISIONS, name_of
 from softwright.result.certified import Certified
 from softwright.result.constructed import Network, digest_of
@@ -47,15 +45,16 @@ def unstorable(network: Network) -> str:
     """Why no file can hold the network as it is now, with the remedy; empty if one can."""
     if now := _moved(network):
         return now
-    known = {precision.torch_dtype for precision in PRECISIONS.values()}
     for name, tensor in network.state_dict().items():
-        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.dtype not in known:
-            return f"{name} was cast to {name_of(tensor.dtype)}; files hold {' and '.join(PRECISIONS)}, build it again"
+        dtype = name_of(getattr(tensor, "dtype", ""))
+        if dtype.startswith(("float", "bfloat")) and dtype not in PRECISIONS:
+            return f"{name} was cast to {dtype}; files hold {' and '.join(PRECISIONS)}, build it again"
     return ""
 
 
 def _moved(network: Network) -> str:
-    devices = {tensor.device.type for tensor in network.state_dict().values() if isinstance(tensor, torch.Tensor)}
+    # A tensor of torch is on a device that has a type; arrays of a file are on none.
+    devices = {getattr(getattr(x, "device", None), "type", _DEVICE) for x in network.state_dict().values()}
     away = sorted(devices - {_DEVICE})
     if not away:
         return ""
