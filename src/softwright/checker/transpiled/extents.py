@@ -24,6 +24,7 @@ from softwright.checker.transpiled.outward import LOST, gamma, length, spectral_
 Array = np.ndarray
 SAFE = 1 + 2.0**-50  # a few roundings of single numbers
 CELLS = 512
+TOGETHER = 1 << 16  # ends of cells that are looked at in one array
 WORK = 1 << 31  # products of two matrices beyond which lines are not followed
 
 
@@ -139,9 +140,11 @@ def _line(activation: Activation, s: Extent, downwards: bool) -> tuple[Array, Ar
     check_time()
     slope = (top(s.high, s.high) - top(s.low, s.low)) / np.maximum(s.high - s.low, LOST)
     height = np.full(len(slope), -np.inf)
-    left = s.low
-    for i in range(1, CELLS + 1):
-        right = s.high if i == CELLS else s.low + (s.high - s.low) * (i / CELLS)
-        height = np.maximum(height, top(left, np.maximum(left, right)) - np.minimum(slope * left, slope * right))
-        left = right
+    many = max(1, TOGETHER // max(1, len(slope)))
+    for first in range(0, CELLS, many):
+        ends = np.arange(first, min(first + many, CELLS) + 1)[:, None]
+        edges = np.where(ends == CELLS, s.high, s.low + (s.high - s.low) * (ends / CELLS))  # (cells + 1, neurons)
+        left, right = edges[:-1], edges[1:]
+        over = top(left, np.maximum(left, right)) - np.minimum(slope * left, slope * right)
+        height = np.maximum(height, over.max(axis=0))
     return slope, height + 8 * 2.0**-53 * (np.abs(slope) * s.largest + np.abs(height)) + LOST
