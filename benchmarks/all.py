@@ -43,7 +43,8 @@ class Row:
 
 ROWS = (
     Row("fast", "--short"),
-    Row("fast", "--growth 1000", "--full"),
+    Row("fast", "--growth 100", "--full"),
+    Row("trees", "--short"),
     Row("regression", "--rounds 1"),
     Row("approximate", "--quick --rows sin;exp", ""),
     Row("certify", "--quick --no-verify --part boxes", ""),
@@ -117,7 +118,7 @@ def arguments_of(row: Row, full: bool) -> list[str]:
     return (row.full if full else row.short).split()
 
 
-def run(row: Row, full: bool) -> Told:
+def run(row: Row, full: bool, limit: float = LIMIT) -> Told:
     chosen = arguments_of(row, full)
     command = [sys.executable, str(HERE / f"{row.script}.py"), *chosen]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -134,12 +135,12 @@ def run(row: Row, full: bool) -> Told:
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=None if full else LIMIT)
+        said, _ = process.communicate(timeout=None if full else limit)
         ended = "ended" if process.returncode == 0 else f"exit code {process.returncode}"
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         said, _ = process.communicate()
-        ended = f"stopped after {LIMIT:.0f} s"
+        ended = f"stopped after {limit:.0f} s"
     seconds = time.monotonic() - start
     lines = [without_places(line.rstrip())[:160] for line in said.splitlines() if line.strip()]
     return Told(row, " ".join(chosen), seconds, ended, lines[-LINES:])
@@ -205,13 +206,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Every benchmark, one page")
     parser.add_argument("--full", action="store_true", help="the long forms, one after the other")
     parser.add_argument("--only", default="", help="scripts, separated by commas; the page is not written")
+    parser.add_argument("--seconds", type=float, default=LIMIT, help="of a short form at most")
     parser.add_argument("--out", type=Path, default=PAGE)
     given = parser.parse_args()
     rows = [row for row in rows_of() if not given.only or row.script in given.only.split(",")]
     start = time.monotonic()
     with ThreadPoolExecutor(1 if given.full else 2) as pool:
         told = []
-        for one in pool.map(lambda row: run(row, given.full), rows):
+        for one in pool.map(lambda row: run(row, given.full, given.seconds), rows):
             told.append(one)
             print(f"{one.row.script:<24} {one.seconds:6.1f} s  {one.ended}", flush=True)
             if given.only:

@@ -236,6 +236,7 @@ def sound(count: int) -> None:
     bounds = {"sdpa": built.certificate.bound}
     bounds["factorised"] = sw.certify(built.network, formula, bound=1e-6, engine="factorised").bound
     bounds["window"] = built.certificate.exact_part + built.network.window_error()
+    bounds["tree"] = built.certificate.exact_part + built.network.tree_error()
     runs: list[tuple[str, float, Any]] = [(engine, bound, built.network) for engine, bound in bounds.items()]
     single = sw.approximate(formula, box, tol=1e-3, strategy="layer", dtype="float32", engine="double")
     if single.certificate is not None:

@@ -61,7 +61,7 @@ def _approximations() -> Iterator[tuple[str, Made, dict[str, Any]]]:
     line, plane = sw.Box(x=(-1, 1)), sw.Box(x=(-1, 1), y=(0, 2))
     sides = sw.Box(dict.fromkeys("abcd", (0.0, 1.0)))
     for dtype in DTYPES:
-        for engine in ("sdpa", "double", "window", "factorised"):
+        for engine in ("sdpa", "double", "window", "tree", "factorised"):
             if (engine, dtype) != ("double", "float64"):
                 yield (
                     f"approximation, {engine}, {dtype}",

@@ -62,6 +62,7 @@ VARIANTS: dict[str, dict[str, tuple[Callable[[], sw.Built[Any]], dict[str, Any]]
             {"engine": "factorised"},
         ),
         "window": (MADE["approximation"], {"engine": "window"}),
+        "tree": (MADE["approximation"], {"engine": "tree"}),
         "double": (
             lambda: sw.approximate("sin(x)", sw.Box(x=(-1, 1)), tol=1e-2, dtype="float32"),
             {"engine": "double"},

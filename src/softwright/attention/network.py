@@ -8,8 +8,9 @@ subtracting the centre first is what keeps float32 accurate far from the origin.
 Engines: the same formula in another order or another type. "sdpa" is stock attention in the network's dtype;
 "factorised" takes grid heads axis by axis; "double" is stock attention in float64 on the network's own float32 weights
 and inputs, rounded once at the end, so that a float32 network is wrong by its weights and half an ulp of its output.
-"window" takes large grid heads by the keys that carry weight (see `window.py`), in float64; no certificate speaks of
-it, `network.window_error()` bounds what it computes. `network.engine` is what runs unless a call names another.
+"window" takes large grid heads by the keys that carry weight (see `window.py`), "tree" heads of any keys (`tree.py`),
+in float64; no certificate speaks of them, `network.window_error()` and `network.tree_error()` bound what they compute.
+`network.engine` is what runs unless a call names another.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from softwright.attention.few_points import FEW_TOKENS, MOST_SCORES, few_points
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.attention.token_names import in_user_coordinates, token_names
+from softwright.attention.tree import tree_error, tree_head
 from softwright.attention.view import AttentionView, HeadView, check_size
 from softwright.attention.window import window_error, window_head
 from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
@@ -38,7 +40,9 @@ from softwright.result.constructed import Room, load_tensors
 from softwright.settings import looked_through, runs_as_proved
 
 ENGINES = ("sdpa", "factorised", "double")  # what certificates speak of
-_RUN_BY = (*ENGINES, "window")
+# What leaves tokens out: how a head runs and how far off it is, and whether it must be a grid.
+_LEAVING_OUT = {"window": (window_head, window_error, True), "tree": (tree_head, tree_error, False)}
+_RUN_BY = (*ENGINES, *_LEAVING_OUT)
 
 
 _DOUBLE_TOKENS = 20  # of a head: "double" takes 0.5 to 1.4 times as long as "sdpa" in float32, beyond it up to twice
@@ -108,7 +112,7 @@ class AttentionNetwork(nn.Module):
 
     @property
     def engine(self) -> str:
-        """What runs unless a call names another: one of `ENGINES`, or "window"."""
+        """What runs unless a call names another: one of `ENGINES`, "window" or "tree"."""
         return self._engine
 
     @engine.setter
@@ -140,14 +144,15 @@ class AttentionNetwork(nn.Module):
                 [f"input is {x.dtype}, the network {self.dtype}; use x.to({self.dtype}) or network.to({x.dtype})"],
             )
         points = x.reshape(-1, x.shape[-1])  # (q, d)
-        size = 8 if engine in ("double", "window") else x.element_size()
+        size = 8 if engine == "double" or engine in _LEAVING_OUT else x.element_size()
         y = in_chunks(lambda part: self._run(part, engine), points, self._rows(size))
         return y.reshape(*x.shape[:-1], y.shape[-1])
 
     def _run(self, x: Tensor, engine: str) -> Tensor:
-        if engine == "window" and not (looked_through() or (torch.is_grad_enabled() and self._learns(x))):
+        if engine in _LEAVING_OUT and not (looked_through() or (torch.is_grad_enabled() and self._learns(x))):
             t = (x.double() - self.center.double()) * self.scale.double()
-            runs = (window_head(head, t) if head.structure == "grid" else head(t) for head in self.layer)
+            run, _, grids = _LEAVING_OUT[engine]
+            runs = (run(head, t) if not grids or head.structure == "grid" else head(t) for head in self.layer)
             return reduce(torch.add, runs).to(x.dtype)
         if engine == "double":  # every float32 number is a float64 number: nothing is rounded but the end
             t = (x.double() - self.center.double()) * self.scale.double()
@@ -167,12 +172,21 @@ class AttentionNetwork(nn.Module):
 
         With `certificate.exact_part` it bounds the distance to the target. Infinite if some head is no grid.
         """
-        heads = list(self.layer)
-        if any(head.structure != "grid" for head in heads):
+        return self._error_of("window")
+
+    def tree_error(self) -> float:
+        """The same for engine "tree", whose heads need be no grids."""
+        return self._error_of("tree")
+
+    def _error_of(self, engine: str) -> float:
+        heads, (_, error, grids) = list(self.layer), _LEAVING_OUT[engine]
+        if grids and any(head.structure != "grid" for head in heads):
             return math.inf
-        one = max(window_error(head, precision_of(self.dtype).unit) for head in heads)
+        one = max(error(head, precision_of(self.dtype).unit) for head in heads)
+        if len(heads) == 1:
+            return one
         sizes = sum(float(head.values.abs().max()) + _steepest(head.slopes) for head in heads)
-        return len(heads) * one + 4 * len(heads) * FLOAT64.unit * (sizes + len(heads) * one) * (len(heads) > 1)
+        return len(heads) * one + 4 * len(heads) * FLOAT64.unit * (sizes + len(heads) * one)
 
     def _rows(self, size: int) -> int:
         """How many points are taken at a time: the point, its frame, and the sums of the heads so far."""

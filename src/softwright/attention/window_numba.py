@@ -8,8 +8,8 @@ values is read from memory once.
 *exp* is written out, because libraries take one number at a time. With k the whole number nearest to x / ln 2 and
 r = x - k ln 2, ln 2 being split in two so that k times its first part is exact, e^x = 2^k e^r and |r| <= 0.3467. The
 Taylor polynomial of degree 13 leaves r^14 / 14! < 4.2e-18, a fiftieth of an ulp; Horner's rule and the roundings of r
-add less than 2 ulp. 4 ulp are charged (`FLOAT64.exp_error`). Arguments are at most 0. Below -700 the result is that of
--700, 1e-304 of the largest weight: what is charged for underflow covers it.
+add less than 2 ulp. 4 ulp are charged (`FLOAT64.exp_error`). Arguments are at most 100. Below -700 the result is that
+of -700, 1e-304 of the largest weight: what is charged for underflow covers it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def available() -> bool:
 
 
 @cache
-def kernels() -> tuple[Any, Any]:
-    """exp of an array in place, and the windows of a plane; compiled at the first call."""
+def kernels() -> tuple[Any, Any, tuple[Any, Any]]:
+    """exp of an array in place, the windows of a plane, and (exp, dot) for others; compiled at the first call."""
     import numba  # pyright: ignore[reportMissingImports]
 
     c = _SERIES
@@ -129,4 +129,4 @@ def kernels() -> tuple[Any, Any]:
                 added(u, table[c], i, j, row)
                 out[q, c] = dot(row, v) / total
 
-    return exps, plane
+    return exps, plane, (exp_of, dot)

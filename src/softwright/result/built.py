@@ -35,6 +35,7 @@ _STANDING = Standing()
 _ENGINES_TOLD = {
     "double": "double: float64 inside, rounded once",
     "window": "window: proved by exact part + network.window_error(), not by the certificate's rounding",
+    "tree": "tree: proved by exact part + network.tree_error(), not by the certificate's rounding",
 }
 
 

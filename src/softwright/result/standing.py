@@ -32,7 +32,7 @@ def void_reason(network: Network, certificate: Certified) -> str:
         remedy = f"build with dtype={dtype!r}" if dtype in PRECISIONS else f"only {', '.join(PRECISIONS)} are proved"
         return f"the network was cast to {dtype}, the proof is of {proved}; {remedy}"
     runs, said = getattr(network, "engine", None), getattr(certificate, "engine", None)
-    if runs is not None and said is not None and runs != said and {"double", "window"} & {runs, said}:
+    if runs is not None and said is not None and runs != said and {"double", "window", "tree"} & {runs, said}:
         return (
             f"the network runs by engine {runs!r}, the proof is of {said!r}; set network.engine = {said!r}, or certify"
         )
