@@ -24,7 +24,7 @@ found so far, groups and blocks with U < m - T are left out. With numba (extra `
 2. *Left out.* U errs by e_U = 16 (d + 4) u (R + 3 Q), Q = gamma sum_i (max|k_i| + max|tau_i|)^2: a_j takes 2d + 3
    roundings of numbers that add up to at most max|b| + 2Q, tau 3, the distance and gamma |tau|^2 at most d + 11 each,
    of at most Q, and their sum 2 more. If e_s + e_U < 1/2, a token that is left out is below e^(1/2 - T) of the largest
-   one, and with T = ln(N / c) + 1/2 all of them weigh at most c: the truncation is 2 c V, V the largest |v_j| + |G_j| 1.
+   one, and with T = ln(N / c) + 1/2 all of them weigh at most c: the truncation is 2 c V, V the largest |v_j| + |G_j|1.
    c is 2^-53 or a sixteenth of e.
 3. *Rounding.* Weights err by e^{2e} - 1 in the sum of moduli, of which twice is charged, sums and products by gamma_n,
    n = 2N + d + 16: V ((1 + 2 (e^{2e} - 1)) (1 + gamma_n) - 1), times 1 + 2c. Underflow takes less than (V + 1) 2^-900.
