@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,18 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
         yield from _statements(child)
 
 
-def _imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of everything imported at run time; `from a import b` counts as a.b."""
+def _called(function: ast.AST) -> str:
+    """The last name of what is called."""
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+@cache
+def _imports(path: Path) -> list[tuple[int, str]]:
+    """(line, dotted name) of everything imported at run time, read once; `from a import b` counts as a.b."""
+    return list(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[tuple[int, str]]:
     package = ["softwright", *path.relative_to(SOURCE).parent.parts]
     for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -97,11 +108,7 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
                 base = ".".join(package[: len(package) - node.level + 1] + ([base] if base else []))
             for alias in node.names:
                 yield node.lineno, f"{base}.{alias.name}"
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
-            "import_module",
-            "importlib.import_module",
-            "__import__",
-        ):
+        elif isinstance(node, ast.Call) and _called(node.func) in ("import_module", "__import__"):
             first = node.args[0] if node.args else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 yield node.lineno, first.value

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from softwright.proof.question import MOST_VARIABLES, Certification
 from softwright.result.outcome import Outcome
 
@@ -42,9 +40,15 @@ def peeks(tree: ast.AST) -> Iterator[int]:
             yield node.lineno
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_nothing_decides_by_the_wording_of_a_message(path: Path) -> None:
-    assert list(peeks(ast.parse(path.read_text(encoding="utf-8")))) == []
+def test_nothing_decides_by_the_wording_of_a_message() -> None:
+    modules = sorted(SOURCE.rglob("*.py"))
+    assert len(modules) > 20
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}"
+        for path in modules
+        for line in peeks(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
 
 
 def test_the_search_for_such_places_finds_them() -> None:
