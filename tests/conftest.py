@@ -3,8 +3,8 @@
 Hypothesis draws the same examples in every run, and is never failed for being slow. Linear algebra runs in one thread:
 the suite runs in as many processes as there are cores, and sums in one thread have one order, so that every run of a
 test sees the same numbers. The variables are set before anything loads NumPy or torch; worker processes inherit them.
-Bytecode is kept even where the environment says not to: without it every process that a test starts compiles the library
-again, and every worker all the tests.
+Bytecode is kept even where the environment says not to: without it every process that a test starts compiles the
+library again, and every worker all the tests.
 """
 
 from __future__ import annotations

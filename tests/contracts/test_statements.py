@@ -76,7 +76,7 @@ MAKERS: dict[str, Any] = {
     "solver": lambda dtype: sw.in_context(
         "ridge", 1, solver="gradient", penalty=0.1, dtype=dtype, condition=3.0, steps=1, sample=False
     ),
-    # a kink whose side is seen at once: hundreds of changed files are proved below, and the kinds of leaves are the same
+    # a kink whose side is seen at once: hundreds of changed files are proved below
     "compose": lambda dtype: sw.approximate("max(x, 0.3) + sin(x)*x", LINE, tol=1e-2, strategy="compose", dtype=dtype),
     "columns": lambda dtype: sw.compile(
         "where(n > 1, sum(x[j] for s[j] == 'a'), prev(x, 1)), 0 < count(s[j] < s[i] and j <= i)",
