@@ -38,7 +38,7 @@ LAYERS = {
     "mish": lambda rng: nn.Mish(),
     "identity": lambda rng: nn.Identity(),
 }
-LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
+LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
 
 
 def random_network(rng: np.random.Generator, first: str) -> nn.Sequential:
@@ -87,7 +87,9 @@ def main() -> int:
         first = list(LAYERS)[i % len(LAYERS)]
         source = random_network(rng, first)
         reach = float(rng.choice([0.1, 1.0, 5.0, 40.0]))
-        dtype, layout = ("float64", "float32")[i // len(LAYERS) % 2], LAYOUTS[i % 4]
+        dtype, layout = ("float64", "float32")[i // len(LAYERS) % 2], LAYOUTS[i % len(LAYOUTS)]
+        if layout == "double" and dtype == "float64":
+            layout = "softmax"
         low, high = -reach, reach * float(rng.uniform(0.1, 1))
         built = sw.transpile(source, (low, high), dtype=dtype, layout=layout)
         if built.certificate is None:

@@ -173,7 +173,7 @@ def _stored(
     """The affine maps of a step, from the network's own tensors."""
 
     def heads(at: str, H: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-        if layout != "multihead":
+        if f"{at}weight" in t:
             return t[f"{at}weight"].astype(float), t[f"{at}bias"].astype(float)
         biased = t[f"{at}tokens"][1].any()  # heads are as wide as their keys have numbers: (k_j, b_j), or k_j alone
         at += "attention."

@@ -47,6 +47,18 @@ def test_every_activation_is_verified(activation: str, dtype: str, layout: str) 
     assert file.target["weights"] == ("reference" if cast else "network")
 
 
+@pytest.mark.parametrize("activation", ["relu", "hardtanh", "elu", "mish", "gelu"])
+def test_float64_inside_is_verified(activation: str) -> None:
+    """Of float32 networks alone; the bound is far below that of the same network in float32."""
+    file, single = made(activation, "float32", "double"), made(activation, "float32")
+    verdict = file.verdict()
+    assert verdict, verdict.reason
+    assert file.holds() and file.said["rounding_part"] < 0.5 * single.said["rounding_part"]
+    file = made(activation, "float64")
+    file.sections["model"]["layout"] = file.said["engine"] = "double"
+    assert not file.verdict()
+
+
 @pytest.mark.parametrize("layout", LAYOUTS[:3])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("activation", ["sigmoid", "tanh", "silu", "relu", "hardtanh", "elu", "gelu"])

@@ -52,6 +52,7 @@ NETWORKS: dict[str, Callable[[], sw.Built[Any]]] = {
         "stack": MADE["composition"],
         "softmax": lambda: _mlp("softmax", "float64"),
         "sdpa-float32": lambda: _mlp("sdpa", "float32"),
+        "double-float32": lambda: _mlp("double", "float32"),
         "multihead": lambda: _mlp("multihead", "float64"),
         "sequence": lambda: _mlp("sequence", "float64"),
         "gated": lambda: _gated("softmax"),

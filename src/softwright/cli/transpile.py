@@ -22,7 +22,7 @@ def transpile_command(
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float64 or float32; the file's own unless given.")] = None,
     certify: Certify = True,
-    layout: Annotated[str, typer.Option(help="softmax, sdpa, multihead or sequence.")] = "softmax",
+    layout: Annotated[str, typer.Option(help="softmax, double, sdpa, multihead or sequence.")] = "softmax",
     output: Output = None,
     plot: Plot = None,
     page: Page = None,

@@ -1,8 +1,7 @@
 """The page of a transpiled network: layers of neurons, a neuron's tokens, and the bound through the layers.
 
-Every layer travels as W, b and the tokens that all its neurons share, whatever layout runs them; a stock module's
-projections hold W and b too. The source network is evaluated beside it, from the formulas of its activations; a gated
-layer is shown without its source.
+Every layer travels as W, b and the tokens that all its neurons share, whatever layout runs them. The source network is
+evaluated beside it, from the formulas of its activations; a gated layer is shown without its source.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from softwright.targets.mlp.activations import ACTIVATIONS
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.network import TranspiledNetwork
 from softwright.transpiler.neuron_heads import NeuronHeads
+from softwright.transpiler.separate_heads import SeparateHeads
 from softwright.transpiler.view import token_names
 
 if TYPE_CHECKING:
@@ -108,20 +108,10 @@ def _step(step: nn.Module) -> dict[str, Any]:
 
 
 def _neurons(step: NeuronHeads) -> dict[str, Any]:
-    weight, bias = (step.weight, step.bias) if step.layout != "multihead" else _of_stock(step)
+    weight, bias = step.affine() if isinstance(step, SeparateHeads) else (step.weight, step.bias)
     table = step.tokens  # (4, p)
     rows = {name: numbers(table[i].contiguous()) for i, name in enumerate(("keys", "biases", "slopes", "offsets"))}
     return {**_affine(weight, bias), **rows, "tokenNames": token_names(step.table)}
-
-
-def _of_stock(step: NeuronHeads) -> tuple[torch.Tensor, torch.Tensor]:
-    """W and b as the value projection of a stock module holds them."""
-    module, d = step.attention, step.inputs
-    value = module.v_proj_weight if module.in_proj_weight is None else module.in_proj_weight[2 * module.embed_dim :]
-    if module.add_zero_attn:
-        return value, module.in_proj_bias[2 * module.embed_dim :]
-    rows = slice(0, module.head_dim * step.heads, module.head_dim)
-    return value[rows, :d], value[rows, d]
 
 
 def _affine(weight: torch.Tensor, bias: torch.Tensor) -> dict[str, Any]:

@@ -9,8 +9,8 @@ a_l = phi(s_l), s_l = W a_{l-1} + b and hats for what runs (W^ the weights as st
 
 `errors.py` carries errors through weights and slopes, those over the neuron's own range (0 for a neuron that is off on
 the whole box), `values.py` says what s and a can be on the box, and `sums.py` what rounding does to sums in any order.
-In the layout that projects scores and values apart, each value v_j W x + v_j b + u_j as one sum (multihead), sums are
-charged with gamma_{n+8} (|W^| |a^| + |b^|), and 2 U.mixing times that + gamma_{n+8} U.offset come besides.
+
+In the layout double all of this is float64 arithmetic on float32 numbers, and outputs are rounded once more.
 
 For one hidden layer and ReLU in real arithmetic this is sum_h |W2_oh| 0.2785/beta. A gated block adds |b| e_u + |u^|
 d_b for its factors, of errors e and d, and that of its product heads (`gated_heads.py`). Without a box only real
@@ -33,11 +33,11 @@ import numpy as np
 
 from softwright.precision import PRECISIONS
 from softwright.proof.arithmetic.directed import TINY, gamma, up
-from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
+from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, DenseLayer, DenseNetwork, GatedNetwork
 from softwright.transpiler.errors import Errors
-from softwright.transpiler.sums import rounding_of_sums
+from softwright.transpiler.sums import power_below, rounding_of_sums
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
 from softwright.transpiler.unit_bounds import Unit, unit_of
@@ -136,46 +136,34 @@ class _Setting:
     """How a layer is run; `arithmetic` None means real arithmetic with the source's own weights."""
 
     arithmetic: Arithmetic | None
-    layout: str
     dtype: str
     everywhere: bool = False  # all inputs: ranges of s mean nothing
 
 
-@dataclass
-class _Sums:
-    """What running s = W a + b adds, (out,): the error of rounding alone, and the sum of the sizes of its terms."""
-
-    rounded: np.ndarray
-    size: np.ndarray
-
-
-def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, _Sums]:
-    """s = W a + b: its state, and what running it adds."""
+def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, np.ndarray]:
+    """s = W a + b: its state, and the sum of the sizes of its terms as they run (0 in real arithmetic)."""
     n, a = layer.inputs, state.values
     largest = spectral_norm(layer.weight)
     s, ends = affine(layer, a, largest)
     errors = state.errors.through(layer.weight, largest)
-    own = np.zeros(layer.outputs)
     if setting.arithmetic is None:
-        return State(s, errors), _Sums(own, own)
+        return State(s, errors), np.zeros(layer.outputs)
     weight, bias = stored(layer, setting.dtype)
     changed = up(np.abs(weight - layer.weight) @ state.size + np.abs(bias - layer.bias), n + 8)
     total = np.abs(weight) @ state.size + np.abs(bias)
-    if setting.layout == "multihead":  # values are one sum with the offset of their token, of weights times slopes
-        rounded = setting.arithmetic.gamma(n + 8) * total
-    else:  # what runs has errors of its own, in its terms and in partial sums
-        slack = changed + up(np.abs(weight) @ state.error + setting.arithmetic.gamma(n + 2) * total, n + 8)
-        low, high = a.low - state.error, a.high + state.error
-        rounded = rounding_of_sums(weight, bias, low, high, ends, slack, setting.arithmetic.unit)
+    # What runs has errors of its own, in its terms and in partial sums.
+    slack = changed + up(np.abs(weight) @ state.error + setting.arithmetic.gamma(n + 2) * total, n + 8)
+    low, high = a.low - state.error, a.high + state.error
+    rounded = rounding_of_sums(weight, bias, low, high, ends, slack, setting.arithmetic.unit)
     # Inputs, weights, products and sums below the smallest normal number may be lost.
     lost = setting.arithmetic.smallest * (2 * n + 4 + np.abs(weight).sum(axis=1) + state.size.sum())
     rounded = up(rounded + lost, n + 8)
-    sums = _Sums(rounded, up(total + rounded, n + 8))
-    finite = sums.size <= PRECISIONS[setting.dtype].largest / 8
-    return State(s, errors.plus(np.where(finite, changed + rounded, np.inf))), sums
+    size = up(total + rounded, n + 8)
+    finite = size <= PRECISIONS[setting.dtype].largest / 8
+    return State(s, errors.plus(np.where(finite, changed + rounded, np.inf))), size
 
 
-def _activated(layer: DenseLayer, before: State, s: State, sums: _Sums, unit: Unit, setting: _Setting) -> State:
+def _activated(layer: DenseLayer, before: State, s: State, size: np.ndarray, unit: Unit, setting: _Setting) -> State:
     """a = phi(s) by heads."""
     phi = layer.activation
     low, high = s.values.low - s.error, s.values.high + s.error
@@ -186,9 +174,7 @@ def _activated(layer: DenseLayer, before: State, s: State, sums: _Sums, unit: Un
     if setting.arithmetic is not None:
         off = unit.sink & (slope == 0.0)
         own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
-        if setting.layout == "multihead":
-            own = own + 2 * unit.mixing * sums.rounded + setting.arithmetic.gamma(layer.inputs + 8) * unit.offset
-        own = np.where(sums.size <= unit.reach, own, np.inf)
+        own = np.where(size <= unit.reach, own, np.inf)
     errors = s.errors.sloped(np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0)), slope).plus(
         np.where(own > 0, up(own, 4), 0.0)
     )
@@ -196,8 +182,8 @@ def _activated(layer: DenseLayer, before: State, s: State, sums: _Sums, unit: Un
 
 
 def _layer(layer: DenseLayer, unit: Unit | None, state: State, setting: _Setting) -> State:
-    s, sums = _affine(layer, state, setting)
-    return s if unit is None else _activated(layer, state, s, sums, unit, setting)
+    s, size = _affine(layer, state, setting)
+    return s if unit is None else _activated(layer, state, s, size, unit, setting)
 
 
 def _start(low: np.ndarray, high: np.ndarray) -> State:
@@ -227,8 +213,10 @@ def bound_network(
     def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
         state, found = _start(low, high), []
         for layer, unit in zip(network.layers, units, strict=True):
-            state = _layer(layer, unit, state, _Setting(arithmetic, layout, dtype, box is None))
+            state = _layer(layer, unit, state, _Setting(arithmetic, dtype, box is None))
             found.append(state.error)
+        if arithmetic is not None and arithmetic.rounded:
+            found[-1] = _rounded_once(state, arithmetic)
         return found
 
     exact = run(None)
@@ -237,8 +225,13 @@ def bound_network(
         if not math.isfinite(near.total):
             return Bound(np.inf, 0.0)
         return Bound(_cleared(exact[-1]), 0.0, [_cleared(error) for error in exact])
-    total = run(ARITHMETIC[dtype])
-    return _parts(exact, total)
+    return _parts(exact, run(arithmetic_of(dtype, layout)))
+
+
+def _rounded_once(state: State, arithmetic: Arithmetic) -> np.ndarray:
+    """Errors of outputs that are rounded to another type at the end: half a unit in the last place of the largest."""
+    own = arithmetic.rounded * power_below(state.size * (1 + 1e-9)) + arithmetic.smallest
+    return up(state.error + np.where(state.size <= arithmetic.largest / 8, own, np.inf), 4)
 
 
 def near_zero(inputs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -278,7 +271,7 @@ def bound_gated(
     unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout)
 
     def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
-        setting = _Setting(arithmetic, layout, dtype)
+        setting = _Setting(arithmetic, dtype)
         start = _start(*box)
         u = _layer(network.gate, unit, start, setting)  # of a direct gate: the score a itself
         b, _ = _affine(network.value, start, setting)
@@ -308,7 +301,7 @@ def bound_gated(
         out, _ = _affine(network.down, product, setting)
         return [u.error, product.error, out.error]
 
-    return _parts(run(None), run(ARITHMETIC[dtype]))
+    return _parts(run(None), run(arithmetic_of(dtype, layout)))
 
 
 def _fits(steps: np.ndarray, shares: np.ndarray, u: State, b: State, dtype: str) -> np.ndarray:

@@ -46,7 +46,7 @@ def network_of(network: DenseNetwork, tables: list[TokenTable | None], dtype: st
     names = []
     for layer, table in zip(network.layers, tables, strict=True):
         if table is None:
-            steps.append(Projection(layer.weight, layer.bias, precision_of(dtype).torch_dtype))
+            steps.append(Projection(layer.weight, layer.bias, precision_of(dtype).torch_dtype, layout))
         else:
             steps.append(NeuronHeads(layer.weight, layer.bias, table, precision_of(dtype).torch_dtype, layout))
         names.append(str(layer.activation))

@@ -17,6 +17,7 @@ from softwright.result.constructed import Room, load_tensors
 from softwright.settings import as_proved, differentiable
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.neuron_heads import WINDOW, NeuronHeads, widened
+from softwright.transpiler.separate_heads import SeparateHeads
 from softwright.transpiler.token_table import TokenTable
 
 if TYPE_CHECKING:
@@ -26,14 +27,17 @@ if TYPE_CHECKING:
 class Projection(nn.Linear):
     """A linear map between heads: the output projection of one layer, or a layer without an activation."""
 
-    def __init__(self, weight: np.ndarray, bias: np.ndarray, dtype: torch.dtype) -> None:
+    def __init__(self, weight: np.ndarray, bias: np.ndarray, dtype: torch.dtype, layout: str = "softmax") -> None:
         nn.Module.__init__(self)  # not that of Linear, whose weights are parameters
+        self.layout = layout
         self.out_features, self.in_features = weight.shape
         self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
         self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
 
     def forward(self, input: Tensor) -> Tensor:
         with as_proved(input):
+            if self.layout == "double":
+                return linear(input.double(), self.weight.double(), self.bias.double())
             return linear(widened(input, self.weight), self.weight, self.bias)
 
 
@@ -94,13 +98,18 @@ class TranspiledNetwork(_Transpiled):
         # Positions that stand in one sequence stay together; all others are rows of their own.
         lead = x.dim() - 2 if self.layout == "sequence" and x.dim() >= 3 else x.dim() - 1
         rows = x.reshape(-1, *x.shape[lead:])
-        y = in_chunks(self._run, rows, self._rows(math.prod(rows.shape[1:]), x.element_size()))
+        y = in_chunks(
+            self._run, rows, self._rows(math.prod(rows.shape[1:]), 8 if self.layout == "double" else x.element_size())
+        )
         return y.reshape(*x.shape[:lead], *y.shape[1:])
 
     def _run(self, x: Tensor) -> Tensor:
+        wide = self.layout == "double"
+        if wide:  # every float32 number is a float64 number: nothing is rounded but the end
+            x = x.double()
         for step in self.steps:
             x = step(x)
-        return x
+        return x.to(self.dtype) if wide else x
 
     def _rows(self, entries: int, size: int) -> int:
         """How many rows of so many entries are run at a time: whole windows, where rows are put into sequences."""
@@ -205,9 +214,26 @@ def _rebuilt(
     shape = room.take((rows, entry["inputs"]))
     zeros = np.zeros(shape), np.zeros(shape[0])
     if entry["step"] == "linear":
-        return Projection(*zeros, dtype)
+        return Projection(*zeros, dtype, layout)
     if entry["step"] == "heads":
-        return NeuronHeads(*zeros, TokenTable(*tensors[prefix + "tokens"].astype(np.float64)), dtype, layout)
+        return _neurons(zeros, prefix, tensors, dtype, layout)
     table = TokenTable(*tensors[prefix + "gate.tokens"].astype(np.float64)) if entry["activated"] else None
     steps, shares = (tensors[prefix + name].astype(np.float64) for name in ("steps", "shares"))
-    return GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout)
+    heads = GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout)
+    if table is not None:
+        heads.gate = _neurons(zeros, prefix + "gate.", tensors, dtype, layout)
+    return heads
+
+
+def _neurons(
+    zeros: tuple[np.ndarray, np.ndarray],
+    prefix: str,
+    tensors: Mapping[str, np.ndarray],
+    dtype: torch.dtype,
+    layout: str,
+) -> NeuronHeads:
+    """Heads of the right shape; in files of earlier versions every neuron has a stock head, which holds its weights."""
+    table = TokenTable(*tensors[prefix + "tokens"].astype(np.float64))
+    if layout == "multihead" and prefix + "weight" not in tensors:
+        return SeparateHeads(*zeros, table, dtype)
+    return NeuronHeads(*zeros, table, dtype, layout)

@@ -1,14 +1,16 @@
 """`NeuronHeads`: a layer of neurons phi(W x + b), every neuron a softmax head over the tokens of one `TokenTable`.
 
 The number s = W x + b of a neuron is linear in the token x, so it belongs to the projections of a head: the query is
-(s, 1), the key of token j is (k_j, b_j), its value v_j s + u_j. Four layouts run the same formula:
+(s, 1), the key of token j is (k_j, b_j), its value v_j s + u_j. Five layouts run the same formula:
 
 softmax    scores stacked along a leading axis, `torch.softmax` over it. The fastest on a CPU, and the default.
-sdpa       `scaled_dot_product_attention`, positions folded into the batch. Neurons share keys, so a head has eight of
-           them: a query for each, and their values v_j s + u_j side by side, of which each query wants its own.
-multihead  stock `torch.nn.MultiheadAttention` weights. For {0: 0; beta s: s} sequences of 16 positions under a mask
-           that leaves each position itself and the sink token, which is `add_zero_attn`; a masked token has the weight
-           0 exactly. Other tables have p tokens (v_j x, v_j, u_j, k_j, b_j), made linearly from x.
+double     the same in float64 on float32 weights and inputs; the network rounds its outputs to float32, once.
+sdpa       `scaled_dot_product_attention`. All neurons of all positions share keys and values (v_j, u_j), so they are
+           the queries of one head; with what it returns, (v, u), the neuron is v s + u, since sum_j w_j (v_j s + u_j)
+           = (sum_j w_j v_j) s + sum_j w_j u_j.
+multihead  the same head as a stock `torch.nn.MultiheadAttention` of width 4: queries (s, 1, 0, 0), tokens (k_j, b_j,
+           v_j, u_j), of which the key projection takes the first two and the value projection the others. Queries are
+           doubled, since stock attention divides scores by the root of 4.
 sequence   one plain sequence: all positions and the sink tokens together, no mask. Positions carry a one-hot e_i; query
            i holds -Omega (1 - e_i), so tokens of other positions get the score -Omega, kept scores are not touched.
 """
@@ -29,10 +31,9 @@ from softwright.precision import name_of
 from softwright.settings import as_proved, looked_through
 from softwright.transpiler.token_table import TokenTable
 
-LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
-_CHUNK = {"softmax": 1 << 19, "sdpa": 1 << 21, "multihead": 1 << 21, "sequence": 1 << 22}  # of the largest temporary
-_GROUP = 8  # neurons of one head of `sdpa`: keys and values are as wide, since unequal widths fall to a slow kernel
-_MASKED = 16  # positions of one sequence of stock attention with a zero token, each of which sees itself alone
+LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
+_CHUNK = {"softmax": 1 << 19, "sdpa": 1 << 18, "multihead": 1 << 18, "sequence": 1 << 22}  # of the largest temporary
+_WIDTH = 4  # of queries, keys and values of stock attention: unequal widths fall to a slow kernel
 WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256
 OMEGA = {"float64": 1e150, "float32": 1e30}
@@ -64,11 +65,10 @@ class NeuronHeads(nn.Module):
         self.layout = layout
         self.heads, self.inputs = weight.shape
         self.register_buffer("tokens", torch.tensor(table.stacked, dtype=dtype))  # (4, p)
+        self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
+        self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
         if layout == "multihead":
-            self.attention = _stock_attention(weight, bias, self.table, dtype)
-        else:
-            self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
-            self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
+            self.attention = _stock_attention(dtype)
 
     @property
     def table(self) -> TokenTable:
@@ -87,39 +87,20 @@ class NeuronHeads(nn.Module):
         if self.layout == "sequence":
             return self._sequences(x)
         rows = x.reshape(-1, x.shape[-1])  # (N, d)
+        if self.layout == "double":
+            s = linear(rows.double(), self.weight.double(), self.bias.double())  # (N, H)
+            return apply_table(s, self.tokens.double(), "softmax").reshape(*lead, self.heads)
+        s = linear(rows, self.weight, self.bias)  # (N, H)
         if self.layout == "multihead":
-            out = self._multihead(rows)
+            out = in_chunks(self._stock, s, _rows(self.layout, s, _WIDTH))
         else:
-            out = apply_table(linear(rows, self.weight, self.bias), self.tokens, self.layout)
+            out = apply_table(s, self.tokens, self.layout)
         return out.reshape(*lead, self.heads)
 
-    def _multihead(self, rows: Tensor) -> Tensor:
-        step = max(1, _CHUNK["multihead"] // (self.attention.embed_dim * self.tokens.shape[1]))
-        return in_chunks(self._stock, rows, step - step % _MASKED if step > _MASKED else step)
-
-    def _stock(self, rows: Tensor) -> Tensor:
-        size = self.attention.embed_dim
-        if self.attention.add_zero_attn:
-            return self._with_sink(rows)
-        k, b, v, u = self.tokens  # (p,) each
-        constant = torch.stack([v, u, k, b], dim=1).expand(rows.shape[0], -1, 4)  # (N, p, 4)
-        tokens = torch.cat([rows[:, None] * v[:, None], constant], dim=2)  # (N, p, d + 4)
-        query = pad(rows, (0, size - self.inputs))[:, None]  # (N, 1, E)
-        return self.attention(query, tokens, tokens, need_weights=False)[0][:, 0, : self.heads]
-
-    def _with_sink(self, rows: Tensor) -> Tensor:
-        """Sequences of some positions, each of which sees itself and the zero token; single ones if little is known."""
-        # A weight of 0 keeps numbers out, but not what is no number.
-        alone = looked_through() or rows.shape[0] < _MASKED or not bool(torch.isfinite(rows).all())
-        length = 1 if alone else _MASKED
-        missing = -rows.shape[0] % length if length > 1 else 0
-        tokens = (pad(rows, (0, 0, 0, missing)) if missing else rows).reshape(-1, length, self.inputs)
-        query = rows.new_zeros(tokens.shape[0], length, self.attention.embed_dim)
-        mask = None
-        if length > 1:
-            mask = torch.full((length, length), -math.inf, dtype=rows.dtype, device=rows.device).fill_diagonal_(0.0)
-        found = self.attention(query, tokens, tokens, need_weights=False, attn_mask=mask)[0]
-        return found.reshape(-1, self.attention.embed_dim)[: rows.shape[0], : self.heads]
+    def _stock(self, s: Tensor) -> Tensor:
+        tokens = self.tokens.T[None]  # (1, p, 4)
+        found = self.attention(_queries(s), tokens, tokens, need_weights=False)[0][0]  # (N H, 4)
+        return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
 
     def _sequences(self, x: Tensor) -> Tensor:
         shape = x.shape
@@ -167,12 +148,16 @@ class NeuronHeads(nn.Module):
         return out[..., 0].transpose(1, 2)  # (B, n, H)
 
 
+def _rows(layout: str, s: Tensor, numbers: int) -> int:
+    """How many rows of s (N, H) run at a time, with so many numbers for each neuron."""
+    return max(1, _CHUNK[layout] // (numbers * s.shape[1]))
+
+
 def apply_table(s: Tensor, tokens: Tensor, layout: str) -> Tensor:
     """The head at every entry of s (N, H), in chunks that stay in the cache or bound the memory."""
-    count = tokens.shape[1] * s.shape[1]
-    step = max(1, _CHUNK[layout] // count)
-    run = _by_softmax if layout == "softmax" else _by_sdpa
-    return in_chunks(lambda part: run(part, tokens), s, step)
+    if layout == "softmax":
+        return in_chunks(lambda part: _by_softmax(part, tokens), s, _rows(layout, s, tokens.shape[1]))
+    return in_chunks(lambda part: _by_sdpa(part, tokens), s, _rows(layout, s, _WIDTH))
 
 
 def _by_softmax(s: Tensor, tokens: Tensor) -> Tensor:
@@ -199,61 +184,28 @@ def _mixed(weights: Tensor, values: Tensor) -> Tensor | None:
     return total
 
 
+def _queries(s: Tensor) -> Tensor:
+    """(1, N H, 4): every number is a query (s, 1, 0, 0)."""
+    flat = s.reshape(-1)
+    none = torch.zeros_like(flat)
+    return torch.stack([flat, torch.ones_like(flat), none, none], -1)[None]
+
+
 def _by_sdpa(s: Tensor, tokens: Tensor) -> Tensor:
-    """Neurons in groups: a head has one query for each neuron of its group, and their values side by side."""
-    count, neurons = s.shape
-    keys, biases, slopes, offsets = tokens
-    missing = -neurons % _GROUP
-    own = pad(s, (0, missing)) if missing else s
-    groups = own.shape[1] // _GROUP
-    grouped = own.reshape(count, groups, _GROUP)
-    query = pad(torch.stack([grouped, torch.ones_like(grouped)], -1), (0, _GROUP - 2))  # (N, groups, G, G)
-    key = pad(torch.stack([keys, biases], -1), (0, _GROUP - 2)).expand(count, groups, tokens.shape[1], _GROUP)
-    value = torch.addcmul(offsets[:, None], slopes[:, None], grouped[:, :, None])  # (N, groups, p, G)
-    found = scaled_dot_product_attention(query, key, value, scale=1.0)  # of query g the number g is wanted
-    return torch.diagonal(found, dim1=2, dim2=3).reshape(count, -1)[:, :neurons]
+    key, value = (pad(part.T, (0, _WIDTH - 2))[None, None] for part in tokens.split(2))  # (1, 1, p, 4)
+    found = scaled_dot_product_attention(_queries(s)[None], key, value, scale=1.0)[0, 0]  # (N H, 4)
+    return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
 
 
-def _stock_attention(
-    weight: np.ndarray, bias: np.ndarray, table: TokenTable, dtype: torch.dtype
-) -> nn.MultiheadAttention:
-    """Stock multi-head attention with one head per neuron; the output projection passes the heads on."""
-    H, d = weight.shape
-    W, c = torch.tensor(weight, dtype=dtype), torch.tensor(bias, dtype=dtype)
-    beta = table.sink_gate
-    if beta is not None:
-        module = nn.MultiheadAttention(H, H, add_zero_attn=True, kdim=d, vdim=d, batch_first=True, dtype=dtype)
-        query, key, value = torch.zeros(H, H, dtype=dtype), W, W
-        offset = torch.cat([torch.full((H,), beta, dtype=dtype), c, c])
-        out = torch.eye(H, dtype=dtype)
-    else:
-        width = 2 if table.biases.any() else 1  # a head of width 1 has no room for biases; its scores are not scaled
-        size = max(H, math.ceil(d / width))  # the query holds x, so width * size >= d
-        wide = width * size
-        module = nn.MultiheadAttention(wide, size, kdim=d + 4, vdim=d + 4, batch_first=True, dtype=dtype)
-        root = math.sqrt(width)  # stock attention divides scores by the root of the head's width
-        first, second = slice(0, width * H, width), slice(1, width * H, width)
-        query, key, value = (torch.zeros(wide, n, dtype=dtype) for n in (wide, d + 4, d + 4))
-        offset = torch.zeros(3 * wide, dtype=dtype)
-        query[first, :d] = root * W
-        offset[first] = root * c
-        key[first, d + 2] = 1.0
-        if width == 2:
-            offset[second] = root
-            key[second, d + 3] = 1.0
-        value[first, :d] = W
-        value[first, d] = c
-        value[first, d + 1] = 1.0
-        out = torch.zeros(wide, wide, dtype=dtype)
-        out[torch.arange(H), width * torch.arange(H)] = 1.0
+def _stock_attention(dtype: torch.dtype) -> nn.MultiheadAttention:
+    """One head: queries (2 s, 2), keys (k_j, b_j) and values (v_j, u_j) of tokens (k_j, b_j, v_j, u_j)."""
+    module = nn.MultiheadAttention(_WIDTH, 1, batch_first=True, dtype=dtype)
+    query, key, value = torch.zeros(3, _WIDTH, _WIDTH, dtype=dtype)
+    query[0, 0] = query[1, 1] = math.sqrt(_WIDTH)
+    key[0, 0] = key[1, 1] = value[0, 2] = value[1, 3] = 1.0
     with torch.no_grad():
-        if module.in_proj_weight is not None:  # torch packs the three when kdim = vdim = embed_dim
-            module.in_proj_weight.copy_(torch.cat([query, key, value]))
-        else:
-            cast(Tensor, module.q_proj_weight).copy_(query)
-            cast(Tensor, module.k_proj_weight).copy_(key)
-            cast(Tensor, module.v_proj_weight).copy_(value)
-        cast(Tensor, module.in_proj_bias).copy_(offset)
-        module.out_proj.weight.copy_(out)
+        module.in_proj_weight.copy_(torch.cat([query, key, value]))
+        cast(Tensor, module.in_proj_bias).zero_()
+        module.out_proj.weight.copy_(torch.eye(_WIDTH, dtype=dtype))
         module.out_proj.bias.zero_()
     return module.train(False).requires_grad_(False)

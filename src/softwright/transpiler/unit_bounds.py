@@ -3,8 +3,6 @@
 `unit_of` returns for an activation and its stored tokens
     exact      sup over all real s of |g(s) - phi(s)|
     rounding   a function of m: what rounding adds for |s| <= m, s the number the head computed for itself
-    mixing     sup of sum_j w_j |v_j|: how much a difference between the s of the scores and that of the values counts
-    offset     sup of sum_j w_j |u_j| over tokens with v_j != 0: what rounding of v_j W x + u_j as one long sum weighs
 
 u is the unit roundoff, E the error of exp. Every layout computes k_j s + b_j within 5 roundings of |k_j s| + |b_j|,
 stock attention, which scales queries and keys by roots, within 8; where k_j is a power of two and b_j = 0 nothing is
@@ -46,7 +44,8 @@ from functools import lru_cache
 import numpy as np
 
 from softwright.precision import FLOAT64, PRECISIONS
-from softwright.proof.arithmetic.rounding import ARITHMETIC, Arithmetic
+from softwright.proof.arithmetic.rounding import Arithmetic
+from softwright.proof.arithmetic.rounding import arithmetic_of as arithmetic_by_engine
 from softwright.targets.mlp import BETA, ELU_POWERS, ELU_SHIFT, Activation
 from softwright.transpiler.neuron_heads import OMEGA
 from softwright.transpiler.token_proof import proved_error
@@ -63,10 +62,8 @@ class Unit:
 
     exact: float
     rounding: Callable[[np.ndarray], np.ndarray]
-    mixing: float
     jump: float = 0.0  # an extra of `exact` for units whose s can exceed `jump_at`
     jump_at: float = np.inf
-    offset: float = 0.0
     sink: bool = False  # relu: where s < 0 for certain, |s| times its weight is below 1/beta
     reach: float = np.inf  # nothing overflows while the terms of s add up to this or less; negative: something does
 
@@ -77,10 +74,16 @@ class Unit:
 
 @dataclass(frozen=True)
 class _Running:
-    """How heads are run: the counts above."""
+    """How heads are run: the counts above, and the type that tokens are stored in."""
 
     arithmetic: Arithmetic
     layout: str
+    dtype: str
+
+    @property
+    def stored(self) -> float:
+        """The unit roundoff of stored tokens."""
+        return PRECISIONS[self.dtype].unit
 
     @property
     def scores(self) -> int:
@@ -92,7 +95,7 @@ class _Running:
 
 def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str = "softmax") -> Unit:
     """Bounds of a head with the tokens `table`, as stored, run in `dtype`; the analysis is that of its family."""
-    unit = FAMILIES[activation.row.family](activation, table, _Running(arithmetic_of(dtype, layout), layout))
+    unit = FAMILIES[activation.row.family](activation, table, _Running(arithmetic_of(dtype, layout), layout, dtype))
     return replace(unit, reach=reach_of(table, dtype, layout))
 
 
@@ -117,19 +120,20 @@ def reach_of(table: TokenTable, dtype: str, layout: str) -> float:
 
 
 def arithmetic_of(dtype: str, layout: str) -> Arithmetic:
-    """In one long sequence the tokens of a head may fall into several blocks of the kernel, each with its own exp."""
-    arithmetic = ARITHMETIC[dtype]
+    """Of the layout double that of float64 on numbers of the dtype; in one long sequence the tokens of a head may fall
+    into several blocks of the kernel, each with its own exp."""
+    arithmetic = arithmetic_by_engine(dtype, layout)
     return replace(arithmetic, exp_error=4 * arithmetic.exp_error) if layout == "sequence" else arithmetic
 
 
 def _exact(activation: Activation, table: TokenTable, how: _Running) -> Unit:
     smooth = _Smooth(table.stacked.tobytes(), table.tokens, how)
-    return Unit(activation.row.slip * how.arithmetic.unit * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
+    return Unit(activation.row.slip * how.stored * _SLIP, smooth)
 
 
 def _fitted(activation: Activation, table: TokenTable, how: _Running) -> Unit:
     smooth = _Smooth(table.stacked.tobytes(), table.tokens, how)
-    unit = Unit(proved_error(activation, table) * _SLIP, smooth, smooth.mixing, offset=smooth.offset)
+    unit = Unit(proved_error(activation, table) * _SLIP, smooth)
     if activation.row.jump is None:
         return unit
     place, height = activation.row.jump(*activation.parameters)  # met by phi(s) and by phi at the s that was computed
@@ -149,7 +153,7 @@ def _gate(activation: Activation, table: TokenTable, how: _Running) -> Unit:
     key = np.abs(table.keys).max() / BETA
     offset = np.abs(table.offsets).max()
     moved = bool(np.any(table.biases != 0))
-    stored = 4 * arithmetic.unit * (C * shift + offset + C * shift) if moved else 0.0
+    stored = 4 * how.stored * (C * shift + offset + C * shift) if moved else 0.0
     exact = (C * (1 + 3 * arithmetic.exp_error) * _W0[N] / BETA + stored) * _SLIP
     slope, bounded = activation.slope, activation.bounded
 
@@ -160,16 +164,15 @@ def _gate(activation: Activation, table: TokenTable, how: _Running) -> Unit:
         return (gate + arithmetic.gamma(how.values(N)) * (size + 2 * offset) + lost) * _SLIP
 
     mixing = float(np.abs(table.slopes).max())
-    affine = float(np.abs(table.offsets[table.slopes != 0]).max(initial=0.0))
-    return Unit(float(exact), rounding, mixing, offset=affine, sink=table.sink_gate is not None)
+    return Unit(float(exact), rounding, sink=table.sink_gate is not None)
 
 
 def _powers(activation: Activation, table: TokenTable, how: _Running) -> Unit:
     arithmetic = how.arithmetic
-    alpha, m0 = abs(activation.options["alpha"]), ELU_SHIFT[arithmetic.name]
+    alpha, m0 = abs(activation.options["alpha"]), ELU_SHIFT[how.dtype]
     exact = 2 * alpha * float(np.exp(-ELU_POWERS * m0)) + 1.01 * (1 + alpha) * _W0[2] / (BETA - ELU_POWERS - 2)
     exact += 1.01 * (1 + alpha) * 6 * arithmetic.exp_error * _W0[2] / BETA
-    exact += alpha * (2.1 * arithmetic.unit + 4 * FLOAT64.unit)
+    exact += alpha * (2.1 * how.stored + 4 * FLOAT64.unit)
     score = arithmetic.exp_error + arithmetic.gamma(10) * (ELU_POWERS * m0 + 2)
 
     def rounding(m: np.ndarray) -> np.ndarray:
@@ -177,7 +180,7 @@ def _powers(activation: Activation, table: TokenTable, how: _Running) -> Unit:
         lost = 1e9 * (1 + alpha) * arithmetic.smallest * (1 + m)
         return (3 * alpha * score + values + lost) * _SLIP
 
-    return Unit(exact * _SLIP, rounding, 1.0)
+    return Unit(exact * _SLIP, rounding)
 
 
 FAMILIES: dict[str, Callable[[Activation, TokenTable, _Running], Unit]] = {
@@ -192,7 +195,7 @@ class _Smooth:
     """Rounding of smooth tokens for |s| <= m: the running maximum over cells, looked up."""
 
     def __init__(self, content: bytes, tokens: int, how: _Running) -> None:
-        self.edges, self.most, self.mixing, self.offset = _cells(content, tokens, how)
+        self.edges, self.most = _cells(content, tokens, how)
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         place = np.minimum(np.searchsorted(self.edges, m), len(self.edges) - 1)
@@ -200,30 +203,28 @@ class _Smooth:
 
 
 @lru_cache(maxsize=64)
-def _cells(content: bytes, tokens: int, how: _Running) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Outer ends of the cells (0, h, 2h, .., growing), the bound for all |s| up to each, `mixing` and `offset`."""
+def _cells(content: bytes, tokens: int, how: _Running) -> tuple[np.ndarray, np.ndarray]:
+    """Outer ends of the cells (0, h, 2h, .., growing), and the bound for all |s| up to each."""
     k, b, v, u = np.frombuffer(content, dtype=np.float64).reshape(4, tokens)
     outer = _CORE / max(np.abs(k).max() / 16.0, 1e-3)
     near = np.linspace(0.0, outer / 16, _CELLS + 1)  # over such a cell scores differ by 1/16 at most, farther out by 1
     far = outer * 1.25 ** np.arange(1, 200)  # up to 1e19 times as far
     ends = np.concatenate([near, np.linspace(outer / 16, outer, _CELLS + 1)[1:], far])
-    bounds, mixing, offset = np.zeros(len(ends)), 0.0, 0.0
+    bounds = np.zeros(len(ends))
     for sign in (-1.0, 1.0):
         for start in range(0, len(ends) - 1, 256):
             near, away = sign * ends[start : start + 257][:-1], sign * ends[start + 1 : start + 257]
             size = len(away)
-            rounding, weights = _on_cells(near[:size], away, k, b, v, u, how)
+            rounding = _on_cells(near[:size], away, k, b, v, u, how)
             bounds[start + 1 : start + 1 + size] = np.maximum(bounds[start + 1 : start + 1 + size], rounding)
-            mixing = max(mixing, float((weights @ np.abs(v)).max()))
-            offset = max(offset, float((weights @ np.abs(u * (v != 0))).max()))
     bounds[0] = bounds[1]
-    return ends, np.maximum.accumulate(bounds) * _SLIP, mixing * _SLIP, offset * _SLIP
+    return ends, np.maximum.accumulate(bounds) * _SLIP
 
 
 def _on_cells(
     near: np.ndarray, away: np.ndarray, k: np.ndarray, b: np.ndarray, v: np.ndarray, u: np.ndarray, how: _Running
-) -> tuple[np.ndarray, np.ndarray]:
-    """The formula of the docstring for cells between `near` and `away`, (c,) each, and bounds of the weights (c, p)."""
+) -> np.ndarray:
+    """The formula of the docstring for cells between `near` and `away`, (c,) each."""
     scores = [x[:, None] * k + b for x in (near, away)]  # (c, p) at both ends
     gaps = [s[:, None, :] - s[:, :, None] for s in scores]  # (c, j, l): score_l - score_j
     least = np.minimum(*gaps)
@@ -234,8 +235,8 @@ def _on_cells(
     leader = (0.5 * (scores[0] + scores[1])).argmax(axis=1)
     arithmetic = how.arithmetic
     kept = (b == 0) & (np.abs(np.frexp(k)[0]) % 0.5 == 0)  # a power of two times s, or 0: not rounded
-    if how.layout == "multihead" and b.any():
-        kept = np.zeros(len(k), dtype=bool)  # heads of width 2, whose scores are scaled by roots
+    if how.layout == "multihead":
+        kept = np.zeros(len(k), dtype=bool)  # scores may be scaled by roots
     score = np.where(kept, 0.0, arithmetic.gamma(how.scores)) * (np.abs(k) * size + np.abs(b))
     error = score + arithmetic.exp_error / (1 - arithmetic.exp_error) + 4 * arithmetic.unit  # (c, p)
     shift = np.maximum(*(s.max(axis=1, keepdims=True) - s for s in scores))  # the distance to the maximum
@@ -257,4 +258,4 @@ def _on_cells(
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
     found = (moved * off).sum(axis=1) * share + arithmetic.gamma(how.values(len(k))) * weighted * share
     found += 64 * arithmetic.exp_floor * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
-    return np.where(good, found, np.inf), weights
+    return np.where(good, found, np.inf)

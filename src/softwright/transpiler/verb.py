@@ -62,7 +62,8 @@ def transpile(
               their own)
     tol       largest deviation that the certificate may leave; without it the finest tokens are taken
     dtype     "float64" or "float32", or the torch.dtype of that name; the source's own unless given
-    layout    "softmax" (fastest), "sdpa", "multihead" or "sequence"
+    layout    "softmax" (fastest), "double" (float32 that computes in float64 and rounds once: bounds far smaller),
+              "sdpa", "multihead" or "sequence"
     blocks    names of the submodules to replace, such as ["layers.0.mlp"]; unless given, the feed-forward parts of all
               TransformerEncoderLayer and TransformerDecoderLayer, or every submodule that is a network of its own
     certify   prove a bound; False leaves the deviation observed, i.e. sampled, and holds `tol` against that
@@ -136,6 +137,12 @@ def _alone(part: Part) -> Job:
 def _ranged(part: Part, box: Any, options: Options, faults: Faults) -> Part:
     """The part with the range of its inputs; what is wrong with it for these options is recorded."""
     network, layout = part.network, options.layout
+    if layout == "double":
+        faults.check(
+            options.dtype == "float32",
+            f"layout 'double' is for float32 networks, and {network.name} is {options.dtype}; use 'softmax', or "
+            "dtype='float32'",
+        )
     if box is not None:
         part = replace(part, sides=_sides(box, network.inputs, faults))
     if options.dtype == "float32":
@@ -303,7 +310,7 @@ def _certificate(job: Job, bound: Bound, network: Result, options: Options, star
         rounding_part=float(bound.rounding),
         method=_METHOD,
         quantities=dict(zip(_names(job, bound), bound.layers, strict=True)),
-        assumptions=(EXACT_ARITHMETIC,) if job.real else assumptions(options.dtype),
+        assumptions=(EXACT_ARITHMETIC,) if job.real else assumptions(options.dtype, options.layout),
         engine=network.layout,
         reference=_reference(job, options),
     )

@@ -16,6 +16,7 @@ from softwright.attention.token_names import leading_intervals
 from softwright.attention.view import AttentionView, HeadView, check_size
 from softwright.errors import InvalidInput
 from softwright.transpiler.neuron_heads import NeuronHeads
+from softwright.transpiler.separate_heads import SeparateHeads
 from softwright.transpiler.token_table import TokenTable
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 def view_of(network: TranspiledNetwork, inputs: Any) -> AttentionView:
     """All neurons of all layers at the inputs (..., d)."""
-    if network.layout == "multihead" or not any(isinstance(step, NeuronHeads) for step in network.steps):
-        what = "stock multi-head modules" if network.layout == "multihead" else "products of heads"
+    separate = any(isinstance(step, SeparateHeads) for step in network.steps)
+    if separate or not any(isinstance(step, NeuronHeads) for step in network.steps):
+        what = "stock heads, one for each neuron" if separate else "products of heads"
         raise InvalidInput("attention", [f"the layers are {what}; call the modules of built.network.steps on tensors"])
     x = torch.as_tensor(np.asarray(inputs, dtype=np.float64)).to(network.dtype)
     if x.shape[-1:] != (network.inputs,):

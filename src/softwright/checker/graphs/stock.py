@@ -20,6 +20,35 @@ def stock_neurons(s: str, x: str, H: int, tensors: Any, write: Lines) -> str:
     return _with_tokens(s, a, x, H, tensors, write)
 
 
+def one_head(s: str, sums: str, H: int, tensors: Any, write: Lines) -> str:
+    """All neurons of all rows as queries of one head of width 4, and its first two numbers as slope and offset."""
+    tokens, a = tensors[s + "tokens"], f"{s}attention."
+    require(tokens.ndim == 2 and tokens.shape[0] == 4, "a table of tokens has four rows")
+    numbers = write(f"{a}numbers = Reshape {sums} | shape=-1,1")
+    write(f"{a}one = Constant | value=1 shape=1,1")
+    write(f"{a}zeros = Constant | value=0 shape=1,2")
+    write.repeat(f"{a}one_each", f"{a}one", numbers, 1, 1)
+    write.repeat(f"{a}zeros_each", f"{a}zeros", numbers, 1, 1)
+    write(f"{a}query = Concat {numbers} {a}one_each {a}zeros_each | axis=1")
+    write(f"{a}tokens = Transpose {s}tokens | perm=1,0")
+    _weights(a, "qkv", tensors, write)
+    _project(a, "q", f"{a}q", f"{a}query", write)
+    _project(a, "k", f"{a}k", f"{a}tokens", write)
+    _project(a, "v", f"{a}v", f"{a}tokens", write)
+    write(f"{a}keys = Transpose {a}k | perm=1,0")
+    write(f"{a}products = MatMul {a}q {a}keys")
+    write(f"{a}width = Constant | value=4 shape={tokens.shape[1]}")
+    write(f"{a}root = Sqrt {a}width")
+    write(f"{a}scores = Div {a}products {a}root")
+    write(f"{a}weights = Softmax {a}scores")
+    written = _out(a, write(f"{a}mixed = MatMul {a}weights {a}v"), 4, tensors, write)
+    write(f"{a}slope = Slice {written} | starts=0 ends=1 axes=1")
+    write(f"{a}offset = Slice {written} | starts=1 ends=2 axes=1")
+    write(f"{a}linear = Mul {a}slope {numbers}")
+    write(f"{a}out = Add {a}linear {a}offset")
+    return write(f"{s}neurons = Reshape {a}out | shape=-1,{H}")
+
+
 def _project(a: str, what: str, name: str, source: str, write: Lines) -> str:
     """One of the three projections, by its letter."""
     write(f"{name}_products = MatMul {source} {a}{what}_proj_weight_across")

@@ -8,46 +8,57 @@ from __future__ import annotations
 
 from typing import Any
 
-from softwright.checker.graphs.lines import Graph, Lines
-from softwright.checker.graphs.stock import stock_neurons, stock_units
+from softwright.checker.graphs.lines import ELEMENTS, Graph, Lines
+from softwright.checker.graphs.stock import one_head, stock_neurons, stock_units
 from softwright.checker.refusal import require
 from softwright.fileformat import ModelFile
 
-LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
+LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
 
 
 def transpiled(file: ModelFile, write: Lines) -> Graph:
     tensors, model = file.tensors, file.sections["model"]
     layout = model["layout"]
     require(layout in LAYOUTS, f"no graph is known of the layout {layout!r}")
-    value, H = "x", 0
+    double = layout == "double"
+    if double:  # float64 inside: what is read is made wide, what is returned is rounded once
+        layout, tensors = "softmax", file.subject_tensors
+        for name in ("x", *sorted(tensors)):
+            write(f"{name}.wide = Cast {name} | to={ELEMENTS['float64']}")
+    value, H, wide = "x.wide" if double else "x", 0, ".wide" if double else ""
     for i, entry in enumerate(model["steps"]):
         s, step = f"steps.{i}.", entry["step"]
         require(step in ("linear", "heads", "gated"), f"no graph is known of a step of type {step!r}")
         H = entry["outputs" if step == "linear" else "heads"]
         if step == "linear":
-            value = _map(s, value, write)
+            value = _map(s, value, write, wide)
         elif step == "heads":
-            value = _heads(s, value, H, layout, tensors, write)
+            value = _heads(s, value, H, layout, tensors, write, wide)
         else:
+            require(not double, "gated units have no form in the layout double")
             value = _units(s, value, entry, layout, tensors, write)
+    if double:
+        value = write(f"narrow = Cast {value} | to={ELEMENTS['float32']}")
     return Graph([("x", ["q", model["steps"][0]["inputs"]])], value, ["q", H])
 
 
-def _map(s: str, value: str, write: Lines) -> str:
-    """W x + b; `s` ends where the names of W and b begin."""
-    write(f"{s}weight_across = Transpose {s}weight | perm=1,0")
+def _map(s: str, value: str, write: Lines, wide: str = "") -> str:
+    """W x + b; `s` ends where the names of W and b begin, `wide` is how those of their casts end."""
+    write(f"{s}weight_across = Transpose {s}weight{wide} | perm=1,0")
     write(f"{s}products = MatMul {value} {s}weight_across")
-    return write(f"{s}sums = Add {s}products {s}bias")
+    return write(f"{s}sums = Add {s}products {s}bias{wide}")
 
 
-def _heads(s: str, value: str, H: int, layout: str, tensors: Any, write: Lines) -> str:
+def _heads(s: str, value: str, H: int, layout: str, tensors: Any, write: Lines, wide: str = "") -> str:
     p = tensors[s + "tokens"].shape[1]
-    sums = _map(s, value, write) if layout != "multihead" else ""
+    separate = layout == "multihead" and s + "weight" not in tensors
+    sums = "" if separate else _map(s, value, write, wide)
     for row, name in enumerate(("keys", "biases", "slopes", "offsets")):
-        write(f"{s}{name} = Slice {s}tokens | starts={row} ends={row + 1} axes=0")
-    if layout == "multihead":
+        write(f"{s}{name} = Slice {s}tokens{wide} | starts={row} ends={row + 1} axes=0")
+    if separate:
         return stock_neurons(s, value, H, tensors, write)
+    if layout == "multihead":
+        return one_head(s, sums, H, tensors, write)
     write(f"{s}numbers = Reshape {sums} | shape=-1,{H},1")
     write(f"{s}scaled = Mul {s}numbers {s}keys")
     write(f"{s}scores = Add {s}scaled {s}biases")

@@ -51,7 +51,7 @@ def exact_tokens(activation: Activation, table: Array, run: Run) -> float:
         return 0.0
     off = above(abs(arb(float(found[0])) - arb.const_log2()))
     require(
-        (found == found[0]).all() and off <= run.precision.unit,
+        (found == found[0]).all() and off <= (run.precision.rounded or run.precision.unit),
         f"log 2 in the tokens of {activation} is another number",
     )
     return math.nextafter(0.4 * off, math.inf)

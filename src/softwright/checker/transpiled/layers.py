@@ -6,10 +6,12 @@ stores.
 
 `slips.py` carries errors through W and through slopes, those over the neuron's own range, 0 where phi is constant
 there. `extents.py` says what exact numbers can be on the box, `partial_sums.py` what rounding does to a sum of n
-products and a bias in any order. Stock attention (multihead) forms s from weights times a root, rounded, and values v_j
-s + u_j as one sum: gamma_{n+4} (|W^| |a^| + |b^|) for either, and since scores and values then have an s each, 2 mixing
-times that + gamma_{n+4} offset more. Inputs, weights, products and sums below the smallest normal number may be lost:
-smallest (2n + 2 + sum |W^| + sum |a^|). Nothing may reach an eighth of the largest number.
+products and a bias in any order. Stock heads of single neurons (files of before) form s from weights times a root,
+rounded, and values v_j s + u_j as one sum: gamma_{n+4} (|W^| |a^| + |b^|) for either, and since scores and values then
+have an s each, 2 mixing times that + gamma_{n+4} offset more. Inputs, weights, products and sums below the smallest
+normal number may be lost: smallest (2n + 2 + sum |W^| + sum |a^|). Nothing may reach an eighth of the largest number.
+
+In the layout double this is float64 arithmetic, and outputs are rounded once more, by half a unit in the last place.
 
 In real arithmetic W^ = W, gammas are 0 and units have their exact errors alone; then s may be anything.
 """
@@ -25,7 +27,7 @@ from softwright.checker.refusal import require
 from softwright.checker.transpiled.activations import Activation
 from softwright.checker.transpiled.extents import SAFE, Extent, activated_extent, affine_extent
 from softwright.checker.transpiled.outward import gamma, up
-from softwright.checker.transpiled.partial_sums import sum_rounding
+from softwright.checker.transpiled.partial_sums import power_of_two, sum_rounding
 from softwright.checker.transpiled.slips import Slips
 from softwright.checker.transpiled.unit import Array, Run, Unit
 
@@ -51,6 +53,7 @@ class Layer:
     affine: Affine
     activation: Activation
     unit: Unit | None = None
+    twice: bool = False  # s is formed once for scores and once in values
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def affine_state(affine: Affine, state: State, run: Run | None, twice: bool = Fa
 def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = False) -> State:
     """phi(W a + b) by heads; `everywhere`: for all inputs, whose ranges mean nothing."""
     affine, unit = layer.affine, layer.unit
-    twice = run is not None and run.layout == "multihead" and unit is not None
+    twice = run is not None and layer.twice
     s, sums = affine_state(affine, state, run, twice)
     if unit is None:
         return s
@@ -148,4 +151,13 @@ def chain_errors(layers: list[Layer], box: tuple[Array, Array] | None, run: Run 
             reach = np.full(len(state.error), 1e30)
             state = replace(state, extent=Extent.of(-reach, reach))
         found.append(state.error)
+    if run is not None and run.precision.rounded:
+        found[-1] = narrowed(state, run)
     return found
+
+
+def narrowed(state: State, run: Run) -> Array:
+    """The errors of outputs that were float64 numbers until they are rounded to the type of the network."""
+    require((state.size <= run.precision.largest / 8).all(), f"outputs could overflow in {run.precision.name}")
+    own = run.precision.rounded * power_of_two(state.size * (1 + 1e-12)) + run.precision.smallest
+    return (state.error + own) * SAFE

@@ -1,8 +1,12 @@
 """The tensors of every layout, entry by entry: which weights, biases and tokens a layer of heads or of products holds.
 
-softmax, sdpa, sequence
+softmax, double, sdpa, sequence
     tokens (4, p), weight (H, d), bias (H,): the heads are made of these when they run
 multihead
+    the same, and a stock module of one head of width 4 for all neurons: queries 2 (s, 1, 0, 0), keys (k_j, b_j, 0, 0)
+    and values (v_j, u_j, 0, 0) of tokens (k_j, b_j, v_j, u_j), nothing changed at the end; what it returns is (v, u),
+    and the neuron v s + u
+multihead, before (no weight and bias beside the stock module)
     tokens (4, p) and a stock module. For tokens {0: 0; beta s: s} it is given x, with a zero token of its own: queries
     are beta, keys and values W x + c. Other tokens are (v_j x, v_j, u_j, k_j, b_j); heads of width r = 2, or 1 if all
     b_j are 0, have queries sqrt(r) (W x + c, 1), keys (k_j, b_j) and values v_j (W x + c) + u_j. The output projection
@@ -24,7 +28,7 @@ import numpy as np
 from softwright.checker.refusal import require
 
 Array = np.ndarray
-LAYOUTS = ("softmax", "sdpa", "multihead", "sequence")
+LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
 
 
 class Tensors:
@@ -61,6 +65,7 @@ class Stored:
     weight: Array
     bias: Array
     tokens: Array | None = None
+    separate: bool = False  # every neuron has a stock head of its own, which forms s once for scores and once in values
 
 
 def read_linear(tensors: Tensors, prefix: str, outputs: int, inputs: int, names: str = "{}") -> Stored:
@@ -72,13 +77,24 @@ def read_heads(tensors: Tensors, prefix: str, heads: int, inputs: int, layout: s
     """A layer of neurons."""
     tokens = tensors.take(f"{prefix}tokens", 4, None)
     require(tokens.shape[1] > 0, f"{prefix}tokens is empty")
-    if layout != "multihead":
+    stock = f"{prefix}attention."
+    if layout != "multihead" or f"{prefix}weight" in tensors.left:
+        if layout == "multihead":
+            _check_shared(tensors, stock)
         linear = read_linear(tensors, prefix, heads, inputs)
         return Stored(linear.weight, linear.bias, tokens)
-    stock = f"{prefix}attention."
     if tokens.shape[1] == 2 and not tokens[:, 0].any() and tokens[1:, 1].tolist() == [0.0, 1.0, 0.0]:
         return _read_sink(tensors, stock, heads, inputs, tokens)
     return _read_tokens(tensors, stock, heads, inputs, tokens)
+
+
+def _check_shared(tensors: Tensors, stock: str) -> None:
+    """The one head of all neurons: rows of queries, keys and values, four each, and what they take."""
+    taken = [((0, 0), 2), ((1, 1), 2), ((4, 0), 1), ((5, 1), 1), ((8, 2), 1), ((9, 3), 1)]
+    tensors.prescribed(f"{stock}in_proj_weight", (12, 4), taken)
+    tensors.prescribed(f"{stock}in_proj_bias", (12,), [])
+    tensors.prescribed(f"{stock}out_proj.weight", (4, 4), [((i, i), 1) for i in range(4)])
+    tensors.prescribed(f"{stock}out_proj.bias", (4,), [])
 
 
 def _projections(tensors: Tensors, stock: str, size: int, given: int) -> tuple[Array, Array, Array]:
@@ -103,7 +119,7 @@ def _read_sink(tensors: Tensors, stock: str, heads: int, inputs: int, tokens: Ar
     every = np.arange(heads)
     tensors.prescribed(f"{stock}out_proj.weight", (heads, heads), [((every, every), 1)])
     tensors.prescribed(f"{stock}out_proj.bias", (heads,), [])
-    return Stored(key, own, tokens)
+    return Stored(key, own, tokens, separate=True)
 
 
 def _read_tokens(tensors: Tensors, stock: str, heads: int, inputs: int, tokens: Array) -> Stored:
@@ -126,7 +142,7 @@ def _read_tokens(tensors: Tensors, stock: str, heads: int, inputs: int, tokens: 
     every = np.arange(heads)
     tensors.prescribed(f"{stock}out_proj.weight", (wide, wide), [((every, width * every), 1)])
     tensors.prescribed(f"{stock}out_proj.bias", (wide,), [])
-    return Stored(weight, own, tokens)
+    return Stored(weight, own, tokens, separate=True)
 
 
 @dataclass(frozen=True)
@@ -142,7 +158,7 @@ class StoredProducts:
 def read_products(
     tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str, activated: bool
 ) -> StoredProducts:
-    require(layout != "sequence", "gated units have no form in one sequence")
+    require(layout not in ("sequence", "double"), f"gated units have no form in the layout {layout}")
     if activated:
         gate = read_heads(tensors, f"{prefix}gate.", heads, inputs, layout)
     else:

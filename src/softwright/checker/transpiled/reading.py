@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from softwright.checker.entries import check_entries, is_flag, is_number, is_object, is_size, is_text, list_of
-from softwright.checker.precision import Precision, precision_of
+from softwright.checker.precision import Precision, as_run
 from softwright.checker.refusal import require
 from softwright.checker.transpiled.activations import Activation, read_activation
 from softwright.checker.transpiled.layouts import (
@@ -86,8 +86,9 @@ def read_network(file: ModelFile) -> Network:
     model, target = file.sections["model"], file.sections["target"]
     check_entries(model, MODEL, "the model")
     check_entries(target, TARGET, "the target", ("weights",))
-    precision, layout = precision_of(model["dtype"]), model["layout"]
+    layout = model["layout"]
     require(layout in LAYOUTS, f"unknown layout {layout!r}")
+    precision = as_run(model["dtype"], layout)
     subject = file.subject_tensors
     require(
         all(str(array.dtype) == precision.name for array in subject.values()), "a tensor is not of the model's dtype"

@@ -65,7 +65,7 @@ def smooth_run(table: Array, run: Run) -> SmoothRun:
 
 def _unrounded(k: Array, b: Array, run: Run) -> Array:
     """Which scores k s + 0 are a power of two times s. Heads of stock attention that hold biases scale all by roots."""
-    if run.layout == "multihead" and b.any():
+    if run.layout == "multihead" and (b.any() or not run.separate):
         return np.zeros(len(k), dtype=bool)
     fraction, _ = np.frexp(np.abs(k))
     return (b == 0) & ((fraction == 0.5) | (k == 0))

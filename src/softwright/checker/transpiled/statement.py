@@ -30,7 +30,6 @@ from softwright.fileformat import ModelFile
 METHOD = "closed form: unit bounds through |W| or its norm, layer by layer"
 STATEMENT = "every output is within the bound of the source network in real arithmetic, for"
 REAL = ("real arithmetic (the theorem says nothing of rounding)",)
-SHORTCUTS = {"float64": "", "float32": ", no TF32 or bfloat16 matrix products"}
 
 
 def prove_transpiled(file: ModelFile) -> Proved:
@@ -57,7 +56,6 @@ def _proved(network: Network) -> Proved:
             at_most=_named(errors),
             assumptions=REAL,
         )
-    name, ulps = run.precision.name, run.precision.exp_ulps
     errors = _errors(network, layers, run)
     return Proved(
         f"{STATEMENT} inputs in the box",
@@ -68,9 +66,8 @@ def _proved(network: Network) -> Proved:
         total=arb(_largest(errors[-1:])),
         at_most=_named(errors),
         assumptions=(
-            f"IEEE 754 {name} arithmetic, rounded to nearest{SHORTCUTS[name]}; "
-            f"exp in torch's CPU kernels accurate to {ulps} ulp",
-            f"inputs are {name} numbers of the domain",
+            run.precision.words,
+            f"inputs are {run.precision.name} numbers of the domain",
         ),
     )
 
@@ -91,9 +88,9 @@ def _layers(network: Network, run: Run) -> list[Layer]:
             table = stored.tokens.astype(np.float64)
             key = activation, table.tobytes()
             if key not in units:
-                units[key] = unit_of(activation, table, run)
+                units[key] = unit_of(activation, table, replace(run, separate=stored.separate))
             unit = units[key]
-        found.append(Layer(_affine(stored, weight, bias), activation, unit))
+        found.append(Layer(_affine(stored, weight, bias), activation, unit, stored.separate))
     return found
 
 

@@ -38,6 +38,7 @@ class Run:
 
     precision: Precision
     layout: str
+    separate: bool = False  # stock attention with a head for each neuron, of width 1 where its scores have no biases
 
     @property
     def score(self) -> int:

@@ -10,6 +10,33 @@ from __future__ import annotations
 from softwright.export.program import Program
 
 
+def shared_head(program: Program, at: str, sums: str, heads: int) -> str:
+    """(q, H) -> (q, H): queries (s, 1, 0, 0) of one head, tokens (k_j, b_j, v_j, u_j); what it returns is v s + u."""
+    a = f"{at}attention."
+    program.add("Reshape", [sums], f"{a}numbers", shape=[-1, 1])  # (q H, 1)
+    program.number(1, f"{a}one", [1, 1])
+    program.number(0, f"{a}zeros", [1, 2])
+    for name in ("one", "zeros"):
+        program.repeat(f"{a}{name}", f"{a}numbers", f"{a}{name}_each", 1, 1)
+    program.add("Concat", [f"{a}numbers", f"{a}one_each", f"{a}zeros_each"], f"{a}query", axis=[1])  # (q H, 4)
+    program.add("Transpose", [f"{at}tokens"], f"{a}tokens", perm=[1, 0])  # (p, 4)
+    weights = _projections(program, a, "qkv")
+    for name, source in (("q", "query"), ("k", "tokens"), ("v", "tokens")):
+        _projected(program, f"{a}{source}", weights[name], f"{a}{name}")
+    program.add("Transpose", [f"{a}k"], f"{a}keys", perm=[1, 0])  # (4, p)
+    program.add("MatMul", [f"{a}q", f"{a}keys"], f"{a}products")  # (q H, p)
+    program.number(4, f"{a}width", [program.constants[f"{at}tokens"].shape[1]])
+    program.add("Sqrt", [f"{a}width"], f"{a}root")
+    program.add("Div", [f"{a}products", f"{a}root"], f"{a}scores")
+    program.add("Softmax", [f"{a}scores"], f"{a}weights")
+    out = _written(program, a, program.add("MatMul", [f"{a}weights", f"{a}v"], f"{a}mixed"), 4)  # (q H, 4)
+    for place, name in enumerate(("slope", "offset")):
+        program.part(out, f"{a}{name}", place, place + 1, axis=1)  # (q H, 1)
+    program.add("Mul", [f"{a}slope", f"{a}numbers"], f"{a}linear")
+    program.add("Add", [f"{a}linear", f"{a}offset"], f"{a}out")
+    return program.add("Reshape", [f"{a}out"], f"{at}neurons", shape=[-1, heads])
+
+
 def stock_neurons(program: Program, at: str, x: str, heads: int) -> str:
     """(q, d) -> (q, H)"""
     tokens = program.constants[f"{at}tokens"]

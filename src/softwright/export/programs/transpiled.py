@@ -17,12 +17,15 @@ from typing import Any
 import numpy as np
 
 from softwright.export.program import Program
-from softwright.export.programs.stock_heads import stock_neurons, stock_product
+from softwright.export.programs.stock_heads import shared_head, stock_neurons, stock_product
 
 
 def transpiled(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Program:
     layout, steps = model["layout"], model["steps"]
     program = Program({"x": ("q", steps[0]["inputs"])}, dict(tensors), model["dtype"])
+    if layout == "double":  # float64 between float32 ends, in the order of the layout softmax
+        wide = {name: array.astype(np.float64) for name, array in tensors.items()}
+        program, layout = Program(program.inputs, wide, "float64", ends=model["dtype"]), "softmax"
     value, width = "x", 0
     for i, step in enumerate(steps):
         at, width = f"steps.{i}.", step["outputs" if step["step"] == "linear" else "heads"]
@@ -47,11 +50,12 @@ def _neurons(program: Program, at: str, value: str, heads: int, layout: str) -> 
     """(q, d) -> (q, H)"""
     p = program.constants[f"{at}tokens"].shape[1]
     names = [f"{at}{name}" for name in ("keys", "biases", "slopes", "offsets")]
-    sums = "" if layout == "multihead" else _linear(program, at, "", value)
+    separate = layout == "multihead" and f"{at}weight" not in program.constants  # as files of before have it
+    sums = "" if separate else _linear(program, at, "", value)
     for row, name in enumerate(names):
         program.part(f"{at}tokens", name, row, row + 1)  # (1, p)
     if layout == "multihead":
-        return stock_neurons(program, at, value, heads)
+        return stock_neurons(program, at, value, heads) if separate else shared_head(program, at, sums, heads)
     program.add("Reshape", [sums], f"{at}numbers", shape=[-1, heads, 1])  # (q, H, 1)
     program.add("Mul", [f"{at}numbers", names[0]], f"{at}scaled")
     program.add("Add", [f"{at}scaled", names[1]], f"{at}scores")  # (q, H, p)
