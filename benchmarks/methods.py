@@ -222,13 +222,18 @@ def _k_means(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> 
 def _mixture(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     count = int(o["components"])
     model = mixture.GaussianMixture(
-        count, covariance_type="tied", tol=0, max_iter=20_000, reg_covar=0, weights_init=np.full(count, 1 / count),
+        count, covariance_type="tied", tol=0, max_iter=100, warm_start=True, reg_covar=0, weights_init=np.full(count, 1 / count),
         means_init=np.stack([x[y == k].mean(axis=0) for k in range(count)]),
         precisions_init=np.linalg.inv(np.cov(x.T, bias=True)),
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it never calls a tolerance of 0 reached
-        return model.fit(x).predict_proba(q)
+        found = model.fit(x).predict_proba(q)
+        for _ in range(200):
+            before, found = found, model.fit(x).predict_proba(q)
+            if np.abs(found - before).max() < 1e-14:  # what a hundred iterations change
+                break
+        return found
 
 
 def _kalman(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:

@@ -12,7 +12,8 @@ from tests.checker.transpiled_files import TranspiledFile, made
 
 BASES: dict[str, Callable[[], TranspiledFile]] = {
     "relu": lambda: made("relu"),
-    "gelu double cast": lambda: made("gelu", "float32", "double"),
+    "gelu cast": lambda: made("gelu", "float32"),
+    "tanh double cast": lambda: made("tanh", "float32", "double"),
     "hardtanh sdpa": lambda: made("hardtanh", "float32", "sdpa", source="float32"),
     "mish multihead": lambda: made("mish", "float64", "multihead"),
     "relu multihead cast": lambda: made("relu", "float32", "multihead"),
