@@ -19,7 +19,6 @@ from softwright.targets.mlp.activations import ACTIVATIONS
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.network import TranspiledNetwork
 from softwright.transpiler.neuron_heads import NeuronHeads
-from softwright.transpiler.separate_heads import SeparateHeads
 from softwright.transpiler.view import token_names
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def _step(step: nn.Module) -> dict[str, Any]:
 
 
 def _neurons(step: NeuronHeads) -> dict[str, Any]:
-    weight, bias = step.affine() if isinstance(step, SeparateHeads) else (step.weight, step.bias)
+    weight, bias = step.affine()
     table = step.tokens  # (4, p)
     rows = {name: numbers(table[i].contiguous()) for i, name in enumerate(("keys", "biases", "slopes", "offsets"))}
     return {**_affine(weight, bias), **rows, "tokenNames": token_names(step.table)}

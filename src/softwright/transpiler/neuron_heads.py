@@ -75,6 +75,10 @@ class NeuronHeads(nn.Module):
         """The tokens as they are stored."""
         return TokenTable(*self.tokens.detach().double().cpu().numpy())
 
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """W and b."""
+        return self.weight, self.bias
+
     def extra_repr(self) -> str:
         return f"inputs={self.inputs}, heads={self.heads}, tokens={self.tokens.shape[1]}, layout={self.layout!r}"
 
