@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from softwright.approximation.fitting.families import chebyshev_points, uniform_axis
+from softwright.approximation.fitting.lapack import qr_stack, solve_stack
 from softwright.approximation.fitting.variable_projection import _Reduced, optimise_axis, optimised_axes
 from softwright.attention import Axis
 
@@ -145,3 +146,15 @@ def test_singular_and_infinite_numbers_end_a_start_quietly() -> None:
     odd = [Axis(np.zeros(3), np.zeros(3)), Axis(np.array([1e200, -1e200, 0.0]), np.zeros(3)), uniform_axis(3, 1.0, 0.0)]
     found = {i: misfit for i, _, misfit in optimised_axes(odd, t, F, affine=False, strength=1e-12, goal=1e-9)}
     assert 2 in found and np.isfinite(found[2])
+
+
+def test_stacks_of_matrices_have_the_bits_of_numpys_own_functions() -> None:
+    rng = np.random.default_rng(3)
+    A, M, right = rng.normal(size=(5, 70, 6)), rng.normal(size=(5, 6, 6)), rng.normal(size=(5, 6, 2))
+    M[2] = 0.0
+    for mine, numpys in zip(qr_stack(A), np.linalg.qr(A), strict=True):
+        assert np.array_equal(mine, numpys)
+    found = solve_stack(M, right)
+    assert np.isnan(found[2]).all()  # singular, and no other is touched
+    for i in (0, 1, 3, 4):
+        assert np.array_equal(found[i], np.linalg.solve(M[i], right[i]))

@@ -111,7 +111,9 @@ class Question:
             difference = np.abs(
                 float_values(self.residual.heads, points) - self.target(points) - self.residual.constant
             )
-        return np.nan_to_num(np.max(difference, axis=1), nan=0.0, posinf=0.0)
+        largest = difference.max(axis=1)
+        largest[~np.isfinite(largest)] = 0.0
+        return largest
 
     def tree(self) -> BoxTree:
         """Where the search starts."""

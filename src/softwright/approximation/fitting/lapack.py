@@ -8,6 +8,7 @@ that has none there is asked by its public function for the same routines.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -50,3 +51,39 @@ def svd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if info == 0:
             return U, s, Vt
     raise np.linalg.LinAlgError("SVD did not converge")
+
+
+try:  # NumPy's own loops over stacks of matrices, without the checks around them
+    from numpy.linalg import _umath_linalg as _loops
+
+    _solve, _raw, _reduced = _loops.solve, _loops.qr_r_raw, _loops.qr_reduced
+except (ImportError, AttributeError):  # names of NumPy's that are not promised
+    _solve = _raw = _reduced = None
+
+
+@lru_cache(maxsize=256)
+def _upper(size: int) -> np.ndarray:
+    return np.tri(size, dtype=bool).T
+
+
+def solve_stack(matrices: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solutions (S, p, q), the bits of `np.linalg.solve`; NaN for matrices that are singular."""
+    if _solve is not None:
+        with np.errstate(all="ignore"):  # LAPACK's word for a singular matrix is NaN
+            return _solve(matrices, right, signature="dd->d")
+    try:
+        return np.linalg.solve(matrices, right)
+    except np.linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.full_like(right, np.nan)
+        return np.concatenate([solve_stack(matrices[i : i + 1], right[i : i + 1]) for i in range(len(matrices))])
+
+
+def qr_stack(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Q (S, n, p) and R (S, p, p) of matrices (S, n, p), n >= p: the bits of `np.linalg.qr`."""
+    if _raw is None or _reduced is None:
+        return np.linalg.qr(A)
+    A, p = A.copy(), A.shape[2]
+    with np.errstate(all="ignore"):
+        Q = _reduced(A, _raw(A, signature="d->d"), signature="dd->d")
+    return Q, np.where(_upper(p), A[:, :p], 0.0)

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from softwright.approximation.fitting.lapack import qr_stack, solve_stack
 from softwright.attention.head import Axis
 from softwright.work import count
 
@@ -70,9 +71,9 @@ class _Reduced:
             np.multiply(A[:, :n, :N], t[:, None], out=A[:, :n, N:])
         A[:, n:] = strength * _identity(p)
         count(_CALL + S * len(A[0]) * p * (_WEIGHT + 2 * p * _FLOP))
-        self.Q, R = np.linalg.qr(A)  # (S, n + p, p), (S, p, p)
+        self.Q, R = qr_stack(A)  # (S, n + p, p), (S, p, p)
         wanted = F * self.scaling
-        self.values = _solve(R, self.Q[:, :n].transpose(0, 2, 1) @ wanted)  # (S, p, q)
+        self.values = solve_stack(R, self.Q[:, :n].transpose(0, 2, 1) @ wanted)  # (S, p, q)
         self.weighted = A[:, :n, :N]  # the weights, scaled
         self.residual = A @ self.values  # (S, n + p, q): misfit, then penalty
         self.fitted = self.residual[:, :n] / self.scaling  # (S, n, q)
@@ -96,16 +97,6 @@ class _Reduced:
 
     def axis(self, index: int) -> Axis:
         return Axis(self.keys[index].copy(), self.biases[index].copy())
-
-
-def _solve(matrices: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solutions (S, p, q); NaN for matrices that are singular."""
-    try:
-        return np.linalg.solve(matrices, right)
-    except np.linalg.LinAlgError:
-        if len(matrices) == 1:
-            return np.full_like(right, np.nan)
-        return np.concatenate([_solve(matrices[i : i + 1], right[i : i + 1]) for i in range(len(matrices))])
 
 
 class _Linearised:
@@ -134,7 +125,7 @@ class _Linearised:
         damped = self.gram[places]
         diagonal = np.arange(damped.shape[1])
         damped[:, diagonal, diagonal] += damping[:, None]
-        return -_solve(damped, self.gradient[places][..., None])[..., 0] / self.scale[places]
+        return -solve_stack(damped, self.gradient[places][..., None])[..., 0] / self.scale[places]
 
 
 def optimised_axes(

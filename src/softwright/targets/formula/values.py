@@ -86,15 +86,18 @@ def fold_constants(tape: Tape) -> dict[int, float]:
 
 def numpy_values(tape: Tape, folded: Mapping[int, float], columns: Mapping[str, np.ndarray]) -> list[Array]:
     """Values of the tape's outputs where each variable holds its column; constants come back as scalars."""
-
-    def leaf(index: int, node: Node) -> Array:
-        return columns[node.name] if isinstance(node, Variable) else np.float64(folded[index])
-
-    def rule(index: int, name: str, arguments: Sequence[Array]) -> Array:
-        return np.float64(folded[index]) if index in folded else NUMPY_RULES[name](*arguments)
-
-    with np.errstate(all="ignore"):
-        return tape.replay(leaf, rule)
+    values: list[Array] = [None] * len(tape.steps)
+    with np.errstate(all="ignore"):  # a replay without its calls: formulas are asked often, for a few points
+        for index, (node, arguments) in enumerate(tape.steps):
+            if index in folded:
+                values[index] = np.float64(folded[index])
+            elif isinstance(node, Variable):
+                values[index] = columns[node.name]
+            else:
+                values[index] = NUMPY_RULES[node.name](*[values[a] for a in arguments])  # type: ignore[union-attr]
+            for done in tape.spent[index]:
+                values[done] = None
+    return [values[index] for index in tape.outputs]
 
 
 def torch_values(tape: Tape, folded: Mapping[int, float], columns: Mapping[str, torch.Tensor]) -> list[Any]:
