@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from softwright.attention.gates_in_columns import gates_in_columns, suits
 from softwright.attention.multihead import as_multihead, runner
 from softwright.attention.stack import AttentionStack, Blueprint, StackLayer
 from softwright.attention.view import AttentionView
@@ -127,11 +128,13 @@ class ComposedNetwork(AttentionStack):
 
     def evaluate(self, points: Any = None, /, **named: Any) -> np.ndarray:
         """NumPy in, NumPy out: points (..., d) in any float type, or one array per variable by name."""
-        if points is None:
-            points = self._points(named)
+        points = np.asarray(self._points(named) if points is None else points, dtype=np.float64)
         with torch.no_grad():
-            x = torch.tensor(np.asarray(points, dtype=np.float64)).to(self.dtype)
-            return self(x).double().numpy()
+            if suits(self, points, self.get_buffer(f"base_{BANK}")[0]):
+                layers = [self.layer_at(position) for position in range(self.depth)]
+                frame = self.get_buffer(f"embed_{DATA}"), self.get_buffer(f"base_{DATA}")
+                return gates_in_columns(layers, *frame, self.read, points)
+            return self(torch.tensor(points).to(self.dtype)).double().numpy()
 
     def attention(self, points: Any = None, /, **named: Any) -> AttentionView:
         """What the data token of one point reads in every layer and head."""
