@@ -20,6 +20,7 @@ from softwright.checker.refusal import NotProvedError
 from softwright.proof.prover import certify
 from softwright.proof.question import Certification, pose
 from softwright.proof.search import units
+from softwright.proof.search.preorder import open_boxes
 from softwright.proof.search.unit_bytes import packed, unpacked
 from softwright.records import Record
 from softwright.result.built import Built
@@ -186,6 +187,27 @@ def test_the_pieces_of_a_tree_are_the_tree(tree: bytes, most: int) -> None:
         return bytes([node]) + rebuilt((*way, (node, 0))) + rebuilt((*way, (node, 1)))
 
     assert rebuilt(()) == tree
+
+
+@given(trees(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_trees_that_are_open_in_places_are_read_as_by_a_stack(tree: bytes, data: st.DataObject) -> None:
+    leaves = [place for place, node in enumerate(tree) if node == 255]
+    chosen = data.draw(st.sets(st.sampled_from(leaves), max_size=8))
+    marked = bytes(254 if place in chosen else node for place, node in enumerate(tree)) * 2  # two roots
+    ends, index, level = np.array([len(tree), 2 * len(tree)]), np.array([[0, 0, 0], [1, 0, 3]]), np.full((2, 3), 2)
+    pending, boxes = [(index[k].tolist(), level[k].tolist()) for k in (1, 0)], []
+    for node in marked:
+        here, deep = pending.pop()
+        if node < 3:
+            sides = [[2 * x + side if i == node else x for i, x in enumerate(here)] for side in (1, 0)]
+            pending += [(side, [x + (i == node) for i, x in enumerate(deep)]) for side in sides]
+        elif node == 254:
+            boxes.append((here, deep))
+    found = open_boxes(marked, ends, index, level)
+    assert found is not None and list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == boxes
+    assert open_boxes(marked[:-1], ends, index, level) is None
+    assert open_boxes(marked, ends + np.array([1, 0]), index, level) is None
 
 
 @pytest.mark.parametrize("tree", [b"", b"\x00\xff", b"\xff\xff", b"\x00\xff\xff\xff", b"\x03\xff\xff", b"\xfe"])

@@ -23,13 +23,13 @@ import numpy as np
 
 from softwright.progress import Say, Settled
 from softwright.proof.arithmetic.directed import U, two_product, two_sum
+from softwright.proof.search.preorder import written
 from softwright.proof.search.residual import BoxBounds, Residual, concatenate
 from softwright.records import Record
 from softwright.result.outcome import Outcome
 from softwright.scale import Crew
 from softwright.work import Allowance, count
 
-LEAF = 255
 _GROUP_BITS = {1: 3, 2: 3, 3: 2}  # neighbours that share moments: 8, 64, 64 boxes; 2^d above three variables
 _DEEPEST = 900  # halvings towards the lower end of a side, where indices stay small: 2^-900 of it is still a number
 _LARGEST_INDEX = 2**58
@@ -211,17 +211,8 @@ class BoxTree:
 
     def preorder(self) -> tuple[bytes, np.ndarray]:
         """The tree as bytes, and the node numbers of the leaves in that order."""
-        out, leaves = bytearray(), []
-        stack = [0]
-        while stack:
-            node = stack.pop()
-            if self.split[node] < 0:
-                out.append(LEAF)
-                leaves.append(node)
-            else:
-                out.append(self.split[node])
-                stack += [self.first_child[node] + 1, self.first_child[node]]
-        return bytes(out), np.array(leaves, dtype=np.int64)
+        data, leaves, _ = written(self.split, self.first_child, 1)
+        return data, leaves
 
 
 def cover(

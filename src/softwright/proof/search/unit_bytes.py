@@ -13,13 +13,12 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from softwright.proof.search.search import LEAF
+from softwright.proof.search.preorder import LEAF, OPEN, filled, open_boxes
 
-OPEN = 254  # in the tree of a unit: a leaf that is not proved yet
 _NUMBERS = ("exact", "rounding", "lower")
 _COUNTS = ("evaluations", "work")
 _LARGEST = 2**28  # bytes of the arrays of a unit; more is none of ours
@@ -118,28 +117,10 @@ def _fits(found: UnitResult, index: np.ndarray, level: np.ndarray) -> bool:
         return False
     if found.tree.count(LEAF) != len(found.upper) or float(np.max(found.upper, initial=0.0)) < found.exact:
         return False
-    at, boxes = 0, []
-    for end, place, depth in zip(found.ends.tolist(), index.tolist(), level.tolist(), strict=True):
-        pending = [(place, depth)]
-        for node in found.tree[at:end]:
-            if not pending:
-                return False
-            here, deep = pending.pop()
-            if node == OPEN:
-                boxes.append((here, deep))
-            elif node < len(here):
-                right, deeper = list(here), list(deep)
-                right[node], deeper[node] = 2 * here[node] + 1, deep[node] + 1
-                left = list(here)
-                left[node] = 2 * here[node]
-                pending += [(right, deeper), (left, deeper)]
-            elif node != LEAF:
-                return False
-        if pending or end <= at:
-            return False
-        at = end
-    stated = list(zip(found.index.tolist(), found.level.tolist(), strict=True))
-    return at == len(found.tree) and boxes == stated and not bool(np.any(np.isnan(found.known)))
+    boxes = open_boxes(found.tree, found.ends, index, level)
+    if boxes is None or bool(np.any(np.isnan(found.known))):
+        return False
+    return np.array_equal(boxes[0], found.index) and np.array_equal(boxes[1], found.level)
 
 
 def spliced(acted: Sequence[Unit]) -> tuple[bytes, np.ndarray]:
@@ -147,45 +128,45 @@ def spliced(acted: Sequence[Unit]) -> tuple[bytes, np.ndarray]:
 
     Units that nobody acted on leave their boxes as leaves, with what is known of them.
     """
-    trees: dict[int, tuple[list[bytes], list[bytes]]] = {}
+    done: dict[int, _Forest] = {}
     for unit in reversed(acted):
-        below, bounds = [], []
-        for part in unit.rest:
-            tree, upper = trees.pop(id(part), None) or _unproved(part)
-            below += tree
-            bounds += upper
-        trees[id(unit)] = _joined(unit, below, bounds)
-    tree, upper = trees[id(acted[0])]
-    return b"".join(tree), np.frombuffer(b"".join(upper), dtype="<f4").astype(float)
+        done[id(unit)] = _joined(unit, [done.pop(id(part), None) or _unproved(part) for part in unit.rest])
+    whole = done[id(acted[0])]
+    return whole.tree.tobytes(), whole.upper.astype(float)
 
 
-def _unproved(unit: Unit) -> tuple[list[bytes], list[bytes]]:
+class _Forest(NamedTuple):
+    """Trees of some boxes, one after the other."""
+
+    tree: np.ndarray  # (nodes,) bytes in preorder
+    sizes: np.ndarray  # (boxes,) nodes of each tree
+    upper: np.ndarray  # (leaves,) float32, rounded up
+    leaves: np.ndarray  # (boxes,) leaves of each tree
+
+
+def _unproved(unit: Unit) -> _Forest:
     near = unit.known[:, 0].astype("<f4")
     above = np.where(near >= unit.known[:, 0], near, np.nextafter(near, np.float32(np.inf)))
-    return [bytes([LEAF])] * len(near), [x.tobytes() for x in above.astype("<f4")]
+    ones = np.ones(len(near), dtype=np.int64)
+    return _Forest(np.full(len(near), LEAF, dtype=np.uint8), ones, above.astype("<f4"), ones)
 
 
-def _joined(unit: Unit, below: Sequence[bytes], bounds: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+def _joined(unit: Unit, below: Sequence[_Forest]) -> _Forest:
     """The trees of a unit's roots with those of its open boxes in their places, and the bounds alike."""
     found = unit.result
     if found is None:
         raise RuntimeError("only units that are done are spliced")
-    upper, at, leaf, used = found.upper.astype("<f4").tobytes(), 0, 0, 0
-    trees: list[bytes] = []
-    uppers: list[bytes] = []
-    for end in found.ends.tolist():
-        tree: list[bytes] = []
-        over: list[bytes] = []
-        for k, stretch in enumerate(found.tree[at:end].split(bytes([OPEN]))):
-            if k:
-                tree.append(below[used])
-                over.append(bounds[used])
-                used += 1
-            closed = stretch.count(LEAF)
-            tree.append(stretch)
-            over.append(upper[4 * leaf : 4 * (leaf + closed)])
-            leaf += closed
-        trees.append(b"".join(tree))
-        uppers.append(b"".join(over))
-        at = end
-    return trees, uppers
+    tree = np.frombuffer(found.tree, dtype=np.uint8)
+    is_open, closed = tree == OPEN, tree == LEAF
+    nodes, leaves = np.ones(len(tree), dtype=np.int64), closed.astype(np.int64)
+    own = np.zeros(np.count_nonzero(is_open | closed), dtype="<f4")
+    own[closed[is_open | closed]] = found.upper
+    upper, ends = own, found.ends - 1
+    if below:
+        nodes[is_open] = np.concatenate([part.sizes for part in below])
+        leaves[is_open] = np.concatenate([part.leaves for part in below])
+        tree = filled(tree, is_open, np.concatenate([part.tree for part in below]), nodes[is_open])
+        among, met = is_open[is_open | closed], np.concatenate([part.upper for part in below])
+        upper = filled(own, among, met, leaves[is_open])
+    sizes, counts = (np.diff(np.cumsum(each)[ends], prepend=0) for each in (nodes, leaves))
+    return _Forest(tree, sizes, upper, counts)

@@ -24,9 +24,9 @@ import numpy as np
 from softwright.progress import Settled
 from softwright.proof.models.grid_head import by_axes
 from softwright.proof.models.targets import FormulaModels
+from softwright.proof.search.preorder import LEAF, OPEN, written
 from softwright.proof.search.residual import Residual
 from softwright.proof.search.search import (
-    LEAF,
     BoxTree,
     Goal,
     Limits,
@@ -38,7 +38,7 @@ from softwright.proof.search.search import (
     split_boxes,
     start_levels,
 )
-from softwright.proof.search.unit_bytes import OPEN, Unit, UnitResult, packed, spliced, unpacked
+from softwright.proof.search.unit_bytes import Unit, UnitResult, packed, spliced, unpacked
 from softwright.scale import Crew, Pieces
 from softwright.work import count, done
 
@@ -70,26 +70,15 @@ class Forest(BoxTree):
         super().__init__(*box)
         self._roots = Open(np.arange(len(index)), index, level, np.full((len(index), 2), np.inf))
         self.split, self.first_child = [-1] * len(index), [-1] * len(index)
-        self.ends: list[int] = []
+        self.ends = np.empty(0, dtype=np.int64)
 
     def grid(self, levels: Sequence[int]) -> Open:
         return self._roots
 
     def preorder(self) -> tuple[bytes, np.ndarray]:
         """All trees one after the other; `ends` says where each of them ends."""
-        out, leaves, self.ends = bytearray(), [], []
-        for root in range(len(self._roots)):
-            stack = [root]
-            while stack:
-                node = stack.pop()
-                if self.split[node] < 0:
-                    out.append(LEAF)
-                    leaves.append(node)
-                else:
-                    out.append(self.split[node])
-                    stack += [self.first_child[node] + 1, self.first_child[node]]
-            self.ends.append(len(out))
-        return bytes(out), np.array(leaves, dtype=np.int64)
+        data, leaves, self.ends = written(self.split, self.first_child, len(self._roots))
+        return data, leaves
 
 
 @dataclass(frozen=True)
@@ -123,12 +112,13 @@ def prove_unit(task: Task, item: tuple[np.ndarray, np.ndarray]) -> bytes:
     rest = rest.take(order)
     marked = np.frombuffer(tree, dtype=np.uint8).copy()
     marked[np.flatnonzero(marked == LEAF)[still_open]] = OPEN
-    met = dict(zip(first_leaves.tolist(), found.leaf_upper.tolist(), strict=True))
-    upper = np.array([met[node] for node in leaves[~still_open].tolist()])
+    met = np.full(len(forest.split), np.inf)
+    met[first_leaves] = found.leaf_upper
+    upper = met[leaves[~still_open]]
     return packed(
         UnitResult(
             tree=marked.tobytes(),
-            ends=np.array(forest.ends, dtype=np.int64),
+            ends=forest.ends,
             upper=_float32_above(upper),
             exact=float(np.max(upper, initial=0.0)),
             rounding=found.rounding_met,
