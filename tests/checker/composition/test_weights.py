@@ -11,6 +11,7 @@ import pytest
 
 import softwright as sw
 from softwright.checker.claims import read_claim
+from softwright.checker.composition import bound
 from softwright.checker.composition.statement import prove_composition
 from softwright.checker.refusal import NotProvedError
 from softwright.fileformat import ModelFile, read_model
@@ -26,6 +27,17 @@ def stored(dtype: str = "float64") -> ModelFile:
         built = sw.approximate(FORMULA, BOX, tol=1e-2, strategy="compose", dtype=dtype)
         built.save(path := Path(folder) / "m.safetensors")
         return read_claim(read_model(path)).file
+
+
+@pytest.fixture(autouse=True)
+def _budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is false is sought to the end of the budget: here of ten times the boxes that the true file takes."""
+    monkeypatch.setattr(bound, "MOST", 10 * needed())
+
+
+@functools.cache
+def needed() -> int:
+    return prove_composition(stored(), lambda _: None)
 
 
 def proved(tensors: dict[str, np.ndarray]) -> bool:
