@@ -13,9 +13,10 @@ from softwright.domain import Box
 from softwright.proof import certify
 from softwright.proof.arithmetic.balls import precision
 from softwright.proof.arithmetic.series import basis
-from softwright.proof.models.exact_heads import exact_heads
+from softwright.proof.models.exact_heads import exact_heads, float_values
 from softwright.proof.models.grid_head import head_on_boxes
 from softwright.proof.models.taylor_head import tokens_on_boxes
+from softwright.proof.search import probe
 from tests.proof.prover_support import head_value, model_gap, points_in
 
 
@@ -113,3 +114,19 @@ def test_four_variables_are_proved_and_false_claims_are_not(engine: str) -> None
     found = certify(network, text, tightness=0.1, engine=engine)
     assert found.proved and found.bound <= 1.1001 * found.lower + 1e-9
     assert not certify(network, text, bound=0.99 * found.lower, engine=engine).proved
+
+
+@pytest.mark.parametrize("sizes", [[4, 3], [2, 5, 3]], ids=str)
+def test_samples_of_a_grid_are_those_of_all_its_tokens(sizes: list[int]) -> None:
+    network = grid_network(np.random.default_rng(1), sizes, outputs=2)
+    points = network.box.sample(50, 0)
+    for engine in ("sdpa", "factorised"):
+        found = float_values(exact_heads(network, engine), points)
+        assert np.abs(found - network.evaluate(points)).max() < 1e-12
+
+
+def test_leading_tokens_are_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, steps = np.random.default_rng(2), np.linspace(0, 1, 9)
+    slope, bias = rng.normal(size=50), rng.normal(size=50)
+    monkeypatch.setattr(probe, "_AT_ONCE", 7)
+    assert np.array_equal(probe._leading(steps, slope, bias), np.argmax(np.outer(steps, slope) + bias, axis=1))

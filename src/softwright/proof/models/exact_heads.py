@@ -8,16 +8,15 @@ softmax).
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from softwright.attention import ENGINES, AttentionNetwork, SoftmaxHead
+from softwright.attention.head import softmax_rows
 from softwright.errors import Faults
 from softwright.precision import name_of
 from softwright.proof.arithmetic.directed import two_sum
 from softwright.proof.arithmetic.rounding import ARITHMETIC, RunEngine, arithmetic_of
-from softwright.proof.models.grid import grid_of, lines_of
+from softwright.proof.models.grid import Grid, grid_of, lines_of
 from softwright.proof.models.head_moments import ExactHead
 
 _LARGEST = 1e100  # beyond it products of parameters leave float64
@@ -83,7 +82,7 @@ def _from_edges(
     d = len(sizes)
     grid_keys, grid_biases = keys.reshape(*sizes, d), biases.reshape(sizes)
     corner = abs(float(grid_biases[(0,) * d]))
-    tokens = np.array(list(itertools.product(*[range(size) for size in sizes])))  # (N, d)
+    tokens = np.indices(sizes).reshape(d, -1).T  # (N, d)
     edge_keys = np.empty_like(keys)
     high, low, size = np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys))
     for i, line in enumerate(lines_of(sizes)):
@@ -100,16 +99,27 @@ def float_values(heads: tuple[ExactHead, ...], points: np.ndarray) -> np.ndarray
     total = np.zeros((len(points), heads[0].values.shape[1]))
     for head in heads:
         t = (points - head.center) * head.scale
-        step = max(1, 4_000_000 // len(head.keys))
+        grid = head.grid if head.slopes is None and points.shape[1] > 1 else None
+        rest = len(head.keys) if grid is None else len(head.keys) // grid.sizes[0] * total.shape[1] + max(grid.sizes)
+        step = max(1, 4_000_000 // rest)
         for start in range(0, len(points), step):
             part = t[start : start + step]
-            w = part @ head.keys.T + head.bias
-            w -= w.max(axis=1, keepdims=True)
-            np.exp(w, out=w)
-            w /= w.sum(axis=1, keepdims=True)
+            if grid is not None:
+                total[start : start + step] += _along_axes(grid, head.values, part)
+                continue
+            w = softmax_rows(part @ head.keys.T + head.bias)
             total[start : start + step] += w @ head.values
             if head.slopes is not None:
                 N, m, d = head.slopes.shape
                 slopes = (w @ head.slopes.reshape(N, m * d)).reshape(len(part), m, d)
                 total[start : start + step] += np.einsum("qmd,qd->qm", slopes, part)
     return total
+
+
+def _along_axes(grid: Grid, values: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """A grid of constant values at t (q, d), one axis after the other: (q, m)."""
+    y = None
+    for i, (keys, biases) in enumerate(zip(grid.keys, grid.biases, strict=True)):
+        w = softmax_rows(np.multiply.outer(t[:, i], keys) + biases)  # (q, n_i)
+        y = w @ values.reshape(len(keys), -1) if y is None else np.einsum("qn,qnr->qr", w, y.reshape(*w.shape, -1))
+    return values[:0] if y is None else y

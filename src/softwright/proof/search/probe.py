@@ -17,6 +17,7 @@ from softwright.proof.models.head_moments import ExactHead
 _BEST = 12
 _STEPS = 24
 _LINES, _ON_A_LINE = 16, 128
+_AT_ONCE = 1 << 15  # tokens whose scores are held at a time
 _FEW = 10  # tokens of a head whose meeting points are looked at
 _AHEAD = {3: 1.4631, 4: 1.6035}  # how far ahead the first of so many is where they lose most, 1 + W0((k - 1)/e)
 _HARD = 30.0  # how fast scores must part along a line across the box, for samples to miss what happens there
@@ -77,12 +78,24 @@ def _on_lines(head: ExactHead, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     for start, end in rng.uniform(low, high, (_LINES, 2, len(low))):
         slope = head.keys @ ((end - start) * head.scale)  # (N,)
         bias = head.keys @ ((start - head.center) * head.scale) + head.bias
-        leading = np.argmax(np.outer(steps, slope) + bias, axis=1)
+        leading = _leading(steps, slope, bias)
         for a, b in {(int(a), int(b)) for a, b in pairwise(leading) if slope[b] - slope[a] > _HARD}:
             gap = slope[b] - slope[a]
             s = (bias[a] - bias[b] + _ROUND) / gap
             found.append(start + s[(s >= 0) & (s <= 1), None] * (end - start))
     return np.clip(np.concatenate(found), low, high)
+
+
+def _leading(steps: np.ndarray, slope: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """The token (k,) with the largest of the scores slope s + bias, (N,) each, at every step s (k,)."""
+    most, leading = np.full(len(steps), -np.inf), np.zeros(len(steps), dtype=np.int64)
+    for start in range(0, len(slope), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        scores = np.outer(steps, slope[part]) + bias[part]
+        place = scores.argmax(axis=1)
+        found = scores[np.arange(len(steps)), place]
+        leading, most = np.where(found > most, start + place, leading), np.maximum(found, most)
+    return leading
 
 
 def _vertices(head: ExactHead, low: np.ndarray, high: np.ndarray) -> np.ndarray:
