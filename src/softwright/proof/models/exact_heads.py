@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from softwright.attention import ENGINES, AttentionNetwork, SoftmaxHead
-from softwright.attention.head import softmax_rows
 from softwright.errors import Faults
 from softwright.precision import name_of
 from softwright.proof.arithmetic.directed import two_sum
@@ -107,7 +106,7 @@ def float_values(heads: tuple[ExactHead, ...], points: np.ndarray) -> np.ndarray
             if grid is not None:
                 total[start : start + step] += _along_axes(grid, head.values, part)
                 continue
-            w = softmax_rows(part @ head.keys.T + head.bias)
+            w = _softmax(part @ head.keys.T + head.bias)
             total[start : start + step] += w @ head.values
             if head.slopes is not None:
                 N, m, d = head.slopes.shape
@@ -116,10 +115,18 @@ def float_values(heads: tuple[ExactHead, ...], points: np.ndarray) -> np.ndarray
     return total
 
 
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    """Along rows, in place."""
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores
+
+
 def _along_axes(grid: Grid, values: np.ndarray, t: np.ndarray) -> np.ndarray:
     """A grid of constant values at t (q, d), one axis after the other: (q, m)."""
     y = None
     for i, (keys, biases) in enumerate(zip(grid.keys, grid.biases, strict=True)):
-        w = softmax_rows(np.multiply.outer(t[:, i], keys) + biases)  # (q, n_i)
+        w = _softmax(np.multiply.outer(t[:, i], keys) + biases)  # (q, n_i)
         y = w @ values.reshape(len(keys), -1) if y is None else np.einsum("qn,qnr->qr", w, y.reshape(*w.shape, -1))
     return values[:0] if y is None else y
