@@ -26,17 +26,15 @@ Whoever watches modules by hooks sees every call of theirs: with hooks the modul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 from torch.nn.modules import module as _modules
 
 if TYPE_CHECKING:
     from softwright.attention.network import AttentionNetwork
 
-_NAMES = ("keys", "biases", "values", "slopes")
 MOST_SCORES = 4096  # beyond so many, calls no longer dominate and the fused kernel wins
 FEW_TOKENS, _ROWS = 8, 4000  # tokens of all heads up to which it does not, and points at a time
 
@@ -50,15 +48,18 @@ def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | No
     middle, factor = center.numpy(), scale.numpy()
     if points.shape[-1] != middle.shape[0] or _modules._global_forward_hooks or _modules._global_forward_pre_hooks:
         return None
-    layer = cast(nn.Module, network._modules["layer"])
-    heads = cast(nn.Module, layer._modules["heads"])._modules.values()
-    for module in (network, layer, *heads):
-        if module is None or module._forward_hooks or module._forward_pre_hooks:
+    modules: Any = network._modules
+    layer = modules["layer"]
+    heads = layer._modules["heads"]._modules.values()
+    if network._forward_hooks or network._forward_pre_hooks or layer._forward_hooks or layer._forward_pre_hooks:
+        return None
+    parameters, tokens = [], 0
+    for head in heads:
+        if head._forward_hooks or head._forward_pre_hooks:
             return None
-    parameters = [cast(nn.Module, head)._parameters for head in heads]
-    tokens = 0
-    for held in parameters:
-        tokens += cast(Tensor, held["biases"]).shape[0]
+        held = head._parameters
+        parameters.append(held)
+        tokens += held["biases"].shape[0]
     if tokens * points.size > MOST_SCORES * middle.shape[0]:
         return _in_columns(parameters, points, middle, factor) if tokens <= FEW_TOKENS and points.ndim > 1 else None
     with np.errstate(all="ignore"):  # torch says nothing of overflow either
@@ -69,19 +70,28 @@ def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | No
     return y
 
 
-def _array(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
+def _arrays(parameters: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Keys, biases, values and slopes as they are now: views, no copies."""
+    keys, biases, values, slopes = parameters["keys"], parameters["biases"], parameters["values"], parameters["slopes"]
+    if (
+        keys.requires_grad
+        or biases.requires_grad
+        or values.requires_grad
+        or (slopes is not None and slopes.requires_grad)
+    ):
+        keys, biases, values = keys.detach(), biases.detach(), values.detach()
+        slopes = None if slopes is None else slopes.detach()
+    return keys.numpy(), biases.numpy(), values.numpy(), None if slopes is None else slopes.numpy()
 
 
-def _head(parameters: Mapping[str, Tensor | None], t: np.ndarray) -> np.ndarray:
-    keys, biases, values, slopes = (cast(Tensor, parameters.get(name)) for name in _NAMES)
-    scores = _array(keys).dot(t) if t.ndim == 1 else t.dot(_array(keys).T)
-    scores += _array(biases)
+def _head(parameters: Mapping[str, Any], t: np.ndarray) -> np.ndarray:
+    keys, biases, values, G = _arrays(parameters)
+    scores = keys.dot(t) if t.ndim == 1 else t.dot(keys.T)
+    scores += biases
     w = torch.from_numpy(scores).softmax(-1).numpy()  # (..., N)
-    y = w.dot(_array(values))  # (..., m)
-    if slopes is None:
+    y = w.dot(values)  # (..., m)
+    if G is None:
         return y
-    G = _array(slopes)
     moments = w.dot(G.reshape(len(G), -1)).reshape(*y.shape, G.shape[2])  # (..., m, d)
     if t.ndim == 1:
         y += moments.dot(t)
@@ -90,11 +100,11 @@ def _head(parameters: Mapping[str, Tensor | None], t: np.ndarray) -> np.ndarray:
 
 
 def _in_columns(
-    parameters: Sequence[Mapping[str, Tensor | None]], points: np.ndarray, middle: np.ndarray, factor: np.ndarray
+    parameters: Sequence[Mapping[str, Any]], points: np.ndarray, middle: np.ndarray, factor: np.ndarray
 ) -> np.ndarray:
     """The values (..., m) at many points (..., d), with tokens as rows."""
     flat = points.reshape(-1, len(middle))
-    y = np.empty((len(flat), cast(Tensor, parameters[0]["values"]).shape[1]))
+    y = np.empty((len(flat), parameters[0]["values"].shape[1]))
     with np.errstate(all="ignore"):
         for start in range(0, len(flat), _ROWS):
             t = ((flat[start : start + _ROWS] - middle) * factor).T  # (d, n)
@@ -105,18 +115,17 @@ def _in_columns(
     return y.reshape(*points.shape[:-1], y.shape[1])
 
 
-def _head_in_columns(parameters: Mapping[str, Tensor | None], t: np.ndarray) -> np.ndarray:
+def _head_in_columns(parameters: Mapping[str, Any], t: np.ndarray) -> np.ndarray:
     """Values (m, n) at t (d, n)."""
-    keys, biases, values, slopes = (cast(Tensor, parameters.get(name)) for name in _NAMES)
-    w = _array(keys).dot(t)  # (N, n)
-    w += _array(biases)[:, None]
+    keys, biases, values, G = _arrays(parameters)  # G (N, m, d)
+    w = keys.dot(t)  # (N, n)
+    w += biases[:, None]
     w -= w.max(axis=0)
     torch.from_numpy(w).exp_()
     share = 1.0 / w.sum(axis=0)
-    y = _array(values).T.dot(w)  # (m, n)
+    y = values.T.dot(w)  # (m, n)
     y *= share
-    if slopes is not None:
-        G = _array(slopes)  # (N, m, d)
+    if G is not None:
         for i in range(len(t)):
             moment = G[:, :, i].T.dot(w)
             moment *= share
