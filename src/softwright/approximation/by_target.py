@@ -14,7 +14,6 @@ import numpy as np
 from softwright.approximation.choose import choose
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
-from softwright.approximation.strategies.table import fit_table
 from softwright.domain import Box
 from softwright.targets import Expression, Table, Target
 from softwright.work import count
@@ -52,4 +51,6 @@ def fit_target(target: Target, box: Box, problem: Problem, formula: Formula | No
 
 @fit_target.register
 def _(target: Table, box: Box, problem: Problem, formula: Formula | None, strategy: str) -> Fit:
+    from softwright.approximation.strategies.table import fit_table  # formulas do without
+
     return fit_table(problem, target, box).because(*target.notes)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softwright.approximation.observe import climbed, fresh_points
 from softwright.approximation.problem import Fit, probe_points
-from softwright.approximation.train.gates import GateStack
 from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
 from softwright.compiler.evidence import certificate_in_norm, certificate_of
@@ -24,6 +23,9 @@ from softwright.precision import Precision
 from softwright.result.built import Built
 from softwright.result.plan import Plan
 from softwright.targets import Expression, Target
+
+if TYPE_CHECKING:
+    from softwright.approximation.train.gates import GateStack
 
 _POINTS = 12_000
 

@@ -25,7 +25,6 @@ import numpy as np
 
 from softwright.approximation.fitting.axis_search import search_uniform
 from softwright.approximation.problem import Fit, Problem, probe_points
-from softwright.approximation.strategies.grid import fit_grid
 from softwright.approximation.strategies.line import as_fit, axis_problem, scaling_on_line
 from softwright.attention.token_names import token_names
 from softwright.domain import Box
@@ -95,6 +94,8 @@ def fit_readable(problem: Problem) -> Fit | None:
         return _on_line(problem, limits)
     best: Fit | None = None
     for largest in ((2 * TIMES) ** (1 / problem.dim), 1.3, 1.1):  # in units of half the range
+        from softwright.approximation.strategies.grid import fit_grid
+
         fit = fit_grid(problem, optimise=False, affine=False, cap=2 * TIMES, largest=largest)
         if fit is not None and limits.most(fit.heads) <= 1:
             if fit.error <= problem.tolerance:

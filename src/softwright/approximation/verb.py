@@ -24,7 +24,6 @@ from softwright.approximation.composed import Compiled, composed_built, composed
 from softwright.approximation.fitting.rounded import MOST_UNKNOWNS, settled
 from softwright.approximation.formula import Formula
 from softwright.approximation.in_norm import in_norm
-from softwright.approximation.noisy import fit_noisy
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, probe_points
@@ -387,6 +386,8 @@ def _fitted_to_noise(
     No function is to be met at the rows, so there is no tolerance and no bound: what is reported is the cross-validated
     rms, and the share of rows within 1.96 of it of what the other folds predict (95 % if errors are normal).
     """
+    from softwright.approximation.noisy import fit_noisy
+
     sd = None if isinstance(noise, str) else float(noise)
     with one_pool_thread():
         found = fit_noisy(table.points, table.values, box, sd=sd, most_tokens=min(max_tokens, _NOISY_TOKENS))

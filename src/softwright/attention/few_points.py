@@ -72,7 +72,8 @@ def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | No
 
 def _arrays(parameters: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Keys, biases, values and slopes as they are now: views, no copies."""
-    keys, biases, values, slopes = parameters["keys"], parameters["biases"], parameters["values"], parameters["slopes"]
+    keys, biases, values = parameters["keys"], parameters["biases"], parameters["values"]
+    slopes = parameters.get("slopes")
     if (
         keys.requires_grad
         or biases.requires_grad
