@@ -34,7 +34,7 @@ Made = Callable[[], sw.Built[Any]]
 CHECKS = (exported, compiled, transformed, copied)
 DTYPES = ("float64", "float32")
 MOST = 400  # numbers of one input, and at most as many of its output, for a Hessian
-STEPS: dict[str, Any] = {"steps": 2}
+STEPS: dict[str, Any] = {"steps": 1, "condition": 2.0, "accuracy": 0.3}
 _usual = tracing.inputs_of
 
 

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softwright.export.c_body import body_of
+from softwright.errors import InvalidInput
+from softwright.export.c_body import MOST_ENTRIES, body_of
 from softwright.export.c_exp import CLONES, LANES, helpers_of, vectors_source
 from softwright.export.c_padding import padded
-from softwright.export.c_shapes import Shape, shapes_of, times
+from softwright.export.c_shapes import Shape, Size, shapes_of, times
 from softwright.export.c_simplify import simplified
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 
 MOST_NODES = 64  # of a network over sequences whose longest ones have loops of their own
+MOST_LOOPS = 256  # operations on prompts of free sizes: over several times as many compilers take minutes
+MOST_FREE = 4096  # each of two free sizes, so that products of them are whole numbers of C
 
 
 class CSource:
@@ -48,7 +51,7 @@ class CSource:
 
     name = "c"
     suffix = ".c"
-    kinds = frozenset(PROGRAMS) - {"in_context"}  # a thousand loops and more: compilers take minutes over them
+    kinds = frozenset(PROGRAMS)
     needs = ""
     summary = "one C99 function with its tables, -Wall -Wextra -Werror -pedantic clean; self-test under -DSELFTEST"
 
@@ -59,6 +62,9 @@ class CSource:
 def c_source(built: Built[Any]) -> str:
     """The text of the file."""
     program, lines = checked_program(built), claim_lines(built.sections())
+    if len(program.free) > 1 and len(program.nodes) > MOST_LOOPS:
+        fault = f"c holds a network of kind {built.kind!r} of at most {MOST_LOOPS} operations, this one has"
+        raise InvalidInput("export", [f"{fault} {len(program.nodes)}; use onnx, numpy or jax, or fewer steps"])
     program = simplified(program, shapes_of(program))
     program = padded(program, shapes_of(program))
     real, outside = ("double" if dtype == "float64" else "float" for dtype in (program.dtype, program.outside))
@@ -114,6 +120,7 @@ def c_source(built: Built[Any]) -> str:
             f"{'SOFTWRIGHT_INLINE' if usual else f'{clones}static'} {head.replace('SOFTWRIGHT_NAME', inner)}",
             "{",
             *(f"  if ({n} < 1{f' || {n} > {longest}' if longest else ''}) return;" for n in program.free),
+            *([] if longest else _fitting(program.free, body.arrays)),
             *(f"  {real} {name}[{size}];" for name, size in body.arrays.items()),
             *body.lines,
             f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
@@ -135,6 +142,17 @@ def _longest(program: Program) -> int:
     tables = [program.constants.get(node.inputs[0]) for node in program.nodes if node.op == "First"]
     longest = min((len(table) for table in tables if table is not None), default=0)
     return longest if len(program.free) == 1 else 0
+
+
+def _fitting(free: list[str], arrays: dict[str, Size]) -> list[str]:
+    """Sizes whose arrays are too large for the stack of a call get no answer."""
+    sizes = [f"1LL * {size}" for size in arrays.values() if isinstance(size, str)]
+    if not sizes:
+        return []
+    return [
+        f"  if ({' || '.join(f'{n} > {MOST_FREE}' for n in free)}) return;",
+        f"  if ({' + '.join(sizes)} > {4 * MOST_ENTRIES}) return;",
+    ]
 
 
 def _both_lengths(usual: int, head: str, arguments: list[str], clones: str) -> list[str]:

@@ -14,5 +14,7 @@ def needed(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.split(".", maxsplit=1)[0]
-        fault = f"the package {package} is missing; install it with: pip install 'softwright[{extra}]'"
+        absent = isinstance(error, ModuleNotFoundError) and error.name == package
+        fault = "is missing" if absent else f"cannot be imported ({error})"
+        fault = f"the package {package} {fault}; install it with: pip install 'softwright[{extra}]'"
         raise InvalidInput("export", [fault]) from error
