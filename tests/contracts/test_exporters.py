@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -19,6 +20,7 @@ from softwright.result.constructed import tensors_of
 from softwright.result.kinds import KINDS
 from tests.contracts.kinds_made import MADE
 
+SHORT = cache(lambda: sw.in_context("ridge", 1, penalty=0.1, solver="gradient", steps=1, sample=False))
 _ROWS = pytest.mark.parametrize("name", EXPORTERS)
 
 
@@ -55,6 +57,7 @@ def test_endings_are_different() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_written_or_refused_by_name(name: str, kind: str, tmp_path: Path) -> None:
     row, built = exporter_named(name), MADE[kind]()
+    built = SHORT() if (name, kind) == ("c", "in_context") else built  # C holds few operations on prompts
     path = tmp_path / f"network{row.suffix}"
     if kind not in row.kinds:
         with pytest.raises(sw.InvalidInput, match=kind):

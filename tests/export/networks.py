@@ -68,7 +68,7 @@ NETWORKS: dict[str, Callable[[], sw.Built[Any]]] = {
         "memory-tokens": lambda: sw.memorize(
             [[1, 2], [2, 1], [3, 3]], [[0.0, 1.0], [1.0, 2.0], [0.0, 0.5]], mode="token", causal=True, dtype="float32"
         ),
-        "ridge": MADE["in_context"],
+        "ridge": lambda: sw.in_context("ridge", features=2, penalty=0.1, solver="gradient", steps=1, sample=False),
         "program": MADE["program"],
     }.items()
 }

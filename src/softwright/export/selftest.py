@@ -8,6 +8,7 @@ number of units in the last place of the largest answer, and the source says so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,14 @@ import numpy as np
 import torch
 
 from softwright.precision import name_of, precision_of
+from softwright.result.kinds import kind_of, loaded
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
 
 POINTS = 8
 _FEW = 4096
+_ROUNDS = 32  # of draws, where a claim speaks of some inputs alone
 _ULPS = {
     "memory": ({"float64": 4096, "float32": 4096}, "the claim speaks of stored items"),
     "in_context": ({"float64": 2**20, "float32": 2**12}, "the claim speaks of one step"),
@@ -58,7 +61,7 @@ def given_to(built: Built[Any], count: int, seed: int = 0) -> tuple[np.ndarray, 
             y = rng.integers(0, 2, size=(count, n))
             return tuple(array.astype(dtype) for array in (x, y, queries))
         case "program":
-            return (_tokens(network, count, rng).astype(dtype),)
+            return (_spoken_of(built, count, lambda some: _tokens(network, some, rng).astype(dtype)),)
         case "transpiled":
             low, high = built.target.get("low", -1.0), built.target.get("high", 1.0)
             return (rng.uniform(low, high, size=(count, network.inputs)).astype(dtype),)
@@ -86,6 +89,22 @@ def _tokens(network: Any, count: int, rng: np.random.Generator) -> np.ndarray:
         else:
             columns.append(rng.integers(field.get("low", 0), field.get("high", 1) + 1, size=shape))
     return np.stack(columns, axis=-1)
+
+
+def _spoken_of(built: Built[Any], count: int, draw: Callable[[int], np.ndarray]) -> np.ndarray:
+    """So many inputs of which the claim speaks; those found again where few are, and any where none is found."""
+    first = draw(count)
+    place = kind_of(built.kind).within
+    if not place or built.certificate is None:
+        return first
+    keep = loaded(place)
+    found = [keep(built.target, first)]
+    for _ in range(_ROUNDS):
+        if (have := sum(map(len, found))) >= count:
+            break
+        found.append(keep(built.target, draw(max(64, min(count - have, _FEW)))))
+    all_of_them = np.concatenate(found)
+    return first if not len(all_of_them) else np.resize(all_of_them, (count, *first.shape[1:]))
 
 
 def inputs_of(built: Built[Any], count: int, seed: int = 0) -> np.ndarray:

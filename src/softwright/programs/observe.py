@@ -6,14 +6,15 @@ tolerance, extremes. A sample, never a bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 
 from softwright.attention.program import ProgramNetwork
 from softwright.programs.fields import Field, Sequence
-from softwright.programs.meaning import Meaning
+from softwright.programs.meaning import Meaning, meaning
 from softwright.programs.reference import Reference
 from softwright.programs.terms import Term
 from softwright.result.observed import Observed
@@ -161,6 +162,20 @@ def met(meaning: Meaning, reference: Reference) -> np.ndarray:
         if score.shape[1] > 1:
             good &= np.asarray(score[:, -1] - score[:, -2], dtype=float) >= float(term.args[2].value)
     return good
+
+
+def within(target: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+    """Of sequences (q, n, fields) those that keep the margins that the program names; its claim speaks of these. Times
+    that must be apart are set apart first."""
+    tokens = Sequence.rebuilt(target["tokens"])
+    read = meaning(target["text"], tokens)
+    if not choices_of(read.outputs):
+        return x
+    fields = {name: x[..., k].astype(float) for k, name in enumerate(tokens.names)}
+    keep(read, fields, 0, 0.0, np.random.default_rng(len(x)))
+    x = np.stack([fields[name] for name in tokens.names], axis=-1).astype(x.dtype)
+    with np.errstate(all="ignore"):
+        return x[met(read, Reference(tokens, {name: x[..., k].astype(float) for k, name in enumerate(tokens.names)}))]
 
 
 def choices_of(outputs: list[Term]) -> list[Term]:

@@ -23,6 +23,7 @@ class Kind:
     stored: bool = True  # whether a file can hold it; the class then has `describe` and `rebuilt`
     shards: str = ""  # the function that writes it as a folder of files, where there is one
     at: str = ""  # the function that proves a bound for a prompt at hand, where there is one
+    within: str = ""  # the function that keeps, of inputs drawn, those of which the claim speaks, where there is one
     page: str = ""  # the function that says what fills its page; without one a page holds facts and claim alone
 
 
@@ -78,6 +79,7 @@ KINDS: dict[str, Kind] = {
             network="softwright.attention.program:ProgramNetwork",
             figure="softwright.programs.figure:plot_program",
             command="evaluate",
+            within="softwright.programs.observe:within",
             page="softwright.page.program:content",
         ),
         Kind(
