@@ -134,7 +134,7 @@ class InContextStack(AttentionStack):
 
         found = queries @ self.read
         if self.alone:
-            found = found.reshape(len(prompt.x), prompt.queries.shape[1], *found.shape[2:])
+            found = found.reshape(prompt.x.shape[0], prompt.queries.shape[1], *found.shape[2:])
         finish = METHODS[self.constants.method].finish
         return found if finish is None else finish(found, self.constants)
 

@@ -42,7 +42,7 @@ class Prompt:
         m = self.queries.shape[1]
         rows = [part.repeat_interleave(m, dim=0) for part in (self.x, self.y, self.log_weights, self.units)]
         x, y, log_weights, units = rows
-        return Prompt(x, y, self.queries.reshape(-1, 1, x.shape[2]), log_weights, units, (len(x),))
+        return Prompt(x, y, self.queries.reshape(-1, 1, x.shape[2]), log_weights, units, (x.shape[0],))
 
     def unbatched(self, values: Tensor) -> Tensor:
         return values.reshape((*self.leading, *values.shape[1:]))
