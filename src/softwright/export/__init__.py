@@ -13,6 +13,8 @@ from softwright.errors import FileFormatError, InvalidInput
 from softwright.result.kinds import KINDS, loaded
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from softwright.result.built import Built
 
 
@@ -66,6 +68,12 @@ def check_model_file(path: str | Path) -> None:
         if name.endswith(row.suffix):
             fault = f"{name!r} asks for {row.name}, and what is saved is a model file; save it as .safetensors, then "
             raise InvalidInput("save", [f"{fault}built.export({name!r}) or softwright export FILE -o {name}"])
+
+
+def spoken_of(built: Built[Any], given: np.ndarray) -> np.ndarray:
+    """Of inputs of a network's set those that its claim speaks of: all, unless the kind has hypotheses on them."""
+    place = KINDS[built.kind].within
+    return loaded(place)(built.target, given) if place and built.certificate is not None else given
 
 
 def export(built: Built[Any], path: str | Path, format: str | None = None) -> Exporter:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from softwright.export import spoken_of
 from softwright.precision import name_of, precision_of
-from softwright.result.kinds import kind_of, loaded
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
@@ -94,15 +94,11 @@ def _tokens(network: Any, count: int, rng: np.random.Generator) -> np.ndarray:
 def _spoken_of(built: Built[Any], count: int, draw: Callable[[int], np.ndarray]) -> np.ndarray:
     """So many inputs of which the claim speaks; those found again where few are, and any where none is found."""
     first = draw(count)
-    place = kind_of(built.kind).within
-    if not place or built.certificate is None:
-        return first
-    keep = loaded(place)
-    found = [keep(built.target, first)]
+    found = [spoken_of(built, first)]
     for _ in range(_ROUNDS):
         if (have := sum(map(len, found))) >= count:
             break
-        found.append(keep(built.target, draw(max(64, min(count - have, _FEW)))))
+        found.append(spoken_of(built, draw(max(64, min(count - have, _FEW)))))
     all_of_them = np.concatenate(found)
     return first if not len(all_of_them) else np.resize(all_of_them, (count, *first.shape[1:]))
 
