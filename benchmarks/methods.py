@@ -222,7 +222,8 @@ def _k_means(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> 
 def _mixture(x: np.ndarray, y: np.ndarray, q: np.ndarray, o: dict[str, Any]) -> np.ndarray:
     count = int(o["components"])
     model = mixture.GaussianMixture(
-        count, covariance_type="tied", tol=0, max_iter=100, warm_start=True, reg_covar=0, weights_init=np.full(count, 1 / count),
+        count, covariance_type="tied", tol=0, max_iter=100, warm_start=True, reg_covar=0,
+        weights_init=np.full(count, 1 / count),
         means_init=np.stack([x[y == k].mean(axis=0) for k in range(count)]),
         precisions_init=np.linalg.inv(np.cov(x.T, bias=True)),
     )  # fmt: skip
