@@ -129,6 +129,13 @@ def test_what_cannot_be_stored_is_said_early(monkeypatch: pytest.MonkeyPatch) ->
     assert "float64" in reason and draws >= 60 and full <= draws // 3
 
 
+def test_float32_gives_up_where_more_ranks_bring_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within its budget: far from the gap that is needed, and no nearer at the ranks that follow."""
+    monkeypatch.setattr(build, "_NO_NEARER", 0)
+    reason, draws, _ = counted()
+    assert "no nearer" in reason and "float64" in reason and draws <= 24
+
+
 def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "MOST_RANK", 6)
     reason, draws, _ = counted(max_seconds=1e-9)

@@ -39,6 +39,7 @@ MOST_RANK = 32
 # exp(-x) is 0 in the dtype, with room: the smallest positive numbers are exp(-103.3) and exp(-744.5)
 UNDERFLOW = {torch.float64: 760.0, torch.float32: 110.0}
 _SAMPLE = 20_000
+_FAR, _NO_NEARER = 0.7, 6  # float32 gives up where this share of the gap is the best for so many ranks
 _HOPE = 20.0  # how far above the birthday law a gap may be hoped for
 
 
@@ -99,7 +100,13 @@ def store(request: Request) -> Stored:
     best: Miss | None = None
     for rank, places, draw in _draws(request):
         if best is not None and time.monotonic() - started > request.max_seconds:
-            raise ToleranceNotReached(_advice(request, best, out_of_time=True))
+            raise ToleranceNotReached(
+                _advice(request, best, f"found within {request.max_seconds:g} s", "raise max_seconds")
+            )
+        if best is not None and request.dtype == torch.float32 and best.share < _FAR and rank > best.rank + _NO_NEARER:
+            raise ToleranceNotReached(
+                _advice(request, best, f"in reach, {_NO_NEARER} more ranks brought them no nearer,")
+            )
         request.say(f"rank {rank}, draw {draw + 1}: ids of {len(request.labels.values)} items")
         line = request.readout == "feedforward"
         head = draw_head(
@@ -254,17 +261,16 @@ def _reasons(request: Request, rank: int, places: str, draw: int, gap: float, fl
     ]
 
 
-def _advice(request: Request, best: Miss | None, out_of_time: bool = False) -> str:
+def _advice(request: Request, best: Miss | None, ended: str = "far enough apart", remedy: str = "") -> str:
     what = f"{len(request.labels.values)} items in {name_of(request.dtype)}"
-    found = f"found within {request.max_seconds:g} s" if out_of_time else "far enough apart"
-    lines = [f"no context ids of {what} are {found} for exact recall with readout={request.readout!r}"]
+    lines = [f"no context ids of {what} are {ended} for exact recall with readout={request.readout!r}"]
     if best is not None:
         rows = f", between items {best.pair[0]} and {best.pair[1]}" if best.pair[0] >= 0 else ""
         lines.append(f"  the nearest try, at rank {best.rank}, has {best.share:.2g} of the gap that is needed{rows}")
     if request.rank is not None:
         lines.append("  leave rank out, or raise it")
-    if out_of_time:
-        lines.append("  raise max_seconds")
+    if remedy:
+        lines.append(f"  {remedy}")
     if request.dtype == torch.float32:
         lines.append("  use dtype='float64'")
     if request.readout == "feedforward":
