@@ -175,6 +175,18 @@ def test_gated_blocks(act: object, kind: str) -> None:
         assert single.observed_error <= single.certificate.bound
 
 
+def test_blocks_that_compute_in_float64_return_float32() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 12, activation="relu", batch_first=True).eval()
+    built, plain = (sw.transpile(layer, layout=layout) for layout in ("double", "softmax"))
+    x = torch.randn(2, 3, 8)
+    with torch.no_grad():
+        found = built.network(x)
+    assert found.dtype == torch.float32 and float((found - layer(x)).abs().max()) <= 2e-6
+    assert built.certificate.bound < 0.1 * plain.certificate.bound
+    with pytest.raises(InvalidInput, match="layout 'double' is for float32 networks"):
+        sw.transpile(layer, layout="double", dtype="float64")
+
+
 def test_a_product_gate_needs_the_range_of_its_inputs() -> None:
     with pytest.raises(InvalidInput, match=r"give it as box=\(low, high\)"):
         sw.transpile(Gated(functional.silu).eval())

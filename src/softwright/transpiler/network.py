@@ -29,7 +29,7 @@ class Projection(nn.Linear):
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray, dtype: torch.dtype, layout: str = "softmax") -> None:
         nn.Module.__init__(self)  # not that of Linear, whose weights are parameters
-        self.layout = layout
+        self.layout, self.ends = layout, False
         self.out_features, self.in_features = weight.shape
         self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
         self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
@@ -37,7 +37,8 @@ class Projection(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         with as_proved(input):
             if self.layout == "double":
-                return linear(input.double(), self.weight.double(), self.bias.double())
+                found = linear(input.double(), self.weight.double(), self.bias.double())
+                return found.to(self.weight.dtype) if self.ends else found
             return linear(widened(input, self.weight), self.weight, self.bias)
 
 
@@ -82,6 +83,8 @@ class TranspiledNetwork(_Transpiled):
         super().__init__()
         self.steps = nn.ModuleList(steps)
         self.names, self.layout = tuple(names), layout
+        if isinstance(steps[-1], NeuronHeads | Projection):
+            steps[-1].ends = True
         self.train(False)
 
     @property
@@ -104,12 +107,9 @@ class TranspiledNetwork(_Transpiled):
         return y.reshape(*x.shape[:lead], *y.shape[1:])
 
     def _run(self, x: Tensor) -> Tensor:
-        wide = self.layout == "double"
-        if wide:  # every float32 number is a float64 number: nothing is rounded but the end
-            x = x.double()
         for step in self.steps:
             x = step(x)
-        return x.to(self.dtype) if wide else x
+        return x
 
     def _rows(self, entries: int, size: int) -> int:
         """How many rows of so many entries are run at a time: whole windows, where rows are put into sequences."""

@@ -4,7 +4,7 @@ The number s = W x + b of a neuron is linear in the token x, so it belongs to th
 (s, 1), the key of token j is (k_j, b_j), its value v_j s + u_j. Five layouts run the same formula:
 
 softmax    scores stacked along a leading axis, `torch.softmax` over it. The fastest on a CPU, and the default.
-double     the same in float64 on float32 weights and inputs; the network rounds its outputs to float32, once.
+double     the same in float64 on float32 weights and inputs; what `ends` a network rounds to float32, once.
 sdpa       `scaled_dot_product_attention`. All neurons of all positions share keys and values (v_j, u_j), so they are
            the queries of one head; with what it returns, (v, u), the neuron is v s + u, since sum_j w_j (v_j s + u_j)
            = (sum_j w_j v_j) s + sum_j w_j u_j.
@@ -62,7 +62,7 @@ class NeuronHeads(nn.Module):
         super().__init__()
         if layout not in LAYOUTS:
             raise InvalidInput("NeuronHeads", [f"layout {layout!r} is not known; use one of {', '.join(LAYOUTS)}"])
-        self.layout = layout
+        self.layout, self.ends = layout, False
         self.heads, self.inputs = weight.shape
         self.register_buffer("tokens", torch.tensor(table.stacked, dtype=dtype))  # (4, p)
         self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
@@ -93,7 +93,8 @@ class NeuronHeads(nn.Module):
         rows = x.reshape(-1, x.shape[-1])  # (N, d)
         if self.layout == "double":
             s = linear(rows.double(), self.weight.double(), self.bias.double())  # (N, H)
-            return apply_table(s, self.tokens.double(), "softmax").reshape(*lead, self.heads)
+            found = apply_table(s, self.tokens.double(), "softmax").reshape(*lead, self.heads)
+            return found.to(self.tokens.dtype) if self.ends else found
         s = linear(rows, self.weight, self.bias)  # (N, H)
         if self.layout == "multihead":
             out = in_chunks(self._stock, s, _rows(self.layout, s, _WIDTH))
