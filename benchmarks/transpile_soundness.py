@@ -1,6 +1,6 @@
 """Is the bound of `transpile` ever violated? Random networks, and a search for the worst input of each.
 
-    python benchmarks/transpile_soundness.py [--networks 200] [--points 10000] [--seed 0]
+    python benchmarks/transpile_soundness.py [--networks 200] [--points 10000] [--seed 0] [--layout double]
 
 Depth 1 to 4, width 1 to 64, every activation, every layout, float64 and float32, boxes of many sizes. The search climbs
 the deviation from 10^4 points: gradients of the difference between the attention network and the source (both in
@@ -78,6 +78,7 @@ def main() -> int:
     parser.add_argument("--networks", type=int, default=200)
     parser.add_argument("--points", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--layout", choices=LAYOUTS, help="of networks whose dtype has it; all in turn unless given")
     options = parser.parse_args()
     torch.set_num_threads(1)
     started, violations, closest = time.perf_counter(), 0, 0.0
@@ -88,6 +89,7 @@ def main() -> int:
         source = random_network(rng, first)
         reach = float(rng.choice([0.1, 1.0, 5.0, 40.0]))
         dtype, layout = ("float64", "float32")[i // len(LAYERS) % 2], LAYOUTS[i % len(LAYOUTS)]
+        layout = options.layout or layout
         if layout == "double" and dtype == "float64":
             layout = "softmax"
         low, high = -reach, reach * float(rng.uniform(0.1, 1))
