@@ -214,7 +214,12 @@ class AttentionNetwork(nn.Module):
 
         if points.ndim < 2 or points.shape[-1] != len(self.names):
             return run(points)
-        y = arrays_in_chunks(run, points.reshape(-1, points.shape[-1]), self._rows(16))
+        flat = points.reshape(-1, points.shape[-1])
+        as_it_is = self.dtype == torch.float64 and flat.dtype == np.float64
+        if as_it_is and flat.flags.c_contiguous and flat.flags.writeable:  # nothing is copied: forward takes the parts
+            y = run(flat)
+        else:
+            y = arrays_in_chunks(run, flat, self._rows(16))
         return y.reshape(*points.shape[:-1], y.shape[-1])
 
     def attention(self, points: Any = None, /, **named: Any) -> AttentionView:

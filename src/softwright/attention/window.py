@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +46,7 @@ from softwright.precision import FLOAT64
 if TYPE_CHECKING:
     from softwright.attention.layer import SoftmaxHead
 
+_KEPT = 1 << 14  # tokens of an axis whose windows are kept for the next call
 _TOKENS_A_BLOCK = 8
 _ROWS_TOGETHER = 16  # rows of tokens that are as good as one where points are sorted
 _CACHED = 30_000  # numbers of a table beyond which they are
@@ -122,8 +124,21 @@ def axis_windows(keys: Tensor, biases: Tensor, tokens_a_block: int = _TOKENS_A_B
     return AxisWindows(keys, biases, first.clamp(max=n - width), winners, width)
 
 
-def windows_of(head: SoftmaxHead) -> list[AxisWindows]:
-    return [axis_windows(keys, biases) for keys, biases in _lines(head)]
+def windows_of(head: SoftmaxHead, tokens_a_block: int = _TOKENS_A_BLOCK) -> list[AxisWindows]:
+    """The windows of a head's axes. What they are depends on the numbers of a line alone, so they are kept by them."""
+    found = []
+    for keys, biases in _lines(head):
+        if len(keys) > _KEPT or not keys.is_cpu:
+            found.append(axis_windows(keys, biases, tokens_a_block))
+        else:
+            found.append(_kept_windows(keys.numpy().tobytes(), biases.numpy().tobytes(), tokens_a_block))
+    return found
+
+
+@lru_cache(maxsize=8)
+def _kept_windows(keys: bytes, biases: bytes, tokens_a_block: int) -> AxisWindows:
+    line = [torch.from_numpy(np.frombuffer(each).copy()) for each in (keys, biases)]
+    return axis_windows(line[0], line[1], tokens_a_block)
 
 
 def window_head(head: SoftmaxHead, t: Tensor) -> Tensor:
@@ -177,7 +192,7 @@ def _with_slopes(out: Tensor, columns: Tensor, active: list[int], t: Tensor) -> 
 
 def _compiled(head: SoftmaxHead, table: Tensor, t: Tensor) -> Tensor:
     """(q, width), two variables."""
-    axes = [axis_windows(keys, biases, 1) for keys, biases in _lines(head)]
+    axes = windows_of(head, 1)
     out = np.empty((len(t), table.shape[-1]))
     told = [
         part for a in axes for part in (a.keys.numpy(), a.biases.numpy(), a.first.numpy(), a.winner.numpy(), a.kept)
