@@ -90,7 +90,8 @@ def _read(program: Program, prompt: Any, mask: Any, dtype: str, faults: Faults) 
         addends = given.astype(dtype).astype(np.float64)[None]
     else:
         fits = given.ndim == 1 and given.dtype.kind in "iu" and len(given) > 0
-        faults.check(fits, f"the prompt has shape {given.shape}; give the indices of its tokens, (tokens,)")
+        kind = f"shape {given.shape} and type {given.dtype}"
+        faults.check(fits, f"the prompt has {kind}; give whole numbers, the indices of its tokens, of shape (tokens,)")
         faults.raise_if_any()
         addends = program.embed(given)
     T = addends.shape[1]
