@@ -15,6 +15,7 @@ import softwright as sw
 from softwright.checker.precision import PRECISIONS
 from softwright.checker.transpiled import outward
 from softwright.checker.transpiled.activations import ROWS, read_activation
+from softwright.checker.transpiled.extents import Extent, _line
 from softwright.checker.transpiled.fitted import largest_error
 from softwright.checker.transpiled.heads import unit_of
 from softwright.checker.transpiled.products import _shares
@@ -151,6 +152,21 @@ def test_slopes_and_ranges(name: str, given: Any) -> None:
         assert not inside.size or (least[0] <= inside.min() and inside.max() <= most[0])
         if activation.local_slope(np.array([a]), np.array([b]))[0] == 0 and inside.size:
             assert inside.max() == inside.min()
+
+
+@pytest.mark.parametrize(("name", "given"), CASES)
+def test_lines_lie_over_both_parts_of_an_activation(name: str, given: Any) -> None:
+    """Between the ends of s, max(phi, 0) and max(-phi, 0) are nowhere above their lines."""
+    parameters = list(given) if isinstance(given, tuple) else [given]
+    activation, phi = read_activation({"name": name, "parameters": parameters}), Activation(name, tuple(parameters))
+    rng = np.random.default_rng(6)
+    low = rng.uniform(-8, 4, size=60)
+    high = low + np.geomspace(1e-6, 10, 60)
+    between = (low + (high - low) * np.linspace(0, 1, 500)[:, None]).clip(low, high).astype(np.longdouble)
+    for downwards in (False, True):
+        slope, height = _line(activation, Extent(low, high, low, np.inf), downwards)
+        part = np.maximum(-phi(between) if downwards else phi(between), 0)
+        assert (part <= slope * between + height).all()
 
 
 @pytest.mark.parametrize(
