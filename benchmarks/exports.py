@@ -31,7 +31,7 @@ import softwright as sw
 from softwright.export.selftest import allowance, answered
 
 BATCHES, DTYPES = (1, 7, LARGEST), ("float64", "float32")
-SOME, TURNS, ENOUGH = 20_000, 12, 8.0  # points in a batch, turns and CPU seconds, for times
+SOME, TURNS, ENOUGH = 20_000, 12, 2.0  # points in a batch, turns and CPU seconds, for times
 
 
 def deviation(run: Run, given: tuple[np.ndarray, ...], y: np.ndarray) -> float:
@@ -167,11 +167,20 @@ def put(lines: list[str], page: Path) -> None:
     table, end, after = rest.partition("<!-- end -->\n")
     if not mark or not end:
         raise SystemExit(f"{page} has no marks <!-- exports --> and <!-- end -->")
-    rows = {tuple(line.split(" | ")[:2]): line for line in (*table.splitlines()[2:], *lines[2:])}
-    rows = {row: line for row, line in rows.items() if line.count(" | ") == lines[0].count(" | ")}
-    order = {name: index for index, name in enumerate(NETWORKS)}
-    kept = sorted(rows, key=lambda row: order[row[0].removeprefix("| ")])
-    page.write_text(f"{before}{mark}{chr(10).join([*lines[:2], *(rows[row] for row in kept)])}\n{end}{after}", "utf-8")
+    rows: dict[tuple[str, str], list[str]] = {}
+    for found in (table.splitlines(), lines):
+        head, wanted = _cells(found[0]), _cells(lines[0])
+        for line in found[2:]:
+            row = dict(zip(head, _cells(line), strict=True))
+            rows[row["network"], row["dtype"]] = [row.get(name, "") for name in wanted]  # other columns are empty
+    order = list(NETWORKS)
+    kept = sorted((row for row in rows if row[0] in order), key=lambda row: order.index(row[0]))
+    written = [*lines[:2], *(f"| {' | '.join(rows[row])} |" for row in kept)]
+    page.write_text(f"{before}{mark}{chr(10).join(written)}\n{end}{after}", "utf-8")
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 if __name__ == "__main__":
