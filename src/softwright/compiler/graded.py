@@ -40,6 +40,7 @@ _COARSEST, _FINEST = 5.0, 1.0  # spacings that are tried, times the digits that 
 _SMALLEST = 1e-150  # of the centres: keys stay below the largest number that proofs handle
 
 _RATIO, _CELLS = 2.0**-0.25, 3200  # of the cells of moduli
+_SHORTEST = 1e-280  # stretch of moduli
 
 Distances = Callable[[np.ndarray], np.ndarray]  # (n,) distances -> (n, m) values
 
@@ -191,7 +192,8 @@ class Moduli:
     """Of a tree in `u`, the distance from its singular point."""
 
     def __init__(self, function: Node, reach: float) -> None:
-        edges = float(reach) * (1.0 + 1e-12) * _RATIO ** np.arange(_CELLS + 1.0)  # falling
+        longer = max(float(reach) * (1.0 + 1e-12), _SHORTEST)  # what holds on a longer stretch holds on a shorter one
+        edges = longer * _RATIO ** np.arange(_CELLS + 1.0)  # falling
         edges = edges[edges > 1e-290]
         lower, upper = edges[1:], edges[:-1]
         value = Expression.from_nodes([function], ("u",))

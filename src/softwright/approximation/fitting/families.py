@@ -56,8 +56,8 @@ def equidistributed_centres(t: np.ndarray, density: np.ndarray, tokens: int, flo
 
 
 def rule(tolerance: float, affine: bool) -> tuple[float, int]:
-    """The measured (ratio, margin) for a relative tolerance."""
-    digits = -np.log10(min(tolerance, 0.5))
+    """The measured (ratio, margin) for a relative tolerance; floats have no more than 16 digits."""
+    digits = -np.log10(min(max(tolerance, 1e-16), 0.5))
     if affine:
         return 0.5 + 0.065 * digits, round(0.4 * digits)
     return 1.0 + 0.06 * digits, round(0.6 * digits)

@@ -8,6 +8,10 @@ its shape (no extremum that the rows do not have, Fritsch and Carlson 1980), axi
 
 If interpolation is the better one, the head is fitted to the table with cells divided by it: it then follows the
 interpolation within the tolerance at the new nodes too, and cannot swing between the rows.
+
+Few tokens can swing as well: a key that is steep beside the cells hides a bump in one of them. So a smooth head is held
+against the cubic spline of the rows where that foretells rows which are left out, otherwise against the cubic that
+keeps their shape, axis by axis, and must not be further from it than linear interpolation is.
 """
 
 from __future__ import annotations
@@ -17,7 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwright.attention.head import Axis
+
 _FEWEST = 5  # nodes of an axis of which every other one can be left out
+_LOOK = 11  # parts of a cell at whose ends a look is taken
+_MOST_PAIRED = 16  # tokens of which every two are looked at together
 _MOST_ROWS = 60_000  # of a table with divided cells
 WAYS = ("auto", "linear", "smooth")
 
@@ -49,13 +57,15 @@ class LeftOut:
 
 def interpolated(nodes: Sequence[np.ndarray], F: np.ndarray, places: Sequence[np.ndarray], way: str) -> np.ndarray:
     """Values (n_1, ..., n_d, m) on one grid carried to another inside of it, axis after axis."""
-    from scipy.interpolate import PchipInterpolator
+    from scipy.interpolate import CubicSpline, PchipInterpolator
 
     for axis, (own, at) in enumerate(zip(nodes, places, strict=True)):
         along = np.moveaxis(F, axis, 0)
         if len(own) == len(at) and np.array_equal(own, at):
             continue
-        if way == "shaped" and len(own) > 2:
+        if way == "spline" and len(own) > 2:
+            moved = CubicSpline(own, along, axis=0)(at)
+        elif way == "shaped" and len(own) > 2:
             moved = PchipInterpolator(own, along, axis=0)(at)
         else:
             k = np.clip(np.searchsorted(own, at, side="right") - 1, 0, len(own) - 2)
@@ -63,6 +73,37 @@ def interpolated(nodes: Sequence[np.ndarray], F: np.ndarray, places: Sequence[np
             moved = (1 - share) * along[k] + share * along[k + 1]
         F = np.moveaxis(moved, 0, axis)
     return F
+
+
+class Inside:
+    """The cells of an axis t (n,): what smooth columns (n, q) are inside of them, and how far from it a head may be,
+    which is as far as straight lines between the rows are."""
+
+    def __init__(self, t: np.ndarray, columns: np.ndarray) -> None:
+        self.t, self.columns = t, columns
+        seen = left_out([t], columns, lambda own, rows, at: interpolated(own, rows, at, "spline"))
+        self.way = "spline" if seen is not None and seen.best == "smooth" else "shaped"
+        shares = np.arange(1, _LOOK) / _LOOK
+        self.even = (t[:-1, None] + np.diff(t)[:, None] * shares).ravel()
+        straight = interpolated([t], columns, [self.even], "linear")
+        self.bend = float(np.abs(self.wanted(self.even) - straight).max())
+
+    def places(self, axis: Axis) -> np.ndarray:
+        """Where a look is taken: evenly, and where two tokens weigh the same, for a bump can be as thin as it likes."""
+        if axis.tokens > _MOST_PAIRED:
+            return self.even
+        i, j = np.triu_indices(axis.tokens, 1)
+        steeper = np.abs(axis.keys[i] - axis.keys[j]) > 1e-9
+        i, j = i[steeper], j[steeper]
+        met = (axis.biases[i] - axis.biases[j]) / (axis.keys[j] - axis.keys[i])
+        return np.concatenate([self.even, met[(met > self.t[0]) & (met < self.t[-1])]])
+
+    def wanted(self, places: np.ndarray) -> np.ndarray:
+        return interpolated([self.t], self.columns, [places], self.way)
+
+    def swing(self, places: np.ndarray, found: np.ndarray) -> float:
+        """How much further than straight lines a head with these columns is there, at most; 0 if it is nowhere."""
+        return max(0.0, float(np.abs(found - self.wanted(places)).max()) - self.bend)
 
 
 def left_out(nodes: Nodes, F: np.ndarray, smooth: Predict) -> LeftOut | None:

@@ -8,7 +8,9 @@ head is smooth, or follows their interpolation where that is better (`between.py
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +19,7 @@ from softwright.approximation.fitting.axis_search import AxisFit, AxisProblem, s
 from softwright.approximation.fitting.least_squares import design, kron_evaluate, kron_ridge_solve, regularisation
 from softwright.approximation.fitting.tall import is_held, parts, shortened
 from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_fit, scaling_of
-from softwright.approximation.strategies.between import divided, interpolated, left_out
+from softwright.approximation.strategies.between import Inside, divided, interpolated, left_out
 from softwright.approximation.strategies.grid import grid_head
 from softwright.approximation.strategies.scattered import fit_points
 from softwright.attention.head import Axis
@@ -26,6 +28,10 @@ from softwright.targets import Table
 
 _MOST_SLICES = 200
 _LOOK, _BETWEEN = 11, 3.0  # parts of a cell at whose ends a look is taken, and how many tolerances it may be off there
+# Between the rows a head errs more than at them: at the rows it may aim at so many times less than the tolerance, as
+# long as that takes no more than so many times the tokens.
+_CLOSER, _WORTH = (10.0, 5.0, 2.5), 1.6
+_PLENTY = 40  # rows for a token along an axis: nothing hides between them
 _FEW = 0.5  # tokens for a row along an axis: with no more a head has no freedom to swing between the rows
 _FIT_ROWS, _CHECK_ROWS = 4_000, 20_000  # of a long axis, while tokens are searched; the result is checked on all
 
@@ -49,11 +55,21 @@ class _AxisData(AxisProblem):
     ) -> None:
         super().__init__(lambda s: columns, tolerance, value_cap, tick)
         self.t, self.data = t, columns
+        self.inside = Inside(t, columns) if 2 < len(t) <= _FIT_ROWS else None
 
     def samples(self, unknowns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         fit = _some(len(self.t), max(_FIT_ROWS, 8 * unknowns))
         check = _some(len(self.t), max(_CHECK_ROWS, 8 * unknowns))
         return self.t[fit], self.data[fit], self.t[check], self.data[check]
+
+    def fit(self, axis: Axis, affine: bool, sup: bool = False) -> AxisFit:
+        """As everywhere; what swings between the rows, hidden from them, is no fit."""
+        found = super().fit(axis, affine, sup)
+        if self.inside is None or len(self.t) >= _PLENTY * axis.tokens or found.error > self.tolerance:
+            return found
+        places = self.inside.places(axis)
+        swing = self.inside.swing(places, design(axis, places, affine) @ found.values)
+        return found if swing <= _BETWEEN * self.tolerance else replace(found, error=max(found.error, swing))
 
 
 def _some(rows: int, most: int) -> np.ndarray | slice:
@@ -108,6 +124,9 @@ def _miss(axes: tuple[AxisFit, ...], nodes: list[np.ndarray], F: np.ndarray, val
     return float(np.max(worst))
 
 
+_Found = tuple[float, tuple[AxisFit, ...], np.ndarray]  # error, axes, values
+
+
 def _on_grid(
     problem: Problem,
     nodes: list[np.ndarray],
@@ -116,7 +135,7 @@ def _on_grid(
     cap: float,
     first: bool = True,
     given: dict[int, AxisFit] | None = None,
-) -> tuple[float, tuple[AxisFit, ...], np.ndarray] | None:
+) -> _Found | None:
     """(error, axes, values) of the smallest grid of tokens found; the first attempt of all ends whatever it takes."""
     d = len(nodes)
     share, best = relative / (1.5 * d if d > 1 else 1.0), None
@@ -168,14 +187,17 @@ def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
     if best is None:
         raise RuntimeError("at least one grid was tried")
 
-    def as_fit(found: tuple[float, tuple[AxisFit, ...], np.ndarray], *more: str) -> Fit:
+    def as_fit(found: _Found, *more: str) -> Fit:
         error, axes, solved = found
         shape, source = (" x ".join(map(str, each)) for each in ([a.tokens for a in axes], [len(n) for n in nodes]))
         reason = f"a table on a {source} grid: a {shape} grid of tokens, met at the table's points"
         head = grid_head(axes, solved, scaling.scale, scaling.middle)
         return Fit([head], error * scaling.scale, "spectral", (reason, *more))
 
-    many = any(axis.tokens > _FEW * len(t) for axis, t in zip(best[1], nodes, strict=True))
+    many = not _are_few(best[1], nodes)
+    if not many and best[0] <= relative and problem.between == "auto":
+        kept = _held(problem, nodes, F, best, relative, cap)
+        best, many = kept or best, kept is None
     if problem.between != "smooth" and (many or best[0] > relative or problem.between == "linear"):
         found, why = _straightened(problem, nodes, F, relative, cap)
         if found is not None:
@@ -184,6 +206,46 @@ def fit_table(problem: Problem, table: Table, box: Box) -> Fit:
     if fit.error <= problem.tolerance:
         return fit
     return min((fit, fit_points(points, values, problem)), key=lambda f: f.error)
+
+
+def _are_few(axes: tuple[AxisFit, ...], nodes: list[np.ndarray]) -> bool:
+    return all(axis.tokens <= _FEW * len(t) for axis, t in zip(axes, nodes, strict=True))
+
+
+def _swings(found: _Found, nodes: list[np.ndarray], F: np.ndarray) -> float:
+    """How much further than linear interpolation the head is from a smooth table inside of the cells of any axis."""
+    _, axes, values = found
+    worst = 0.0
+    for i, (axis, t) in enumerate(zip(axes, nodes, strict=True)):
+        if len(t) < 2 or len(t) >= _PLENTY * axis.tokens:
+            continue
+        inside = Inside(t, np.moveaxis(F, i, 0).reshape(len(t), -1))
+        within = inside.places(axis.axis)
+        places = [within if k == i else own for k, own in enumerate(nodes)]
+        there = kron_evaluate([design(a.axis, at, a.affine) for a, at in zip(axes, places, strict=True)], values)
+        worst = max(worst, inside.swing(within, np.moveaxis(there, i, 0).reshape(len(within), -1)))
+    return worst
+
+
+def _held(
+    problem: Problem, nodes: list[np.ndarray], F: np.ndarray, best: _Found, relative: float, cap: float
+) -> _Found | None:
+    """A smooth head that does not swing between the rows, closer to them than asked if few tokens do that; None if
+    there is none."""
+    if all(len(t) >= _PLENTY * axis.tokens for axis, t in zip(best[1], nodes, strict=True)):
+        return best
+    most = _WORTH * _tokens(best)
+    for closer in _CLOSER:
+        found = _on_grid(problem, nodes, F, relative / closer, cap, first=False)
+        if found is None or found[0] > best[0] or _tokens(found) > most or not _are_few(found[1], nodes):
+            continue
+        if _swings(found, nodes, F) <= _BETWEEN * relative:
+            return found
+    return best if _swings(best, nodes, F) <= _BETWEEN * relative else None
+
+
+def _tokens(found: _Found) -> int:
+    return math.prod(axis.tokens for axis in found[1])
 
 
 def gated_axis(t: np.ndarray, F: np.ndarray, axis: int, relative: float) -> AxisFit:
@@ -215,7 +277,7 @@ def stepped_axis(t: np.ndarray, relative: float) -> AxisFit:
 
 def _straightened(
     problem: Problem, nodes: list[np.ndarray], F: np.ndarray, relative: float, cap: float
-) -> tuple[tuple[float, tuple[AxisFit, ...], np.ndarray] | None, str]:
+) -> tuple[_Found | None, str]:
     """A grid that follows interpolation of the table between its rows, if that is the better one, and why."""
 
     def smooth(coarse: list[np.ndarray], rows: np.ndarray, places: list[np.ndarray]) -> np.ndarray:

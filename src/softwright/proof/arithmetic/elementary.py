@@ -316,14 +316,16 @@ def _xlogx_range(lower: float, upper: float) -> tuple[float, float]:
 
 
 def remainder(a: TaylorModel, b: TaylorModel) -> TaylorModel:
-    """a - b floor(a/b) where the floor is one number on the box, else all between 0 and b."""
+    """a - b floor(a/b) where the floor is one number on the box, else all between 0 and b; unknown where b may be 0."""
     lower, upper = divide(a, b).range()
     with np.errstate(invalid="ignore"):
         low, high = np.floor(lower), np.floor(upper)
     same = (low == high) & np.isfinite(low)
     b_low, b_high = b.range()
     zero = np.zeros(a.boxes)
-    wide = constant(a.shape, zero, np.full(a.boxes, np.inf)).narrowed(np.minimum(b_low, zero), np.maximum(b_high, zero))
+    nothing = constant(a.shape, zero, np.full(a.boxes, np.inf))
+    wide = nothing.narrowed(np.minimum(b_low, zero), np.maximum(b_high, zero))
+    wide = nothing.where((b_low <= 0.0) & (b_high >= 0.0), wide)
     return (a - b.times(np.where(same, low, 0.0))).where(same, wide)
 
 

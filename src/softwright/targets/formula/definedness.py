@@ -42,11 +42,12 @@ _CONFIRMED = 2000  # points of a fault that are looked at with intervals
 _NEAR = 1e-6  # of a side: how far from a pole a report may point
 _REMEDY = "shrink the box to stay away from there, or guard it with where(condition, a, b)"
 
-# Operations whose values grow without bound where they are undefined.
-_POLES = frozenset({"div", "pow"} | {name for name, row in ELEMENTARY.items() if row.pole})
+# Operations whose values grow without bound, or have no limit, where they are undefined.
+_POLES = frozenset({"div", "mod", "pow"} | {name for name, row in ELEMENTARY.items() if row.pole})
 # ... and what of their arguments changes its sign there.
 _VANISHING: dict[str, Callable[..., Node]] = {
     "div": lambda a, b: b,
+    "mod": lambda a, b: b,
     "pow": lambda a, b: a,
     **{name: row.vanishing for name, row in ELEMENTARY.items() if row.vanishing is not None},
 }
@@ -100,14 +101,16 @@ class UndefinedSearch:
     # Points -------------------------------------------------------------------------------------------------------
 
     def _grid(self) -> np.ndarray:
-        """Corners, centre, a grid with an odd number of points per side, and scattered points."""
+        """Corners, centre, a grid with an odd number of points per side, scattered points, and those with a zero."""
         dim = len(self.names)
         most = min(_GRID_POINTS, _GRID_WORK // len(self.tape))
         side = int(most ** (1.0 / dim) + 1e-9)
         side -= 1 - side % 2
         scattered = np.random.default_rng(0).uniform(self.lower, self.upper, (1000, dim))
         corners = Box.from_bounds(self.lower, self.upper).corners(1024)
-        parts = [corners, 0.5 * self.lower[None] + 0.5 * self.upper[None], scattered]
+        zeros = np.repeat(scattered[:1], dim + 1, axis=0)  # each coordinate as near to 0 as the box has it, and all
+        zeros[np.arange(dim), np.arange(dim)] = zeros[dim] = np.clip(0.0, self.lower, self.upper)
+        parts = [zeros, corners, 0.5 * self.lower[None] + 0.5 * self.upper[None], scattered]
         if side >= 3:
             axes = [np.linspace(low, high, side) for low, high in zip(self.lower, self.upper, strict=True)]
             parts.insert(0, np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dim))
@@ -254,7 +257,7 @@ class UndefinedSearch:
         def of(points: np.ndarray) -> np.ndarray:
             return np.asarray(self._evaluate(points)[0][place], dtype=float)
 
-        if name in ("div", "pow"):
+        if name in ("div", "mod", "pow"):
             middle = of(0.5 * self.lower[None] + 0.5 * self.upper[None])[0]
             return lambda points: of(points) * (-1.0 if middle < 0 else 1.0)
         if row is None or len(arguments) > 2 or (name != "xlogy" and row.domain == (-np.inf, np.inf)):
