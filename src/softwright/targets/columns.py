@@ -30,8 +30,9 @@ MISSING_TEXTS = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", 
 MOST_LEVELS = 64
 _MISTAKES = 0.5  # of the cells of a column: if more than this share are numbers, the others are mistakes
 _LISTED = 5
+_LARGEST_WHOLE = 2**53  # up to which float64 holds every integer
 _DAY = np.timedelta64(1, "D")
-_NUMERIC = re.compile(r"[-+$\u20ac\u00a3]?\s*\d[\d.,'/: ]*\s*[%$\u20ac\u00a3]?")
+_NUMERIC = re.compile(r"[-+]?0[xX][0-9a-fA-F]+|\d+(_\d+)+|[-+$\u20ac\u00a3]?\s*\d[\d.,'/: ]*\s*[%$\u20ac\u00a3]?")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(\D|$)")
 
 
@@ -77,6 +78,8 @@ def column_of(name: str, given: Any, faults: Faults, levels: tuple[str, ...] = (
     if kind == "b":
         numbers = array.astype(np.float64)
         return Column(name, "truth", np.where(missing, np.nan, numbers))
+    if kind in "iu":
+        _check_digits(name, array, missing, faults)
     if kind in "iuf":
         return _checked(Column(name, "number", np.where(missing, np.nan, array.astype(np.float64))), faults)
     if kind in "Mm":
@@ -103,7 +106,20 @@ def _as_array(given: Any) -> tuple[np.ndarray, np.ndarray]:
     else:
         array = np.asarray(given)
         missing = np.zeros(array.shape[:1], dtype=bool)
+        if isinstance(given, np.ma.MaskedArray) and array.ndim == 1:
+            missing = np.ma.getmaskarray(given)
     return array, missing.astype(bool)
+
+
+def _check_digits(name: str, array: np.ndarray, missing: np.ndarray, faults: Faults) -> None:
+    """Integers that float64 does not hold would become others, silently."""
+    large = np.flatnonzero(~missing & ((array > _LARGEST_WHOLE) | (array < -_LARGEST_WHOLE))).tolist()
+    lost = next((row for row in large if int(float(array[row])) != int(array[row])), None)
+    if lost is not None:
+        faults.add(
+            f"row {lost}, column {name}: {array[lost]} has more digits than float64 holds; subtract an offset from the "
+            "column, or round it"
+        )
 
 
 def _checked(column: Column, faults: Faults, places: Sequence[str] | None = None) -> Column:
@@ -137,6 +153,12 @@ def _of_objects(name: str, values: list[Any], missing: np.ndarray, faults: Fault
     if kind == "date":
         stamps = [None if gone else _utc(value) for value, gone in zip(values, absent, strict=True)]
         return column_of(name, np.array(stamps, dtype="datetime64[us]"), faults)
+    if kind == "timedelta":
+        spans = [None if gone else value for value, gone in zip(values, absent, strict=True)]
+        return column_of(name, np.array(spans, dtype="timedelta64[us]"), faults)
+    if kind not in ("number", "truth"):
+        faults.add(f"row {kinds[kind]}, column {name!r}: a value is a {kind}; give numbers, truths, dates or texts")
+        return Column(name, "number", np.zeros(len(values)))
     numbers = np.array([math.nan if gone else float(value) for value, gone in zip(values, absent, strict=True)])
     return _checked(Column(name, kind, numbers), faults)
 
@@ -224,7 +246,7 @@ def _unclear(text: str) -> str:
     if _NUMERIC.fullmatch(text) and number_in(text) is None:
         return "looks like a number or a date and is none; write 1234.5 or 2026-01-31, or leave the column out"
     if _ISO_DATE.match(text):
-        return "is a date among texts that are none; mend the line"
+        return "is a date among texts that are none, or no day of the calendar; mend the line"
     return ""
 
 
@@ -250,6 +272,19 @@ def number_in(text: str) -> float | None:
         return None if "_" in text else float(text)
     except ValueError:
         return None
+
+
+def whole_frame(frame: Any, wanted: Sequence[str]) -> Any:
+    """The frame with what it keeps elsewhere: rows of a lazy one, and levels of an index that are wanted by name."""
+    if hasattr(frame, "collect_schema") and hasattr(
+        frame, "collect"
+    ):  # a lazy frame of polars; whole ones lack collect
+        return frame.collect()
+    if hasattr(frame, "reset_index") and hasattr(frame, "index"):  # pandas
+        missing = [name for name in wanted if name not in frame.columns]
+        levels = [name for name in getattr(frame.index, "names", ()) if name is not None and name in missing]
+        return frame.reset_index(level=levels) if levels else frame
+    return frame
 
 
 def frame_columns(frame: Any) -> list[str] | None:

@@ -29,7 +29,7 @@ import numpy as np
 
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.targets.columns import Column, column_of, frame_columns
+from softwright.targets.columns import Column, column_of, frame_columns, whole_frame
 from softwright.targets.points import as_points
 from softwright.targets.table_files import column_places, csv_line, read_columns
 from softwright.targets.table_rows import RowPolicy
@@ -125,6 +125,7 @@ class Table(Target):
         `names` renames the input columns. `Table.encode` does the same to the inputs of another frame.
         """
         inputs, outputs = _wanted("Table.from_frame", inputs, outputs)
+        frame = whole_frame(frame, [*inputs, *outputs])
         present = frame_columns(frame)
         if present is None:
             fault = f"{type(frame).__name__} is no frame; give one of pandas, polars or pyarrow, or a dict of columns"
@@ -195,6 +196,7 @@ class Table(Target):
     def encode(self, frame: Any) -> np.ndarray:
         """The inputs of another frame, a mapping or one row as points (n, d) of this table's variables."""
         faults = Faults("Table.encode")
+        frame = whole_frame(frame, [name for name, _ in self.encoding])
         present = frame_columns(frame)
         if not self.encoding or present is None:
             faults.add("encode is for frames, of tables that were made from one; give points instead")
@@ -379,7 +381,8 @@ def _numbers(what: str, given: Any, faults: Faults) -> np.ndarray:
         array = np.asarray(given)
         if array.dtype.kind not in "fiub":
             raise TypeError(f"dtype {array.dtype}")
-        return array.astype(np.float64)
+        array = array.astype(np.float64)
+        return np.where(np.ma.getmaskarray(given), np.nan, array) if isinstance(given, np.ma.MaskedArray) else array
     except (TypeError, ValueError) as error:
         faults.add(f"{what} are not real numbers ({error}); give an array of numbers")
         return np.zeros((1, 1))

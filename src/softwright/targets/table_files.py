@@ -99,9 +99,8 @@ def column_places(subject: str, wanted: Sequence[str], present: Sequence[str], l
             close = difflib.get_close_matches(name, present, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             known = ", ".join(map(str, present))
-            faults.add(
-                f"{where}there is no column {name!r}{hint}; the columns are {known}: name one of them, or add it"
-            )
+            add = "add it to the first line of the file" if line else "add it"
+            faults.add(f"{where}there is no column {name!r}{hint}; the columns are {known}: name one of them, or {add}")
         elif list(present).count(name) > 1:
             faults.add(f"{where}there are {list(present).count(name)} columns {name!r}; rename all but one")
     faults.raise_if_any()

@@ -22,6 +22,7 @@ from softwright.approximation.problem import Fit, OutOfBudget, Problem, affine_f
 from softwright.approximation.strategies.between import Inside, divided, interpolated, left_out
 from softwright.approximation.strategies.grid import grid_head
 from softwright.approximation.strategies.scattered import fit_points
+from softwright.approximation.strategies.straight import gated_axis, paired_axis, steepest, stepped_axis
 from softwright.attention.head import Axis
 from softwright.domain import Box
 from softwright.targets import Table
@@ -32,6 +33,8 @@ _LOOK, _BETWEEN = 11, 3.0  # parts of a cell at whose ends a look is taken, and 
 # long as that takes no more than so many times the tokens.
 _CLOSER, _WORTH = (10.0, 5.0, 2.5), 1.6
 _PLENTY = 40  # rows for a token along an axis: nothing hides between them
+_KINDS = {"linear": "multilinear", "shaped": "shape-preserving cubic"}
+_DENSE = 4  # tokens for a row, at most, of a head that follows an interpolation
 _FEW = 0.5  # tokens for a row along an axis: with no more a head has no freedom to swing between the rows
 _FIT_ROWS, _CHECK_ROWS = 4_000, 20_000  # of a long axis, while tokens are searched; the result is checked on all
 
@@ -248,33 +251,6 @@ def _tokens(found: _Found) -> int:
     return math.prod(axis.tokens for axis in found[1])
 
 
-def gated_axis(t: np.ndarray, F: np.ndarray, axis: int, relative: float) -> AxisFit:
-    """One token with affine values for every cell of an axis, gates at its nodes: what is linear there is met exactly.
-
-    At a node with a jump C of the slope the softmax is off by W0(1/e) C / beta (`pieces.py`).
-    """
-    along = np.moveaxis(F, axis, 0).reshape(len(t), -1)
-    slopes = np.diff(along, axis=0) / np.diff(t)[:, None]
-    jump = float(np.abs(np.diff(slopes, axis=0)).max(initial=0.0))
-    steepness = np.full(len(t) - 2, max(50.0, 0.2785 * jump / (0.1 * relative)))
-    keys = np.concatenate([[0.0], np.cumsum(steepness)])
-    biases = np.concatenate([[0.0], -np.cumsum(steepness * t[1:-1])])
-    gates = Axis(keys - 0.5 * keys[-1], biases - biases.max())
-    return AxisFit(gates, True, np.zeros((2 * len(keys), 1)), 0.0)
-
-
-def stepped_axis(t: np.ndarray, relative: float) -> AxisFit:
-    """One token with a constant value for every node of an axis, gates in the middles of its cells.
-
-    Between two nodes the head passes from one value to the other and never beyond them; in the middle it is their mean,
-    as linear interpolation is. At a node the neighbours have the weight e^(-steepness times half a cell).
-    """
-    steepness = 2 * np.log(8 / relative) / np.diff(t)
-    keys = np.concatenate([[0.0], np.cumsum(steepness)])
-    biases = np.concatenate([[0.0], -np.cumsum(steepness * 0.5 * (t[1:] + t[:-1]))])
-    return AxisFit(Axis(keys - 0.5 * keys[-1], biases - biases.max()), False, np.zeros((len(keys), 1)), 0.0)
-
-
 def _straightened(
     problem: Problem, nodes: list[np.ndarray], F: np.ndarray, relative: float, cap: float
 ) -> tuple[_Found | None, str]:
@@ -289,25 +265,17 @@ def _straightened(
 
     seen = left_out(nodes, F, smooth) if problem.between == "auto" else None
     way = seen.best if seen is not None else "linear" if problem.between == "linear" else "smooth"
-    kind = "multilinear" if way == "linear" else "shape-preserving cubic"
-    unseen, longest = divided(nodes, _LOOK), int(np.argmax([len(t) for t in nodes]))
-    if way == "smooth" or unseen is None:
+    if way == "smooth":
         return None, ""
-    for times in (4, 8):
-        places = divided(nodes, times)
-        if places is None:
-            break
+    for each in dict.fromkeys((way, "linear")):
         problem.budget.say("following the table between its rows")
-        straight = {longest: gated_axis(nodes[longest], F, longest, relative)} if way == "linear" else None
-        G = interpolated(nodes, F, places, way)
-        found = _on_grid(problem, places, G, relative, cap, first=False, given=straight)
-        if found is None:
-            break
-        off = _miss(found[1], unseen, interpolated(nodes, F, unseen, way), found[2])
-        if found[0] <= relative and off <= (1.0 if times == 4 else _BETWEEN) * relative / 0.9:
-            reach = max(off, found[0]) * problem.tolerance / (relative / 0.9)
-            told = f"between the rows it follows their {kind} interpolation, seen to be within {reach:.3g}"
-            return found, told if seen is None else f"{told}: {seen}"
+        found = [_following(problem, nodes, F, relative, cap, each, paired) for paired in (False, True)]
+        good = [one for one in found if one is not None and _tokens(one[1]) <= _DENSE * F[..., 0].size]
+        if good:
+            off, best = min(good, key=lambda one: _tokens(one[1]))
+            reach = max(off, best[0]) * problem.tolerance / (relative / 0.9)
+            told = f"between the rows it follows their {_KINDS[each]} interpolation, seen to be within {reach:.3g}"
+            return best, told if seen is None else f"{told}: {seen}"
     if seen is None:
         return None, ""
     steps = {i: stepped_axis(t, relative) for i, t in enumerate(nodes)}
@@ -315,3 +283,31 @@ def _straightened(
     if found is None or found[0] > relative:
         return None, ""
     return found, f"between the rows it passes from one to the next, never beyond them: {seen}"
+
+
+def _following(
+    problem: Problem, nodes: list[np.ndarray], F: np.ndarray, relative: float, cap: float, way: str, paired: bool
+) -> tuple[float, _Found] | None:
+    """A grid that was seen to follow that interpolation between the rows, and how closely; with pairs of tokens in the
+    cells of all axes but the longest, or with what a search finds for these."""
+    unseen, longest = divided(nodes, _LOOK) or divided(nodes, 3), int(np.argmax([len(t) for t in nodes]))
+    if unseen is None or (paired and (way != "linear" or len(nodes) == 1)):
+        return None
+    given: dict[int, AxisFit] = {}
+    if way == "linear":
+        given[longest] = gated_axis(nodes[longest], F, longest, relative)
+        cap *= max(1.0, steepest(nodes[longest], F, longest))  # affine values are as large as the slopes are
+    if paired:
+        given |= {i: paired_axis(t, F, i, relative) for i, t in enumerate(nodes) if i != longest and len(t) > 2}
+    for times in (4, 8):
+        places = divided(nodes, times)
+        if places is None:
+            break
+        G = interpolated(nodes, F, places, way)
+        found = _on_grid(problem, places, G, relative, cap, first=False, given=given)
+        if found is None:
+            break
+        off = _miss(found[1], unseen, interpolated(nodes, F, unseen, way), found[2])
+        if found[0] <= relative and off <= (1.0 if times == 4 else _BETWEEN) * relative / 0.9:
+            return off, found
+    return None
