@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy.interpolate import RegularGridInterpolator
@@ -108,6 +110,43 @@ def test_between_the_rows_of_a_kinked_grid_no_worse_than_interpolation() -> None
     assert worst(built, mesh, kinked(mesh)) <= tol
     assert worst(built, places, kinked(places)) <= linear + tol
     assert any("left out" in reason for reason in built.plan.reasons)
+
+
+def kinks(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0) * np.abs(y - 0.03)
+
+
+def over_decades(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.log10(x + 2) * y
+
+
+@pytest.mark.parametrize("function", [kinks, over_decades])
+def test_what_nothing_smooth_follows_is_interpolated_linearly(function: Callable[..., np.ndarray]) -> None:
+    uneven = np.geomspace(1e-3, 30, 12) - 1 if function is over_decades else np.linspace(-1, 1, 12)
+    nodes = [uneven, np.linspace(-1, 1, 7)]
+    rows = function(*np.meshgrid(*nodes, indexing="ij"))
+    built = sw.approximate(sw.Table.grid(nodes, rows), tol=1e-3, relative=True, progress=False, certify=False)
+    rng, half = np.random.default_rng(1), 0.5 * float(np.ptp(rows))
+    places = np.stack([np.interp(rng.uniform(0, len(t) - 1, 3000), np.arange(len(t)), t) for t in nodes], axis=1)
+    straight = RegularGridInterpolator(nodes, rows)(places)
+    truth = function(*places.T)
+    assert worst(built, places, truth[:, None]) <= np.abs(straight - truth).max() + 1e-3 * half
+
+
+def test_few_tokens_do_not_swing_between_the_rows_either() -> None:
+    x, y = nodes = [np.linspace(0, 1, 25), np.linspace(0, 1, 25)]
+    mesh = np.meshgrid(x, y, indexing="ij")
+    places = np.random.default_rng(2).uniform(0, 1, (4000, 2))
+
+    def steam(p: np.ndarray, t: np.ndarray) -> np.ndarray:  # an enthalpy, about, next to saturation
+        return t - 0.3 * p / (0.3 + t) ** 2 - 0.05 * p**2 / (0.3 + t) ** 6
+
+    rows, truth = steam(*mesh), steam(*places.T)
+    half = 0.5 * float(np.ptp(rows))
+    linear = np.abs(RegularGridInterpolator(nodes, rows)(places) - truth).max() / half
+    for tol in (1e-4, 1e-5):
+        built = sw.approximate(sw.Table.grid(nodes, rows), tol=tol, relative=True, progress=False, certify=False)
+        assert worst(built, places, truth[:, None]) / half <= linear / 20
 
 
 def test_linear_between_the_rows_of_a_line_is_a_token_a_cell() -> None:

@@ -106,11 +106,19 @@ def test_policies_can_be_refusals_and_are_checked() -> None:
         ([f"name {i}" for i in range(80)], "80 different texts"),
         ([1.0, np.inf, 2.0], "the value is infinite"),
         ([[1.0, 2.0], [3.0, 4.0]], "one value a row"),
+        (np.array([2**60, 2**60 + 1]), "row 1, column x: 1152921504606846977 has more digits than float64 holds"),
+        (np.array([complex(1), None, 2j], dtype=object), "row 0, column 'x': a value is a complex"),
     ],
 )
 def test_columns_that_are_refused(column: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         Table.from_frame({"x": column, "y": np.arange(len(column))}, ["x"], ["y"])
+
+
+def test_masked_cells_are_missing() -> None:
+    masked = np.ma.masked_array(np.arange(6.0), mask=np.arange(6) == 2)
+    by_rows, by_name = Table(masked, np.arange(6.0)), Table.from_frame({"x": masked, "y": np.arange(6)}, ["x"], ["y"])
+    assert len(by_rows.points) == len(by_name.points) == 5
 
 
 def test_the_plan_says_what_was_done_to_the_rows() -> None:
@@ -125,6 +133,7 @@ def test_the_plan_says_what_was_done_to_the_rows() -> None:
         (["1,5", "2,5", "3,1"], "line 2, column x: '1,5' looks like a number"),
         (["1/31/2026", "2/1/2026", "2/2/2026"], "line 2, column x: '1/31/2026' looks like a number or a date"),
         (["2026-01-31", "late", "later"], "line 2, column x: '2026-01-31' is a date among texts"),
+        (["0x10", "0x20", "1_000"], "line 2, column x: '0x10' looks like a number"),
         (["1", "inf", "3"], "line 3, column x: the value is infinite"),
         (["1", '2;9;7', "3"], "line 3: 4 cells under 2 columns, the first one too many is '7'"),
     ],

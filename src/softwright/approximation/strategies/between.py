@@ -24,6 +24,7 @@ import numpy as np
 from softwright.attention.head import Axis
 
 _FEWEST = 5  # nodes of an axis of which every other one can be left out
+_CLEARLY = 0.7  # of the error of straight lines at rows that are left out
 _LOOK = 11  # parts of a cell at whose ends a look is taken
 _MOST_PAIRED = 16  # tokens of which every two are looked at together
 _MOST_ROWS = 60_000  # of a table with divided cells
@@ -43,10 +44,10 @@ class LeftOut:
 
     @property
     def best(self) -> str:
-        """ "smooth" unless interpolation is better."""
-        if self.smooth <= min(self.linear, self.shaped):
+        """The way with the least error; straight lines unless another is clearly better, for they surprise nobody."""
+        if self.smooth <= min(_CLEARLY * self.linear, self.shaped):
             return "smooth"
-        return "shaped" if self.shaped < self.linear else "linear"
+        return "shaped" if self.shaped <= _CLEARLY * self.linear else "linear"
 
     def __str__(self) -> str:
         return (
