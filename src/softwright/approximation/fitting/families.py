@@ -39,6 +39,11 @@ def bernstein_axis(tokens: int, steepness: float) -> Axis:
     return Axis(steepness * (np.arange(tokens) - n / 2), np.array(biases))
 
 
+def centred_axis(keys: np.ndarray, biases: np.ndarray) -> Axis:
+    """Keys as small as the same number for all makes them, and no bias above 0."""
+    return Axis(keys - 0.5 * (keys.max() + keys.min()), biases - biases.max())
+
+
 def graded_axis(centres: np.ndarray, ratio: float) -> Axis:
     """Any increasing centres; between neighbours at distance h the key grows by 1 / (ratio^2 h) (local temperature)."""
     steps = 1.0 / (ratio**2 * np.diff(centres))

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.attention.head import Axis
-
 _FEWEST = 5  # nodes of an axis of which every other one can be left out
 _CLEARLY = 0.7  # of the error of straight lines at rows that are left out
 _LOOK = 11  # parts of a cell at whose ends a look is taken
@@ -89,14 +87,14 @@ class Inside:
         straight = interpolated([t], columns, [self.even], "linear")
         self.bend = float(np.abs(self.wanted(self.even) - straight).max())
 
-    def places(self, axis: Axis) -> np.ndarray:
+    def places(self, keys: np.ndarray, biases: np.ndarray) -> np.ndarray:
         """Where a look is taken: evenly, and where two tokens weigh the same, for a bump can be as thin as it likes."""
-        if axis.tokens > _MOST_PAIRED:
+        if len(keys) > _MOST_PAIRED:
             return self.even
-        i, j = np.triu_indices(axis.tokens, 1)
-        steeper = np.abs(axis.keys[i] - axis.keys[j]) > 1e-9
+        i, j = np.triu_indices(len(keys), 1)
+        steeper = np.abs(keys[i] - keys[j]) > 1e-9
         i, j = i[steeper], j[steeper]
-        met = (axis.biases[i] - axis.biases[j]) / (axis.keys[j] - axis.keys[i])
+        met = (biases[i] - biases[j]) / (keys[j] - keys[i])
         return np.concatenate([self.even, met[(met > self.t[0]) & (met < self.t[-1])]])
 
     def wanted(self, places: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from softwright.approximation.fitting.axis_search import AxisFit
-from softwright.attention.head import Axis
+from softwright.approximation.fitting.families import centred_axis
 
 _GATE = 0.2785  # W0(1/e), from above
 _SHARE = 0.1  # of the tolerance, for a gate
@@ -41,8 +41,7 @@ def _steepness(t: np.ndarray, F: np.ndarray, axis: int, relative: float) -> np.n
 
 def _fit(keys: np.ndarray, biases: np.ndarray, affine: bool) -> AxisFit:
     """An axis without values yet."""
-    axis = Axis(keys - 0.5 * (keys.max() + keys.min()), biases - biases.max())
-    return AxisFit(axis, affine, np.zeros((len(keys) * (1 + affine), 1)), 0.0)
+    return AxisFit(centred_axis(keys, biases), affine, np.zeros((len(keys) * (1 + affine), 1)), 0.0)
 
 
 def _gates(steepness: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

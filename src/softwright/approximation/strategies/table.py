@@ -70,7 +70,7 @@ class _AxisData(AxisProblem):
         found = super().fit(axis, affine, sup)
         if self.inside is None or len(self.t) >= _PLENTY * axis.tokens or found.error > self.tolerance:
             return found
-        places = self.inside.places(axis)
+        places = self.inside.places(axis.keys, axis.biases)
         swing = self.inside.swing(places, design(axis, places, affine) @ found.values)
         return found if swing <= _BETWEEN * self.tolerance else replace(found, error=max(found.error, swing))
 
@@ -223,7 +223,7 @@ def _swings(found: _Found, nodes: list[np.ndarray], F: np.ndarray) -> float:
         if len(t) < 2 or len(t) >= _PLENTY * axis.tokens:
             continue
         inside = Inside(t, np.moveaxis(F, i, 0).reshape(len(t), -1))
-        within = inside.places(axis.axis)
+        within = inside.places(axis.axis.keys, axis.axis.biases)
         places = [within if k == i else own for k, own in enumerate(nodes)]
         there = kron_evaluate([design(a.axis, at, a.affine) for a, at in zip(axes, places, strict=True)], values)
         worst = max(worst, inside.swing(within, np.moveaxis(there, i, 0).reshape(len(within), -1)))
