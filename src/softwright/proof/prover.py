@@ -241,8 +241,7 @@ def _by_closed_form(question: Question, closed: MaxAffineProof, bound: float) ->
 
 def _seen_at_least(question: Question, accuracy: float) -> tuple[float, np.ndarray | None]:
     """An error that is certainly there: samples, and what lies round the walls, where gates are at their worst."""
-    sides = question.domain.lower, question.domain.upper
-    points, _ = worst_points(question.error, question.residual.heads, *sides, 2000)
+    points, _ = question.worst(2000)
     lower, witness, _ = certain_at(question.residual, question.domain, points, accuracy)
     return lower, witness
 
@@ -409,7 +408,7 @@ def _sup(question: Question, bound: float | None, tightness: float | None, run: 
     """The sup norm over the whole domain by one search."""
     box = (question.domain.lower, question.domain.upper)
     count = {1: 2000, 2: 2500}.get(question.domain.dim, 3000)
-    points, values = worst_points(question.error, question.residual.heads, *box, count)
+    points, values = question.worst(count)
     accuracy = bound if bound is not None else max(float(values[0]), 1e-300)
     lower, witness, sampled = certain_at(question.residual, question.domain, points, accuracy)
     rounding = float(np.max(sampled.rounding[len(points) :]))

@@ -23,6 +23,7 @@ from softwright.precision import assumptions
 from softwright.proof.models.exact_heads import check_network, dtype_name, exact_heads, float_values
 from softwright.proof.models.targets import NARROWEST_CELL, check_provable, models_of
 from softwright.proof.search.cell_tree import tree_of
+from softwright.proof.search.probe import worst_points
 from softwright.proof.search.residual import ORDERS, Residual, order_for
 from softwright.proof.search.search import BoxTree, SearchResult
 from softwright.proof.search.sum_prover import SumResult
@@ -114,6 +115,19 @@ class Question:
         largest = difference.max(axis=1)
         largest[~np.isfinite(largest)] = 0.0
         return largest
+
+    @cached_property
+    def _seen(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        return {}
+
+    def worst(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Points (k, d) where the error is largest, best first, and their errors, by a look at so many; asked for a
+        bound, and then for a smaller one, the same points answer."""
+        if count not in self._seen:
+            sides = self.domain.lower, self.domain.upper
+            self._seen[count] = worst_points(self.error, self.residual.heads, *sides, count)
+        points, errors = self._seen[count]
+        return points.copy(), errors.copy()
 
     def tree(self) -> BoxTree:
         """Where the search starts."""
