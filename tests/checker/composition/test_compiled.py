@@ -191,7 +191,7 @@ def test_hostile_programs_end_in_a_refusal_soon() -> None:
         "*".join(f"({total}+{i})" for i in range(9)),
         f"exp(({total})**12)+log(({total})**31+1)",
         "+".join(f"abs({a}-{b}*1.1)" for a in names[:5] for b in names),
-        "max(" + ",".join(f"{a}*{b}" for a in names[:4] for b in names[:4]) + ")",
+        "max(" + ",".join(f"{a}*{b}" for a in names[:5] for b in names[:5]) + ")",
         "x0**(1/3)**(1/3)**2.5**9",
         "sqrt(" * 60 + "x0" + ")" * 60,
         "9" * 300 + "**0.5*x0+" + "8" * 299 + "1**0.37",
