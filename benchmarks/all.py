@@ -80,10 +80,10 @@ ROWS = (
     Row("brought", "--only 1 2 --tol 1e-3"),
     Row("climb", "--count 3"),
     Row("false_claims", "--count 10"),
-    Row("forge", "--count 10 --kind approximation"),
+    Row("forge", "--count 10 --kind approximation", more=40),
     Row("extremes", "--count 50"),
     Row("stack_attacks", "--networks 2"),
-    Row("program_attacks", "--forge 2 --claims 1 --kind symbols"),
+    Row("program_attacks", "--forge 2 --claims 1 --kind symbols", more=40),
     Row("onnx_forgery", "--graphs 10"),
     Row("hostile", "--count 100"),
     Row("tracing", "--only tree"),
@@ -173,15 +173,16 @@ def versions() -> str:
     return ", ".join([f"Python {platform.python_version()}", *known])
 
 
-def page(told: list[Told], full: bool, seconds: float) -> str:
+def page(told: list[Told], full: bool, seconds: float, rows: int) -> str:
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     load = os.getloadavg()[1] if hasattr(os, "getloadavg") else float("nan")
-    form = "long forms" if full else f"short forms, at most {LIMIT:.0f} s each"
-    ended = sum(one.ended == "ended" for one in told)
+    form = "long forms" if full else f"short forms, about {LIMIT:.0f} s each at most"
+    ended = f"{sum(one.ended == 'ended' for one in told)} of {len(told)}"
+    ran = "" if len(told) == rows else f" (a run that was stopped: {rows - len(told)} of {rows} benchmarks are missing)"
     out = [
         "# Benchmarks",
         "",
-        f"Written by `make bench` on {day}: {form}, {seconds / 60:.0f} minutes in all, {ended} of {len(told)} ended by",
+        f"Written by `make bench` on {day}: {form}, {seconds / 60:.0f} minutes in all{ran}, {ended} ended by",
         f"themselves. {processor()}, {os.cpu_count()} cores, load {load:.0f}; {versions()}.",
         "Short forms show that everything runs and in which range figures are; figures that the other pages quote come",
         "from long forms (`make bench FULL=1`), each named there. Exit code 1 is how a benchmark says that",
@@ -219,8 +220,8 @@ def main() -> None:
             print(f"{one.row.script:<24} {one.seconds:6.1f} s  {one.ended}", flush=True)
             if given.only:
                 print("\n".join(one.lines))
-    if not given.only:
-        given.out.write_text(page(told, given.full, time.monotonic() - start))
+            else:  # after each, so that a run that is stopped leaves what it has
+                given.out.write_text(page(told, given.full, time.monotonic() - start, len(rows)))
 
 
 if __name__ == "__main__":

@@ -301,6 +301,21 @@ def test_evaluate_csv(sine: Path, tmp_path: Path) -> None:
     assert to_stdout.stdout == destination.read_text()
 
 
+def test_evaluate_parquet_lets_go_of_what_it_has_read(sine: Path, tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    from softwright.cli.rows.parquet_rows import ParquetEvaluation
+
+    held: list[int] = []
+    source = tmp_path / "in.parquet"
+    x = np.random.default_rng(0).uniform(-1, 1, 2_000_000)
+    parquet.write_table(arrow.table({"x": x}), source, row_group_size=50_000)
+    before = arrow.total_allocated_bytes()
+    run = ParquetEvaluation(sw.load(sine), source, False, lambda _: held.append(arrow.total_allocated_bytes() - before))
+    run.write(tmp_path / "out.parquet")
+    assert run.rows == len(x) and len(held) == 40
+    assert max(held) < held[1] + 2_000_000  # of the 16 MB that were read
+
+
 def test_evaluate_parquet(sine: Path, tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     source, destination = tmp_path / "in.parquet", tmp_path / "out.parquet"

@@ -6,6 +6,7 @@ row group must fit. The result appears under its name only when all rows are wri
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -36,7 +37,7 @@ class ParquetEvaluation(RowEvaluation):
         for name in names:
             schema = schema.append(arrow.field(name, arrow.float64()))
         with parquet.ParquetWriter(stream, schema) as writer:
-            for batch in file.iter_batches(batch_size=_BATCH):
+            for batch in _batches(file):
                 values = self._values(self._points(batch), lambda k: f"row {self.rows + k + 1}")
                 columns = [*batch.columns, *(arrow.array(values[:, i]) for i in range(len(names)))]
                 writer.write_batch(arrow.RecordBatch.from_arrays(columns, schema=schema))
@@ -60,3 +61,9 @@ class ParquetEvaluation(RowEvaluation):
         faults.close("not finite numbers")
         faults.raise_if_any()
         return points
+
+
+def _batches(file: Any) -> Iterator[Any]:
+    """Batches of rows, one row group after another: asked for all of them, Arrow holds on to those that were read."""
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(batch_size=_BATCH, row_groups=[group])
