@@ -1,6 +1,6 @@
 """A plane of a million tokens: built, evaluated by windows, and proved in pieces.
 
-    python benchmarks/large_grids.py                       1,000 x 1,000 tokens, proved on a 64th of the plane
+    python benchmarks/large_grids.py                       1,000 x 1,000 tokens, proved on a 256th of the plane
     python benchmarks/large_grids.py --parts 1 --workers 2 --resume FOLDER     on all of it, on two processes; a run
                                                            that is killed goes on from the folder
     python benchmarks/large_grids.py --side 200 --parts 1  40,000 tokens, all of the plane
@@ -48,7 +48,7 @@ def say(what: str, start: float, more: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="A plane of a million tokens")
     parser.add_argument("--side", type=int, default=1000)
-    parser.add_argument("--parts", type=int, default=8, help="the domain of the proof is one part of so many a side")
+    parser.add_argument("--parts", type=int, default=16, help="the domain of the proof is one part of so many a side")
     parser.add_argument("--bound", type=float, default=1e-4)
     parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--workers", type=int)

@@ -130,3 +130,10 @@ def test_leading_tokens_are_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     slope, bias = rng.normal(size=50), rng.normal(size=50)
     monkeypatch.setattr(probe, "_AT_ONCE", 7)
     assert np.array_equal(probe._leading(steps, slope, bias), np.argmax(np.outer(steps, slope) + bias, axis=1))
+    network = grid_network(rng, [5, 4])
+    head = exact_heads(network, "sdpa")[0]
+    start, end = network.box.sample(2, 0)
+    t = (start + steps[:, None] * (end - start) - head.center) * head.scale
+    assert head.grid is not None
+    found = probe._on_axes(head, head.grid, start, end, steps)
+    assert np.array_equal(found, np.argmax(t @ head.keys.T + head.bias, axis=1))

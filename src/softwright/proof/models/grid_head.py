@@ -137,6 +137,7 @@ class _Contraction:
     def __init__(self, head: ExactHead, grid: Grid, shape: Basis) -> None:
         self.head, self.grid, self.shape = head, grid, shape
         d, m = shape.dim, head.values.shape[1]
+        self.known: dict[int, tuple[np.ndarray, AxisModels]] = {}
         self.sloped = head.sloped[0] if head.sloped else None
         self.order = sorted(range(d), key=lambda i: (i != self.sloped, i))
         self.sizes = [grid.sizes[i] for i in self.order]
@@ -172,6 +173,17 @@ class _Contraction:
         for i in self.order:
             intervals, interval = np.unique(frame[:, i], axis=0, return_inverse=True)
             interval = interval.ravel()
+            models = self._models(i, intervals)
+            pairs, prefix = np.unique(prefix * len(intervals) + interval, return_inverse=True)
+            prefix = prefix.ravel()
+            levels.append(_Level(models, pairs % len(intervals), pairs // len(intervals), interval))
+        self.prefix = prefix  # of each box, after all axes
+        return levels
+
+    def _models(self, i: int, intervals: np.ndarray) -> AxisModels:
+        """The models of axis i on intervals (G, 3); those of the chunk before if it had the same ones."""
+        known = self.known.get(i)
+        if known is None or not np.array_equal(known[0], intervals):
             models = axis_models(
                 self.grid.keys[i],
                 self.grid.biases[i],
@@ -181,11 +193,8 @@ class _Contraction:
                 dim=self.shape.dim,
                 rounded=float(self.head.frame[i]),
             )
-            pairs, prefix = np.unique(prefix * len(intervals) + interval, return_inverse=True)
-            prefix = prefix.ravel()
-            levels.append(_Level(models, pairs % len(intervals), pairs // len(intervals), interval))
-        self.prefix = prefix  # of each box, after all axes
-        return levels
+            known = self.known[i] = (intervals, models)
+        return known[1]
 
     def _chunk(self, frame: np.ndarray, accuracy: float) -> HeadOnBoxes:
         shape, d, B, m = self.shape, self.shape.dim, len(frame), self.head.values.shape[1]

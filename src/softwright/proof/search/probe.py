@@ -12,6 +12,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
+from softwright.proof.models.grid import Grid
 from softwright.proof.models.head_moments import ExactHead
 
 _BEST = 12
@@ -78,12 +79,20 @@ def _on_lines(head: ExactHead, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     for start, end in rng.uniform(low, high, (_LINES, 2, len(low))):
         slope = head.keys @ ((end - start) * head.scale)  # (N,)
         bias = head.keys @ ((start - head.center) * head.scale) + head.bias
-        leading = _leading(steps, slope, bias)
+        leading = _leading(steps, slope, bias) if head.grid is None else _on_axes(head, head.grid, start, end, steps)
         for a, b in {(int(a), int(b)) for a, b in pairwise(leading) if slope[b] - slope[a] > _HARD}:
             gap = slope[b] - slope[a]
             s = (bias[a] - bias[b] + _ROUND) / gap
             found.append(start + s[(s >= 0) & (s <= 1), None] * (end - start))
     return np.clip(np.concatenate(found), low, high)
+
+
+def _on_axes(head: ExactHead, grid: Grid, start: np.ndarray, end: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The same of a grid, from start to end: along every axis one token leads."""
+    t = (start + steps[:, None] * (end - start) - head.center) * head.scale  # (k, d)
+    lines = zip(grid.keys, grid.biases, strict=True)
+    places = [np.argmax(np.outer(t[:, i], keys) + biases, axis=1) for i, (keys, biases) in enumerate(lines)]
+    return np.asarray(np.ravel_multi_index(places, grid.sizes))
 
 
 def _leading(steps: np.ndarray, slope: np.ndarray, bias: np.ndarray) -> np.ndarray:
