@@ -142,6 +142,7 @@ def test_random_networks_stay_within_their_bound(
     sizes: list[int], names: list[str], layout: str, dtype: str, reach: float, seed: int
 ) -> None:
     torch.manual_seed(seed)
+    dtype = "float32" if layout == "double" else dtype
     parts: list[nn.Module] = []
     for i, (a, b) in enumerate(pairwise(sizes)):
         parts += [nn.Linear(a, b, dtype=torch.float64), MODULES[names[i]]]

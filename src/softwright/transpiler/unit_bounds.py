@@ -156,14 +156,16 @@ def _gate(activation: Activation, table: TokenTable, how: _Running) -> Unit:
     stored = 4 * how.stored * (C * shift + offset + C * shift) if moved else 0.0
     exact = (C * (1 + 3 * arithmetic.exp_error) * _W0[N] / BETA + stored) * _SLIP
     slope, bounded = activation.slope, activation.bounded
+    mixing = float(np.abs(table.slopes).max())
+    asked = np.array(activation.tokens("float64") or ())[:, 2]
+    tilt = float(np.abs(table.slopes - asked).max())  # slopes as stored, where a layout computes in a finer type
 
     def rounding(m: np.ndarray) -> np.ndarray:
         gate = 2 * C * arithmetic.gamma(8) * (key * m + shift) if moved else 0.0 * m
         size = np.minimum(slope * m, offset) if bounded else slope * m  # a clip is bounded by its ends
         lost = 64 * N * arithmetic.exp_floor * (1 + m) * (1 + mixing + offset)
-        return (gate + arithmetic.gamma(how.values(N)) * (size + 2 * offset) + lost) * _SLIP
+        return (gate + arithmetic.gamma(how.values(N)) * (size + 2 * offset) + tilt * m + lost) * _SLIP
 
-    mixing = float(np.abs(table.slopes).max())
     return Unit(float(exact), rounding, sink=table.sink_gate is not None)
 
 
