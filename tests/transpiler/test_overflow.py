@@ -52,6 +52,8 @@ OVERFLOWING = {
 def test_where_a_number_could_overflow_there_is_no_certificate(name: str) -> None:
     network = OVERFLOWING[name]
     for layout in LAYOUTS:
+        if layout == "double" and network.dtype == "float64":
+            continue  # refused by name: it is for float32
         built = sw.transpile(network, (-1, 1), layout=layout)
         assert built.certificate is None and f"could overflow {network.dtype}" in built.unproved
         with pytest.raises(ToleranceNotReached, match=r"no bound can be proved: .*overflow"):

@@ -96,7 +96,7 @@ def test_transformer_encoder(
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     with torch.inference_mode():  # what lets torch take its fused path
         exact = net(X)
-        for layout in LAYOUTS:
+        for layout in set(LAYOUTS) - {"double"}:  # the network is float64
             built = sw.transpile(net, layout=layout)
             ran: list[nn.Module] = []
             for part in built.network.modules():
@@ -227,7 +227,8 @@ def test_regressor_agrees_with_predict() -> None:
 def test_files_round_trip_and_the_certificate_speaks_of_the_layout(tmp_path: Path) -> None:
     x = np.random.default_rng(0).uniform(-1, 1, (20, 3))
     for layout in LAYOUTS:
-        built = sw.transpile(small(nn.GELU()), (-1, 1), layout=layout)
+        dtype = "float32" if layout == "double" else "float64"
+        built = sw.transpile(small(nn.GELU()), (-1, 1), layout=layout, dtype=dtype)
         built.save(tmp_path / "net.safetensors")
         loaded = sw.load(tmp_path / "net.safetensors")
         assert np.array_equal(loaded(x), built(x))
