@@ -74,7 +74,7 @@ def _proved(network: Network) -> Proved:
 
 def _layers(network: Network, run: Run) -> list[Layer]:
     """What the source says of each layer beside what the network stores, and the units of its heads."""
-    units: dict[tuple[object, bytes], Unit] = {}
+    units: dict[tuple[object, bytes, bool], Unit] = {}
     found = []
     source = network.source
     parts = zip(network.layers, source.weights, source.biases, source.activations, strict=True)
@@ -86,7 +86,7 @@ def _layers(network: Network, run: Run) -> list[Layer]:
         unit = None
         if stored.tokens is not None:
             table = stored.tokens.astype(np.float64)
-            key = activation, table.tobytes()
+            key = activation, table.tobytes(), stored.separate
             if key not in units:
                 units[key] = unit_of(activation, table, replace(run, separate=stored.separate))
             unit = units[key]
