@@ -13,7 +13,7 @@ import softwright as sw
 from tests.contracts.kinds_made import MADE
 
 _CAUSAL = "theorem-C6"
-_PLANE = sw.Box(x=(-1, 1), y=(0, 2))
+_PLANE, _SPACE = sw.Box(x=(-1, 1), y=(0, 2)), sw.Box(x=(-1, 1), y=(0, 2), z=(0, 1))
 
 
 def _mlp(layout: str, dtype: str) -> sw.Built[Any]:
@@ -44,7 +44,7 @@ NETWORKS: dict[str, Callable[[], sw.Built[Any]]] = {
         "line": lambda: sw.approximate("tanh(3*x)", sw.Box(x=(-1, 2)), tol=1e-4, strategy="affine"),
         "kink": lambda: sw.approximate("abs(x - 0.2)", sw.Box(x=(-1, 2)), tol=1e-4),
         "plane": lambda: sw.approximate("sin(2*x)*cos(y), x*y", _PLANE, tol=1e-3, strategy="affine"),
-        "sum": lambda: sw.approximate("sin(2*x) + exp(-y)", _PLANE, tol=1e-4, strategy="layer"),
+        "sum": lambda: sw.approximate("sin(2*x) + exp(-y) + cos(3*z)", _SPACE, tol=1e-4, strategy="layer"),
         "plane-float32": lambda: sw.approximate("sin(2*x)*cos(y)", _PLANE, tol=1e-3, dtype="float32", strategy="layer"),
         "plane-sdpa32": lambda: sw.approximate(
             "x*y", _PLANE, tol=1e-3, dtype="float32", engine="sdpa", strategy="layer"

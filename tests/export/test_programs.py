@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import softwright as sw
 from softwright.export.c_exp import exp_source, vectors_source
@@ -83,6 +84,9 @@ def test_numpy_source_tests_itself_and_takes_any_batch(name: str, tmp_path: Path
 def test_a_self_test_asks_what_the_claim_speaks_of() -> None:
     (x,) = given_to(sw.zoo.load("program-interpolate"), 40)
     assert len(x) == 40 and np.diff(x[..., 1], axis=1).min() >= 0.01
+    layer = sw.transpile(torch.nn.Linear(2, 1).double().eval(), box=[(-1, 1), (5, 9)])
+    (x,) = given_to(layer, 40)
+    assert (x >= [-1, 5]).all() and (x <= [1, 9]).all() and x[:, 1].max() > 7
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")

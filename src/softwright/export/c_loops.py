@@ -206,7 +206,7 @@ class Printer:
             return self._few(s, out, index, outer)
         known = isinstance(n, int) and n <= MOST_WRITTEN * self.lanes
         room = _whole(n, self.lanes) if isinstance(n, int) else rounded(n)
-        part, weights = f"part_{out.array}", f"softwright_weights{'' if known else '_of'}"
+        part, weights = f"part_{len(self.unscaled)}", f"softwright_weights{'' if known else '_of'}"
         if n == room and s.step(len(s.shape) - 1) == 1:
             scores = f"{s.array} + {s.at([*index, ''])}"
             made = f"const {self.real} {part} = {weights}({out.array} + {w}, {scores}, {room});"

@@ -63,7 +63,7 @@ def given_to(built: Built[Any], count: int, seed: int = 0) -> tuple[np.ndarray, 
         case "program":
             return (_spoken_of(built, count, lambda some: _tokens(network, some, rng).astype(dtype)),)
         case "transpiled":
-            low, high = built.target.get("low", -1.0), built.target.get("high", 1.0)
+            low, high = built.target.get("box") or (-1.0, 1.0)  # without a box nothing is claimed of any set
             return (rng.uniform(low, high, size=(count, network.inputs)).astype(dtype),)
     return (network.box.sample(count, seed=seed).astype(dtype),)
 
