@@ -1,7 +1,8 @@
 """One function per format: a network in, what runs its exported form out; None where the runtime is not installed.
 
 Files are run as they were written. TransformerLens and stock attention have no file: the module stands for it, and
-since every token asks there, a batch is answered in pieces of at most `TOGETHER` scores.
+since every token asks there, a batch is answered in pieces of at most `TOGETHER` scores, and networks of many heads or
+layers are asked about fewer inputs, `PATIENCE` products in all.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ import softwright as sw
 from softwright.export.lens import to_lens
 from softwright.export.programs import program_of
 from softwright.export.selftest import answered
-from softwright.export.stock import stock_attention
+from softwright.export.stock import head_size, stock_attention
 from softwright.export.token_stack import TokenStack
 from softwright.precision import name_of
 
 Run = Callable[..., np.ndarray]
-TOGETHER = 1 << 25  # scores of all heads of a layer
+TOGETHER = 1 << 25  # scores, or entries of queries, of all heads of a layer
+PATIENCE = 1 << 36  # products with weights, for all inputs: a minute
 LEVELS = ("-O0", "-O2", "-O3")
 
 
@@ -106,12 +108,12 @@ def by_lens(built: sw.Built[Any], _: Path, given: tuple[np.ndarray, ...]) -> Run
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = to_lens(built, **_sizes(built, given))
-    return _in_pieces(model, model.stack)
+    return InPieces(model, model.bridge, model.stack)
 
 
 def by_stock(built: sw.Built[Any], _: Path, given: tuple[np.ndarray, ...]) -> Run | None:
     module = stock_attention(built, **_sizes(built, given))
-    return _in_pieces(module, module.stack)
+    return InPieces(module, module, module.stack)
 
 
 def _sizes(built: sw.Built[Any], given: tuple[np.ndarray, ...]) -> dict[str, int]:
@@ -120,16 +122,22 @@ def _sizes(built: sw.Built[Any], given: tuple[np.ndarray, ...]) -> dict[str, int
     return {"rows": given[0].shape[1], "queries": given[2].shape[1]} if built.kind == "in_context" else {}
 
 
-def _in_pieces(call: Callable[..., torch.Tensor], stack: TokenStack) -> Run:
-    heads = max(layer.Wq.shape[0] for layer in stack.layers)
-    most = max(1, TOGETHER // (heads * len(stack.base) ** 2))
+class InPieces:
+    """A module in whose every layer every token asks: how many inputs go together, and how many are asked at all."""
 
-    def run(*x: np.ndarray) -> np.ndarray:
+    def __init__(self, call: Callable[..., torch.Tensor], module: torch.nn.Module, stack: TokenStack) -> None:
+        self.call, tokens = call, len(stack.base)
+        heads = max(layer.Wq.shape[0] for layer in stack.layers)
+        size = head_size(*(n for layer in stack.layers for n in (layer.Wq.shape[2], layer.Wv.shape[2])))
+        numbers = sum(one.numel() for one in module.parameters())
+        self.together = max(1, TOGETHER // (heads * tokens * max(tokens, size)))
+        self.inputs = max(7, PATIENCE // (numbers * tokens))
+
+    def __call__(self, *x: np.ndarray) -> np.ndarray:
         with torch.no_grad():
-            pieces = [[torch.from_numpy(a[at : at + most]) for a in x] for at in range(0, len(x[0]), most)]
-            return np.concatenate([call(*piece).numpy() for piece in pieces])
-
-    return run
+            starts = range(0, len(x[0]), self.together)
+            pieces = [[torch.from_numpy(a[at : at + self.together]) for a in x] for at in starts]
+            return np.concatenate([self.call(*piece).numpy() for piece in pieces])
 
 
 EXPORTERS: dict[str, Callable[[sw.Built[Any], Path, tuple[np.ndarray, ...]], Run | None]] = {

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.export import hugging_face
+from softwright.export import hugging_face, stock
 from softwright.export.extras import needed
 from softwright.export.selftest import allowance, answered, given_to
 from softwright.export.stock import stock_attention
@@ -37,6 +37,21 @@ def test_stock_attention_gives_the_same_numbers(name: str) -> None:
     module = stock_attention(built)
     assert all(isinstance(block, torch.nn.MultiheadAttention) for block in module.blocks)
     assert float((module(x) - built.network(x)).abs().max()) <= _allowed(built)
+
+
+def test_many_heads_are_blocks_side_by_side_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One block of 384 heads would hold 2.4e9 numbers."""
+    built = NETWORKS["sdpa-float32"]()
+    given = given_to(built, 5)
+    wanted = answered(built, given)
+    monkeypatch.setattr(stock, "WIDEST", 4)
+    module = stock_attention(built)
+    assert len(module.blocks) > len(module.stack.layers)
+    found = module(*map(torch.from_numpy, given)).numpy()
+    assert np.abs(found - wanted).max() <= allowance(built, float(np.abs(wanted).max()))[0]
+    monkeypatch.setattr(stock, "MOST", 4)
+    with pytest.raises(sw.InvalidInput, match="larger tolerance"):
+        stock_attention(built)
 
 
 def test_float64_inside_is_refused_by_name() -> None:

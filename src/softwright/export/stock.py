@@ -3,7 +3,8 @@
     module = stock_attention(built);      module(x)
 
 Tokens are padded with zeros to embed_dim = heads * head_dim, and head_dim is a power of 4, so that the division of
-scores by its root, folded into the query weights, is exact.
+scores by its root, folded into the query weights, is exact. A block holds 4 embed_dim**2 numbers, so a layer of many
+heads becomes several blocks side by side, each just as wide as a token, whose outputs are added.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from softwright.errors import InvalidInput
 from softwright.export.token_stack import Layer, TokenStack, token_stack
 
 if TYPE_CHECKING:
     from softwright.result.built import Built
+
+WIDEST = 4096  # embed_dim of a block that holds a whole layer
+MOST = 1 << 28  # numbers of all blocks: 2 GiB in float64, and about as much again while one is made
 
 
 class StockAttention(nn.Module):
@@ -27,16 +32,26 @@ class StockAttention(nn.Module):
     def __init__(self, stack: TokenStack) -> None:
         super().__init__()
         self.stack = stack
-        self.blocks = nn.ModuleList([_block(layer) for layer in stack.layers])
+        parts = [_parts(layer) for layer in stack.layers]
+        every = [heads for part in parts for heads in part]
+        if (numbers := sum(4 * _width(heads) ** 2 for heads in every)) > MOST:
+            fault = f"stock attention would hold {numbers} numbers, more than {MOST}"
+            raise InvalidInput("export", [f"{fault}; use .onnx, or build it for a larger tolerance"])
+        self.blocks = nn.ModuleList([_block(heads) for heads in every])
+        self.side_by_side = [len(part) for part in parts]
 
     def forward(self, *given: Tensor) -> Tensor:
         tokens = self.stack.base + self.stack.embed(*given)  # (q, S, D)
-        for part in self.blocks:
-            block = cast(nn.MultiheadAttention, part)
-            wide = pad(tokens, (0, block.embed_dim - tokens.shape[-1]))
-            out = block(wide, wide, wide, need_weights=False)[0]
-            tokens = tokens + out[..., : tokens.shape[-1]]
+        blocks = iter(self.blocks)
+        for count in self.side_by_side:
+            added = [_through(cast(nn.MultiheadAttention, next(blocks)), tokens) for _ in range(count)]
+            tokens = tokens + sum(added[1:], added[0])
         return self.stack.answer(tokens @ self.stack.read)
+
+
+def _through(block: nn.MultiheadAttention, tokens: Tensor) -> Tensor:
+    wide = pad(tokens, (0, block.embed_dim - tokens.shape[-1]))
+    return block(wide, wide, wide, need_weights=False)[0][..., : tokens.shape[-1]]
 
 
 def head_size(*sizes: int) -> int:
@@ -47,10 +62,28 @@ def head_size(*sizes: int) -> int:
     return size
 
 
+def _parts(layer: Layer) -> list[Layer]:
+    """The heads of a layer, together or in groups that need no more room than a token."""
+    H, D, k = layer.Wq.shape
+    if _width(layer) <= WIDEST:
+        return [layer]
+    group = -(-D // head_size(k, layer.Wv.shape[2]))
+    every = (layer.Wq, layer.Wk, layer.Wv, layer.Wo)
+    return [Layer(*(one[first : first + group] for one in every)) for first in range(0, H, group)]
+
+
+def _head_dim(layer: Layer) -> int:
+    H, D, k = layer.Wq.shape
+    return head_size(k, layer.Wv.shape[2], -(-D // H))
+
+
+def _width(layer: Layer) -> int:
+    return len(layer.Wq) * _head_dim(layer)
+
+
 def _block(layer: Layer) -> nn.MultiheadAttention:
     H, D, k = layer.Wq.shape
-    v = layer.Wv.shape[2]
-    size = head_size(k, v, -(-D // H))
+    v, size = layer.Wv.shape[2], _head_dim(layer)
     wide, dtype = H * size, layer.Wq.dtype
     block = nn.MultiheadAttention(wide, H, bias=False, batch_first=True, dtype=dtype).eval()
     joint, out = torch.zeros(3, H, size, wide, dtype=dtype), torch.zeros(wide, H, size, dtype=dtype)
