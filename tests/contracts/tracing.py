@@ -103,10 +103,10 @@ def exported(call: nn.Module, built: sw.Built[Any]) -> None:
     """`torch.export` with a free batch answers batches of every size."""
     given = inputs_of(built, 5)
     batch = torch.export.Dim("batch", min=1, max=1 << 20)
-    program = torch.export.export(call, given, dynamic_shapes=(tuple({0: batch} for _ in given),))
+    run = torch.export.export(call, given, dynamic_shapes=(tuple({0: batch} for _ in given),)).module()
     for size in BATCHES:
         inputs = inputs_of(built, size, seed=size)
-        assert close(program.module()(*inputs), call(*inputs)), f"torch.export at {size}"
+        assert close(run(*inputs), call(*inputs)), f"torch.export at {size}"
 
 
 def compiled(call: nn.Module, built: sw.Built[Any]) -> None:

@@ -229,13 +229,13 @@ def _attend(layer: StackLayer, data: Tensor, bank: Tensor, causal: Sequence[bool
         query, key, value = data[:, None] @ layer.Wq, keys[:, None] @ layer.Wk, keys[:, None] @ layer.Wv
         mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=1.0)
         return mixed.transpose(1, 2).flatten(2) @ layer.Wo.flatten(0, 1)
-    q, k, v, o = layer._used()
-    key, value = keys[:, None, :, k] @ layer.Wk[:, k], keys[:, None, :, v] @ layer.Wv[:, v]
+    (q, Wq), (k, Wk), (v, Wv), (o, _) = layer._used()
+    key, value = keys[..., k][:, None] @ Wk, keys[..., v][:, None] @ Wv
     out = torch.zeros_like(data)
     step = rows_within(layer.row_bytes(len(data), keys.shape[1]))
     for start in range(0, data.shape[1], step):
         part = slice(start, start + step)
-        query = data[:, None, part, q] @ layer.Wq[:, q]
+        query = data[:, part, q][:, None] @ Wq
         for flag in sorted(set(causal)):  # heads that see everything need no mask, causal ones no later tokens
             heads = [h for h, own in enumerate(causal) if own == flag]
             last = bank.shape[1] + (min(start + step, data.shape[1]) if flag else data.shape[1])

@@ -110,6 +110,10 @@ class Blueprint:
     program: list[LayerWeights]
 
 
+_Part = tuple[Tensor, Tensor]
+_Used = tuple[_Part, _Part, _Part, _Part]
+
+
 class StackLayer(nn.Module):
     """One layer; all heads are padded to a common size so that one call of SDPA runs them."""
 
@@ -129,7 +133,7 @@ class StackLayer(nn.Module):
     ) -> None:
         super().__init__()
         self.rows, self.keys, self.label = tuple(rows), tuple(keys), label
-        self._known: tuple[Any, tuple[Tensor, Tensor, Tensor, Tensor]] | None = None
+        self._known: tuple[Any, _Used] | None = None
         for name in ("Wq", "Wk", "Wv", "Wo"):
             self.register_buffer(name, torch.zeros(*shapes[name], dtype=dtype))
         self.register_buffer("R", torch.zeros(*shapes["R"], dtype=dtype) if "R" in shapes else None)
@@ -173,30 +177,32 @@ class StackLayer(nn.Module):
             key, value, query = keys[:, None] @ self.Wk, keys[:, None] @ self.Wv, rows[:, None] @ self.Wq
             mixed = scaled_dot_product_attention(query, key, value, scale=1.0)  # (B, H, T, v)
             return mixed.transpose(1, 2).flatten(2) @ self.Wo.flatten(0, 1)
-        q, k, v, o = self._used()
-        key = keys[:, None, :, k] @ self.Wk[:, k]  # (B, H, S, k)
-        value = keys[:, None, :, v] @ self.Wv[:, v]  # (B, H, S, v)
+        (q, Wq), (k, Wk), (v, Wv), (o, Wo) = self._used()
+        key = keys[..., k][:, None] @ Wk  # (B, H, S, k)
+        value = keys[..., v][:, None] @ Wv  # (B, H, S, v)
         out = torch.zeros_like(rows)
         step = rows_within(self.row_bytes(len(rows), keys.shape[1]))  # rows do not see each other
         for start in range(0, max(1, rows.shape[1]), step):
             part = slice(start, start + step)
-            mixed = scaled_dot_product_attention(rows[:, None, part, q] @ self.Wq[:, q], key, value, scale=1.0)
-            out[:, part, o] = mixed.transpose(1, 2).flatten(2) @ self.Wo[..., o].flatten(0, 1)  # from (B, H, T, v)
+            mixed = scaled_dot_product_attention(rows[:, part, q][:, None] @ Wq, key, value, scale=1.0)
+            out[:, part, o] = mixed.transpose(1, 2).flatten(2) @ Wo  # from (B, H, T, v)
         return out
 
     def row_bytes(self, batch: int, keys: int) -> int:
         """What one row of every sequence of a batch takes while it attends: scores, held twice, and its parts."""
         return batch * self.heads * (2 * keys + self.Wq.shape[2] + self.Wv.shape[2]) * self.Wq.element_size()
 
-    def _used(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The coordinates that any head reads or writes: a token is wide, a layer looks at a few of its slots, and
-        leaving out products with zero changes nothing but time. Found again when a weight changes."""
+    def _used(self) -> _Used:
+        """The coordinates that any head reads or writes, each with the weights there: a token is wide, a layer looks at
+        a few of its slots, and leaving out products with zero changes nothing but time. Found again when a weight
+        changes: the tensors are kept, so that no other has their address while it is compared."""
         tensors = (self.Wq, self.Wk, self.Wv, self.Wo)
         state = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
-        if self._known is None or self._known[0] != state:
+        if self._known is None or self._known[0][0] != state:
             axes = ((0, 2), (0, 2), (0, 2), (0, 1))
-            found = [(tensor != 0).sum(dim=axis).nonzero()[:, 0] for tensor, axis in zip(tensors, axes, strict=True)]
-            self._known = (state, (found[0], found[1], found[2], found[3]))
+            q, k, v, o = [(w != 0).sum(dim=axis).nonzero()[:, 0] for w, axis in zip(tensors, axes, strict=True)]
+            read = (q, self.Wq[:, q]), (k, self.Wk[:, k]), (v, self.Wv[:, v])
+            self._known = ((state, tensors), (*read, (o, self.Wo[..., o].flatten(0, 1))))
         return self._known[1]
 
     def description(self) -> dict[str, Any]:
