@@ -26,8 +26,14 @@ FORMULAS = [
 BOX = sw.Box(x=(-0.7, 1), y=(-1, 1.3))
 
 
-@pytest.mark.parametrize(("formula", "tol"), FORMULAS)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+# float32 searches ten times as long: half of them
+IN_FLOAT32 = ("abs(x) + abs(y)", "max(x, y, -x-y)", "abs(abs(x) - abs(y)) - 0.3*x")
+
+
+@pytest.mark.parametrize(
+    ("formula", "tol", "dtype"),
+    [*((*row, "float64") for row in FORMULAS), *((*row, "float32") for row in FORMULAS if row[0] in IN_FLOAT32)],
+)
 def test_built_proved_and_verified_without_boxes(formula: str, tol: float, dtype: str, tmp_path: Path) -> None:
     tol = tol if dtype == "float64" else max(tol, 1e-4)
     built = sw.approximate(formula, BOX, tol=tol, dtype=dtype)

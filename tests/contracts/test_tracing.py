@@ -1,6 +1,6 @@
 """What every kind of network must let others do: record it with a free batch, compile it, differentiate and batch it by
 torch.func, copy it. Small networks; `tests/contracts/tracing.py` has the calls. Recording takes a second, so that rows
-of one kind take turns: each is exported or compiled, each kind is both, and `benchmarks/tracing.py` does all with all."""
+of one kind take turns: each is exported or compiled, each kind is both; `benchmarks/tracing.py` does all with all."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_what_was_built_is_proved(dtype: str) -> None:
 def test_no_entry_may_stand_where_the_layout_has_none(name: str) -> None:
     array = stored().tensors[name]
     places = np.argwhere(array == 0)
-    chosen = places[np.random.default_rng(0).permutation(len(places))[:20]]
+    chosen = places[np.random.default_rng(0).permutation(len(places))[:12]]
     wrong = [tuple(place) for place in chosen if proved(changed(name, tuple(place), 0.5))]
     assert wrong == []
 
@@ -73,7 +73,7 @@ def test_no_entry_may_be_much_different(name: str) -> None:
     places = [tuple(place) for place in np.argwhere(array != 0)]
     hidden = {place for place in places if array[place] <= -1000.0}  # scores of tokens that no head looks at
     places = [place for place in places if place not in hidden and abs(array[place]) > 0.05]
-    chosen = [places[k] for k in np.random.default_rng(1).permutation(len(places))[:8]]
+    chosen = [places[k] for k in np.random.default_rng(1).permutation(len(places))[:5]]
     for factor in (-1.0, 0.0, 1.5):
         wrong = [place for place in chosen if proved(changed(name, place, factor * float(array[place])))]
         assert wrong == []
