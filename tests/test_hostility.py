@@ -28,8 +28,8 @@ def hostile() -> Iterator[ModuleType]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_inputs_of_every_kind(hostile: ModuleType, kind: str) -> None:
-    tally = hostile.attack(kind, 0, 12, seed=20)
-    assert tally.inputs == sum(tally.words.values()) == 12
+    tally = hostile.attack(kind, 0, 30, seed=20)
+    assert tally.inputs == sum(tally.words.values()) == 30
     assert not tally.findings, tally.findings
 
 
