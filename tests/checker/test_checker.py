@@ -423,8 +423,8 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_no_mutated_certificate_is_accepted(mutate: Any, originals: list[Case], tmp_path: Path) -> None:
-    for seed in range(6):
-        case = copy.deepcopy(originals[seed % 4 == 3])
+    for seed in range(4):
+        case = copy.deepcopy(originals[seed == 3])
         mutate(case, np.random.default_rng(seed))
         verdict = check(case, tmp_path)
         assert not verdict.verified, f"{mutate.__name__}, seed {seed}: {verdict}"

@@ -207,11 +207,11 @@ def test_models_of_one_argument(name: str) -> None:
     rng, found = np.random.default_rng(4), 0
     points = [x for x in magnitudes(name) if abs(x) <= 1e3 and reference(name, x) is not None]
     for degree in (2, 5, 12, 24):
-        for _ in range(7):
+        for _ in range(5):
             centre = float(rng.choice(points))
             radius = float(rng.choice([10 ** rng.uniform(-6, 0.5), abs(centre) * rng.uniform(0.01, 0.9) or 1e-3]))
             found += holds(f"{name}(x)", ["x"], np.array([centre]), np.array([radius]), degree, rng)
-    assert found >= 8
+    assert found >= 6
 
 
 @pytest.mark.parametrize("name", SMOOTH_PARTS)
@@ -219,7 +219,7 @@ def test_models_of_functions_of_functions(name: str) -> None:
     """The argument is itself curved, in two variables, and its model has an error."""
     rng, found = np.random.default_rng(5), 0
     places = [*PLACES.get(name, ()), 0.0, 1.5]
-    for _ in range(7):
+    for _ in range(5):
         offset = float(rng.choice(places))
         text = f"{name}({offset!r} + x*y/2 + sin(y)/3 - 0.2*x**2) - {name}({offset!r} + x)/3"
         centre, radius = rng.uniform(-1, 1, 2), 10 ** rng.uniform(-4, -0.3, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,15 @@ def source_dtype(layout: str) -> str:
     return "float64" if layout in ("softmax", "multihead") else "float32"
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("activation", MODULES)
+def in_turn(activations: Sequence[str], layouts: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Every activation with both dtypes and with all layouts: of other layouts than the first one dtype in turn."""
+    found = [(activation, dtype, layouts[0]) for activation in activations for dtype in DTYPES]
+    for i, activation in enumerate(activations):
+        found += [(activation, DTYPES[(i + k) % 2], layout) for k, layout in enumerate(layouts[1:])]
+    return found
+
+
+@pytest.mark.parametrize(("activation", "dtype", "layout"), in_turn([*MODULES], LAYOUTS))
 def test_every_activation_is_verified(activation: str, dtype: str, layout: str) -> None:
     file = made(activation, dtype, layout, source=source_dtype(layout))
     verdict = file.verdict()
@@ -60,9 +67,10 @@ def test_float64_inside_is_verified(activation: str) -> None:
     assert not file.verdict()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS[:3])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("activation", ["sigmoid", "tanh", "silu", "relu", "hardtanh", "elu", "gelu"])
+@pytest.mark.parametrize(
+    ("activation", "dtype", "layout"),
+    in_turn(["sigmoid", "tanh", "silu", "relu", "hardtanh", "elu", "gelu"], LAYOUTS[:3]),
+)
 def test_gated_blocks_are_verified(activation: str, dtype: str, layout: str) -> None:
     verdict = made(activation, dtype, layout, gated=True).verdict()
     assert verdict, verdict.reason
@@ -145,8 +153,8 @@ def test_slopes_and_ranges(name: str, given: Any) -> None:
     jumps = np.abs(np.diff(values)) > 0.01 if name == "softplus" else np.zeros(len(s) - 1, dtype=bool)
     quotients = np.where(jumps, 0, np.abs(np.diff(values)) / np.diff(s))
     assert quotients.max() <= activation.slope * (1 + 1e-9)
-    low = np.random.default_rng(3).uniform(-9, 6, size=300)
-    for a, b in zip(low, low + np.geomspace(1e-3, 9, 300), strict=True):
+    low = np.random.default_rng(3).uniform(-9, 6, size=120)
+    for a, b in zip(low, low + np.geomspace(1e-3, 9, 120), strict=True):
         inside = values[(s >= a) & (s <= b)].astype(float)
         least, most = activation.span(np.array([a]), np.array([b]))
         assert not inside.size or (least[0] <= inside.min() and inside.max() <= most[0])
@@ -204,7 +212,7 @@ def test_units_hold_what_they_promise(name: str, given: Any, dtype: str) -> None
     activation, phi = read_activation({"name": name, "parameters": parameters}), Activation(name, tuple(parameters))
     table = table_for(phi, dtype, 0)
     rng = np.random.default_rng(5)
-    s = np.concatenate([rng.uniform(-r, r, 4000) for r in (1e-18, 1e-6, 1.0, 8.0, 60.0)]).astype(dtype)
+    s = np.concatenate([rng.uniform(-r, r, 1000) for r in (1e-18, 1e-6, 1.0, 8.0, 60.0)]).astype(dtype)
     exact = phi(s.astype(np.longdouble))
     for layout in ("softmax", "sdpa"):
         unit = unit_of(activation, table.stacked, Run(PRECISIONS[dtype], layout))

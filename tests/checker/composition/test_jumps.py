@@ -26,7 +26,7 @@ FORMULAS = [
 
 
 def written(text: str, folder: Path, gap: float = 1e-3) -> ModelFile:
-    built = sw.approximate(text, SQUARE, tol=1e-4, gap=gap)
+    built = sw.approximate(text, SQUARE, tol=1e-3, gap=gap)
     assert built.certificate is not None
     built.save(folder / "jump.safetensors")
     return read_model(folder / "jump.safetensors")
