@@ -17,6 +17,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _RESERVED = frozenset({"pi", "e"})
 
 
+def is_usable(name: Any) -> bool:
+    """Whether a variable may be called so."""
+    return isinstance(name, str) and bool(_NAME.match(name)) and name not in _RESERVED
+
+
 class Box:
     """A closed box with named sides: `Box(x=(-1, 1), y=(-2, 2))`.
 
@@ -32,7 +37,7 @@ class Box:
         lower, upper = [], []
         for name, side in sides.items():
             faults.check(
-                isinstance(name, str) and bool(_NAME.match(name)) and name not in _RESERVED,
+                is_usable(name),
                 f"{name!r} is not a usable variable name; use letters, digits and _ (and neither 'pi' nor 'e')",
             )
             try:

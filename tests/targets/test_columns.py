@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import importlib
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import softwright as sw
-from softwright.errors import InvalidInput
+from softwright.errors import FileFormatError, InvalidInput
 from softwright.targets import Table, table_files
 
 COLUMNS: dict[str, list[Any]] = {
@@ -107,6 +108,9 @@ def test_policies_can_be_refusals_and_are_checked() -> None:
         ([1.0, np.inf, 2.0], "the value is infinite"),
         ([[1.0, 2.0], [3.0, 4.0]], "one value a row"),
         (np.array([2**60, 2**60 + 1]), "row 1, column x: 1152921504606846977 has more digits than float64 holds"),
+        (["1152921504606846977", "2"], "row 0, column x: 1152921504606846977 has more digits"),
+        (np.array([2**60 + 1, None], dtype=object), "row 0, column x: 1152921504606846977 has more digits"),
+        (["2026-01-01T10:00", "2026-01-02T10:00Z"], "row 0, column x: a time without a zone, where row 1 has one"),
         (np.array([complex(1), None, 2j], dtype=object), "row 0, column 'x': a value is a complex"),
     ],
 )
@@ -149,3 +153,61 @@ def test_cells_that_mean_something_else_are_named(cells: list[str], fault: str, 
 def test_a_column_of_lists_is_refused() -> None:
     with pytest.raises(InvalidInput, match="'x' is no column of single values"):
         Table.from_frame({"x": [1.0, [2.0, 3.0], 4.0], "y": [1.0, 2.0, 3.0]}, ["x"], ["y"])
+
+
+def test_names_that_no_variable_may_have_are_changed_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("T [K],T (K),1st,pi,\u03bb,v\n" + "".join(f"{k},{k * k},{k**3},{-k},{3**k},1\n" for k in range(6)))
+    wanted = ["T [K]", "T (K)", "1st", "pi", "\u03bb"]
+    table = Table.load(path, wanted, ["v"])
+    assert table.names == ("T_K", "T_K_2", "x_1st", "pi_", "x5")
+    assert table.notes[:2] == ("column 'T [K]' is called T_K", "column 'T (K)' is called T_K_2")
+    assert table.encode(dict.fromkeys(wanted, 1.0)).tolist() == [[1.0] * 5]
+    path.write_text("T [K],v\n1,2\n,3\n")
+    with pytest.raises(InvalidInput, match=r"line 3 column T \[K\] is nan"):
+        Table.load(path, ["T [K]"], ["v"], missing="refuse")
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_quote_that_is_not_closed_is_named_where_it_opens(
+    quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.csv"
+    if not quick:
+        monkeypatch.setattr(table_files, "_csv_by_arrow", lambda *arguments: None)
+    begins = 'x,v,note\n1,2,"two\nlines"\n\n'  # lines 1 to 4
+    for text, line in (
+        (begins + '2,3,"b\n3,4,c\n', 5),
+        (begins + '2,"3\n', 5),
+        (begins + '2,3,b\n"3,4,c', 6),
+        ('x,"v\n1,2\n', 1),
+        (begins + '2,3,"b\n' + "3,4,some text\n" * 12_000, 5),  # beyond what a cell may hold
+    ):
+        path.write_text(text)
+        with pytest.raises(FileFormatError, match=rf"t\.csv: line {line}: a quote opens .*; close it in that line"):
+            Table.load(path, ["x"], ["v"])
+
+
+def test_text_files_of_other_kinds(tmp_path: Path) -> None:
+    text = "x\tv\n1\t2\n2\t4\n"
+    for name, content in (
+        ("t.tsv", text.encode()),
+        ("t.txt", text.encode()),
+        ("t.csv.gz", gzip.compress(text.replace("\t", ",").encode())),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert Table.load(tmp_path / name, ["x"], ["v"]).points[:, 0].tolist() == [1.0, 2.0]
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode())[:20])
+    with pytest.raises(FileFormatError, match=r"t\.csv\.gz is not a gzip file"):
+        Table.load(tmp_path / "t.csv.gz", ["x"], ["v"])
+    (tmp_path / "t.csv").write_text("x;v\n1,5;2\n2,5;4\n")
+    with pytest.raises(InvalidInput, match=r"line 2, column x: '1,5' .* give decimal=','"):
+        Table.load(tmp_path / "t.csv", ["x"], ["v"])
+    assert Table.load(tmp_path / "t.csv", ["x"], ["v"], decimal=",").points[:, 0].tolist() == [1.5, 2.5]
+    with pytest.raises(InvalidInput, match=r"from_frame\(pandas.read_excel\('t.xlsx'\), \['x'\], \['v'\]\)"):
+        Table.load(tmp_path / "t.xlsx", ["x"], ["v"])
+
+
+def test_coordinates_that_scaling_makes_equal_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"x: 3.0 and 4.0 are the same to float64 .* give the logarithm of x"):
+        Table([3.0, 4.0, 1e19], [1.0, 2.0, 3.0])

@@ -47,7 +47,9 @@ def approximate_command(
     max_seconds: Annotated[float, typer.Option(help="Most seconds by the clock: a last resort.")] = 600.0,
     certify: Certify = True,
     tightness: Annotated[float, typer.Option(help="How far the stated bound may exceed a certain error.")] = 0.1,
-    table: Annotated[Path | None, option("Approximate a table (.csv, .npz, .parquet) instead of a formula.")] = None,
+    table: Annotated[
+        Path | None, option("Approximate a table (.csv, .tsv, .txt, with or without .gz; .npz, .parquet).")
+    ] = None,
     noise: Annotated[
         str | None, option("The table holds measurements: auto, or their standard deviation. A fit, without a bound.")
     ] = None,
@@ -56,6 +58,7 @@ def approximate_command(
     ] = "auto",
     inputs: Annotated[str | None, option("Columns of the table that are variables: x,y")] = None,
     outputs: Annotated[str | None, option("Columns of the table that are values: z")] = None,
+    decimal: Annotated[str, typer.Option(help='"," if numbers of a text file have decimal commas.')] = ".",
     output: Output = None,
     plot: Plot = None,
     page: Page = None,
@@ -81,7 +84,7 @@ def approximate_command(
             "noise": _noise(noise),
             "between": between,
         }
-        deliver(_build(arguments or [], table, inputs, outputs, options=options, say=deliver.say))
+        deliver(_build(arguments or [], table, inputs, outputs, decimal, options=options, say=deliver.say))
 
 
 def _noise(given: str | None) -> float | str | None:
@@ -97,6 +100,7 @@ def _build(
     table: Path | None,
     inputs: str | None,
     outputs: str | None,
+    decimal: str,
     *,
     options: dict[str, Any],
     say: Say,
@@ -120,7 +124,7 @@ def _build(
         _add_faults(faults, lambda: Box(sides) if sides else None)
         for formula in formulas[:1] if table is None else ():
             _add_faults(faults, lambda formula=formula: Expression(formula))
-    target = None if table is None else _load_table(table, inputs, outputs, faults)
+    target = None if table is None else _load_table(table, inputs, outputs, decimal, faults)
     faults.raise_if_any()
 
     from softwright.approximation.verb import approximate
@@ -150,7 +154,7 @@ def _check_formula(formulas: list[str], faults: Faults) -> None:
         faults.add(f"{len(formulas)} formulas ({shown}); put one formula in quotes, as one argument")
 
 
-def _load_table(path: Path, inputs: str | None, outputs: str | None, faults: Faults) -> Table | None:
+def _load_table(path: Path, inputs: str | None, outputs: str | None, decimal: str, faults: Faults) -> Table | None:
     from softwright.targets import Table
 
     if not path.is_file():
@@ -161,7 +165,7 @@ def _load_table(path: Path, inputs: str | None, outputs: str | None, faults: Fau
         return None
     columns = [[name.strip() for name in text.split(",") if name.strip()] for text in (inputs, outputs)]
     try:
-        return Table.load(path, columns[0], columns[1])
+        return Table.load(path, columns[0], columns[1], decimal=decimal)
     except InvalidInput as error:
-        faults.found += error.faults
+        faults.found += [f"{path.name}: {fault}" for fault in error.faults]
         return None

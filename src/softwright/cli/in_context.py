@@ -114,13 +114,13 @@ def _plain(text: str) -> Any:
 def _read(path: Path, target: str, inputs: str | None) -> tuple[list[str], np.ndarray, np.ndarray]:
     import numpy as np
 
-    from softwright.targets.table_files import read_numbers
+    from softwright.targets.table_files import KINDS, kind_of, read_numbers
 
     if not path.is_file():
         raise FileFormatError(f"{path}: no such file")
     if inputs is not None:
         names = [name.strip() for name in inputs.split(",") if name.strip()]
-    elif path.suffix.lower() == ".csv":
+    elif kind_of(path) in KINDS:
         names = [name for name in _header(path) if name != target]
     else:
         raise InvalidInput("in-context", [f"{path.suffix} files need the columns to predict from: add --inputs x,z"])

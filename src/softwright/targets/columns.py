@@ -16,23 +16,30 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from numbers import Real
+from importlib import import_module
+from itertools import chain, count
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from softwright.domain import is_usable
 from softwright.errors import Faults
 
-MISSING_TEXTS = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "NaT")
+MISSING_TEXTS = ("", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "null", "NULL", "None", "NaT")
 MOST_LEVELS = 64
 _MISTAKES = 0.5  # of the cells of a column: if more than this share are numbers, the others are mistakes
-_LISTED = 5
-_LARGEST_WHOLE = 2**53  # up to which float64 holds every integer
+_LISTED, _SHOWN = 5, 60
+LARGEST_WHOLE = 2**53  # up to which float64 holds every integer
 _DAY = np.timedelta64(1, "D")
-_NUMERIC = re.compile(r"[-+]?0[xX][0-9a-fA-F]+|\d+(_\d+)+|[-+$\u20ac\u00a3]?\s*\d[\d.,'/: ]*\s*[%$\u20ac\u00a3]?")
+_NUMERIC = re.compile(
+    r"[-+]?[\d.,]+[dD][-+]?\d+|[-+]?0[xX][0-9a-fA-F]+|\d+(_\d+)+|[-+$\u20ac\u00a3]?\s*\d[\d.,'/: ]*\s*[%$\u20ac\u00a3]?"
+)
+_WHOLE = re.compile(r"[-+]?\d{16,}")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(\D|$)")
 
 
@@ -79,7 +86,11 @@ def column_of(name: str, given: Any, faults: Faults, levels: tuple[str, ...] = (
         numbers = array.astype(np.float64)
         return Column(name, "truth", np.where(missing, np.nan, numbers))
     if kind in "iu":
-        _check_digits(name, array, missing, faults)
+        large = np.flatnonzero(~missing & ((array > LARGEST_WHOLE) | (array < -LARGEST_WHOLE))).tolist()
+        _check_digits(name, ((row, int(array[row])) for row in large), None, faults)
+    if kind == "f":
+        with np.errstate(over="ignore"):  # of wider floats; infinities are refused
+            array = array.astype(np.float64)
     if kind in "iuf":
         return _checked(Column(name, "number", np.where(missing, np.nan, array.astype(np.float64))), faults)
     if kind in "Mm":
@@ -95,31 +106,39 @@ def column_of(name: str, given: Any, faults: Faults, levels: tuple[str, ...] = (
 
 def _as_array(given: Any) -> tuple[np.ndarray, np.ndarray]:
     """The values of a column, and which of them the frame itself says are missing."""
-    if hasattr(given, "chunks") and hasattr(given, "unify_dictionaries"):  # pyarrow
+    if hasattr(given, "null_count") and hasattr(given, "to_pylist"):  # pyarrow
+        if not hasattr(given, "chunks"):
+            given = import_module("pyarrow").chunked_array([given])
         if hasattr(given.type, "value_type") and hasattr(given.type, "index_type"):
             given = given.cast(given.type.value_type)
-        array, missing = np.asarray(given.to_numpy()), np.asarray(given.is_null().to_numpy())
+        missing = np.asarray(given.is_null().to_numpy())
+        whole = "int" in str(given.type) and missing.any()  # which would become floats, and lose digits
+        array = np.asarray((given.fill_null(0) if whole else given).to_numpy())
     elif hasattr(given, "isna") and hasattr(given, "to_numpy"):  # pandas
-        array, missing = np.asarray(given.to_numpy()), np.asarray(given.isna().to_numpy())
+        missing = np.asarray(given.isna().to_numpy())
+        whole = getattr(given.dtype, "kind", "O") in "iu" and missing.any()
+        array = np.asarray((given.fillna(0) if whole else given).to_numpy())
     elif hasattr(given, "is_null") and hasattr(given, "to_numpy"):  # polars
-        array, missing = np.asarray(given.to_numpy()), np.asarray(given.is_null().to_numpy())
+        missing = np.asarray(given.is_null().to_numpy())
+        whole = given.dtype.is_integer() and missing.any()
+        array = np.asarray((given.fill_null(0) if whole else given).to_numpy())
     else:
-        array = np.asarray(given)
+        array = np.atleast_1d(np.asarray(given))
         missing = np.zeros(array.shape[:1], dtype=bool)
         if isinstance(given, np.ma.MaskedArray) and array.ndim == 1:
             missing = np.ma.getmaskarray(given)
     return array, missing.astype(bool)
 
 
-def _check_digits(name: str, array: np.ndarray, missing: np.ndarray, faults: Faults) -> None:
-    """Integers that float64 does not hold would become others, silently."""
-    large = np.flatnonzero(~missing & ((array > _LARGEST_WHOLE) | (array < -_LARGEST_WHOLE))).tolist()
-    lost = next((row for row in large if int(float(array[row])) != int(array[row])), None)
-    if lost is not None:
-        faults.add(
-            f"row {lost}, column {name}: {array[lost]} has more digits than float64 holds; subtract an offset from the "
-            "column, or round it"
-        )
+def _check_digits(name: str, whole: Iterable[tuple[int, int]], places: Sequence[str] | None, faults: Faults) -> None:
+    """Integers (row, value) that float64 does not hold would become others, silently."""
+    for row, value in whole:
+        if abs(value) < 1 << 1023 and int(float(value)) != value:
+            place = f"row {row}" if places is None else places[row]
+            remedy = "subtract an offset from the column, or round it"
+            digits = str(value)[:_SHOWN]
+            faults.add(f"{place}, column {name}: {digits} has more digits than float64 holds; {remedy}")
+            return
 
 
 def _checked(column: Column, faults: Faults, places: Sequence[str] | None = None) -> Column:
@@ -151,6 +170,8 @@ def _of_objects(name: str, values: list[Any], missing: np.ndarray, faults: Fault
         texts = ["" if gone else str(value) for value, gone in zip(values, absent, strict=True)]
         return column_of_texts(name, texts, [f"row {row}" for row in range(len(texts))], faults, levels)
     if kind == "date":
+        dated = [row for row, gone in enumerate(absent) if not gone and isinstance(values[row], datetime.datetime)]
+        _check_zones(name, [values[row] for row in dated], [f"row {row}" for row in dated], faults)
         stamps = [None if gone else _utc(value) for value, gone in zip(values, absent, strict=True)]
         return column_of(name, np.array(stamps, dtype="datetime64[us]"), faults)
     if kind == "timedelta":
@@ -159,12 +180,24 @@ def _of_objects(name: str, values: list[Any], missing: np.ndarray, faults: Fault
     if kind not in ("number", "truth"):
         faults.add(f"row {kinds[kind]}, column {name!r}: a value is a {kind}; give numbers, truths, dates or texts")
         return Column(name, "number", np.zeros(len(values)))
-    numbers = np.array([math.nan if gone else float(value) for value, gone in zip(values, absent, strict=True)])
+    whole = ((row, int(value)) for row, value in enumerate(values) if not absent[row] and isinstance(value, Integral))
+    _check_digits(name, whole, None, faults)
+    numbers = np.array([math.nan if gone else _float(value) for value, gone in zip(values, absent, strict=True)])
     return _checked(Column(name, kind, numbers), faults)
 
 
+def _float(value: Any) -> float:
+    """The nearest float; numbers beyond all of them are infinite, which is refused later."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def _kind(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
+        return ""
+    if isinstance(value, Decimal) and value.is_nan():
         return ""
     if isinstance(value, bool | np.bool_):
         return "truth"
@@ -173,6 +206,15 @@ def _kind(value: Any) -> str:
     if isinstance(value, datetime.date | np.datetime64):
         return "date"
     return "text" if isinstance(value, str) else type(value).__name__
+
+
+def _check_zones(name: str, stamps: list[datetime.datetime], places: Sequence[str], faults: Faults) -> None:
+    """Times with and without a zone in one column: hours apart, and nobody knows how many."""
+    zoned = [stamp.tzinfo is not None for stamp in stamps]
+    if len(set(zoned)) > 1:
+        some, others = places[zoned.index(True)], places[zoned.index(False)]
+        mixed = f"{others}, column {name}: a time without a zone, where {some} has one"
+        faults.add(f"{mixed}; write all times with their zone, or all without")
 
 
 def _utc(value: Any) -> Any:
@@ -189,32 +231,38 @@ def column_of_texts(
     faults: Faults,
     levels: tuple[str, ...] = (),
     only_numbers: bool = False,
+    decimal: str = ".",
 ) -> Column:
     """A column of texts by the rules above; `places` say where each of them stands, for faults.
 
-    With `only_numbers` every other text is a mistake.
+    With `only_numbers` every other text is a mistake. `decimal` is what stands before the fraction of a number.
     """
     texts = [text.strip() for text in texts]
     present = [i for i, text in enumerate(texts) if text not in MISSING_TEXTS]
     numbers = np.full(len(texts), np.nan)
     if levels:
         return _coded(name, texts, present, places, levels, faults)
-    parsed = {i: number for i in present if (number := number_in(texts[i])) is not None}
+    parsed = {i: number for i in present if (number := number_in(texts[i], decimal)) is not None}
     if len(parsed) == len(present):
+        whole = ((i, int(texts[i])) for i in present if abs(parsed[i]) > LARGEST_WHOLE and _WHOLE.fullmatch(texts[i]))
+        _check_digits(name, whole, places, faults)
         numbers[list(parsed)] = list(parsed.values())
         return _checked(Column(name, "number", numbers), faults, places)
     if only_numbers or len(parsed) > _MISTAKES * len(present):
         wrong = [i for i in present if i not in parsed]
         for i in wrong[:_LISTED]:
-            faults.add(f"{places[i]}, column {name}: {texts[i]!r} is not a number; mend or remove the line")
+            remedy = f"mend or remove the line, or leave the cell empty{_other_comma(texts[i])}"
+            faults.add(f"{places[i]}, column {name}: {shown(texts[i])} is not a number; {remedy}")
         if len(wrong) > _LISTED:
             faults.add(f"{len(wrong) - _LISTED} more cells of column {name} are not numbers")
         return Column(name, "number", numbers)
     try:
-        stamps = [_utc(datetime.datetime.fromisoformat(texts[i])) for i in present]
+        stamps = [datetime.datetime.fromisoformat(texts[i]) for i in present]
     except ValueError:
         stamps = []
     if stamps:
+        _check_zones(name, stamps, [places[i] for i in present], faults)
+        stamps = [_utc(stamp) for stamp in stamps]
         days = (np.array(stamps, dtype="datetime64[us]") - np.datetime64(0, "D")) / _DAY
         numbers[present] = days
         return Column(name, "date", numbers)
@@ -222,29 +270,39 @@ def column_of_texts(
     if all(texts[i].lower() in truths for i in present):
         numbers[present] = [truths[texts[i].lower()] for i in present]
         return Column(name, "truth", numbers)
-    unclear = [(i, why) for i in present if (why := _unclear(texts[i]))]
+    unclear = [(i, why) for i in present if (why := _unclear(texts[i], decimal))]
     for i, why in unclear[:_LISTED]:
-        faults.add(f"{places[i]}, column {name}: {texts[i]!r} {why}")
+        faults.add(f"{places[i]}, column {name}: {shown(texts[i])} {why}")
     if unclear:
         if len(unclear) > _LISTED:
             faults.add(f"{len(unclear) - _LISTED} more cells of column {name} are like these")
         return Column(name, "number", numbers)
     found = tuple(sorted({texts[i] for i in present}))
     if len(found) > MOST_LEVELS:
-        most = (
-            f"column {name!r} has {len(found)} different texts, {places[present[0]]}: {texts[present[0]]!r} the first"
-        )
+        first = f"{places[present[0]]}: {shown(texts[present[0]])} the first"
+        most = f"column {name!r} has {len(found)} different texts, {first}"
         faults.add(f"{most}; at most {MOST_LEVELS} are categories: leave the column out, or give numbers")
         return Column(name, "number", np.zeros(len(texts)))
     return _coded(name, texts, present, places, found, faults)
 
 
-def _unclear(text: str) -> str:
+def shown(text: str) -> str:
+    """A cell in a message: its beginning, if it is long."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+def _other_comma(text: str) -> str:
+    """What else to try with a number that has a comma."""
+    return "; of a text file with decimal commas: give decimal=','" if re.fullmatch(r"[-+]?\d*,\d+", text) else ""
+
+
+def _unclear(text: str, decimal: str) -> str:
     """Why a text is no category: it looks like a number or a date in another spelling, or cannot be shown."""
     if not text.isprintable():
         return "holds characters that cannot be shown; mend the line"
-    if _NUMERIC.fullmatch(text) and number_in(text) is None:
-        return "looks like a number or a date and is none; write 1234.5 or 2026-01-31, or leave the column out"
+    if _NUMERIC.fullmatch(text) and number_in(text, decimal) is None:
+        remedy = f"write 1234{decimal}5 or 2026-01-31, or leave the column out{_other_comma(text)}"
+        return f"looks like a number or a date and is none; {remedy}"
     if _ISO_DATE.match(text):
         return "is a date among texts that are none, or no day of the calendar; mend the line"
     return ""
@@ -258,7 +316,8 @@ def _coded(
     numbers = np.full(len(texts), np.nan)
     unknown = [i for i in present if texts[i] not in codes]
     for i in unknown[:_LISTED]:
-        faults.add(f"{places[i]}, column {name}: {texts[i]!r} is none of the categories {', '.join(levels)}")
+        known = ", ".join(levels)
+        faults.add(f"{places[i]}, column {name}: {shown(texts[i])} is none of the categories {known}; mend the row")
     if len(unknown) > _LISTED:
         faults.add(f"{len(unknown) - _LISTED} more cells of column {name} are none of its categories")
     if not unknown:
@@ -266,8 +325,13 @@ def _coded(
     return Column(name, "category", numbers, levels)
 
 
-def number_in(text: str) -> float | None:
-    """The number in a cell. Python also reads 1_000 as a number, which no other reader of CSV files does."""
+def number_in(text: str, decimal: str = ".") -> float | None:
+    """The number in a cell. Python also reads 1_000 as a number, which no other reader of CSV files does.
+
+    Beside decimal commas a point would separate thousands: such texts are no numbers.
+    """
+    if decimal == ",":
+        text = "_" if "." in text else text.replace(",", ".")
     try:
         return None if "_" in text else float(text)
     except ValueError:
@@ -280,7 +344,7 @@ def whole_frame(frame: Any, wanted: Sequence[str]) -> Any:
         frame, "collect"
     ):  # a lazy frame of polars; whole ones lack collect
         return frame.collect()
-    if hasattr(frame, "reset_index") and hasattr(frame, "index"):  # pandas
+    if hasattr(frame, "reset_index") and hasattr(frame, "columns"):  # pandas
         missing = [name for name in wanted if name not in frame.columns]
         levels = [name for name in getattr(frame.index, "names", ()) if name is not None and name in missing]
         return frame.reset_index(level=levels) if levels else frame
@@ -291,8 +355,45 @@ def frame_columns(frame: Any) -> list[str] | None:
     """The names of a frame's columns; None if it is no frame."""
     if isinstance(frame, Mapping):
         return [str(name) for name in frame]
+    if isinstance(frame, np.ndarray):  # a structured array, as np.genfromtxt makes of a file with names
+        return list(frame.dtype.names or ()) or None
     for attribute in ("column_names", "columns"):  # pyarrow; pandas, polars
         names = getattr(frame, attribute, None)
         if names is not None and hasattr(frame, "__getitem__"):
             return [str(name) for name in names]
     return None
+
+
+def frame_column(frame: Any, name: str) -> Any:
+    """A column by its name as text: frames of pandas and mappings may call theirs by numbers or tuples."""
+    labels = frame if isinstance(frame, Mapping) else getattr(frame, "columns", ())
+    if hasattr(frame, "column_names"):  # pyarrow, whose columns are no names
+        return frame[name]
+    return frame[next((label for label in labels if not isinstance(label, str) and str(label) == name), name)]
+
+
+def usable_names(names: Sequence[str]) -> list[str]:
+    """Names of columns as names of variables: ASCII letters, digits and underscores, each its own.
+
+    Usable ones stay as they are; of others what can be kept is kept: "T [K]" becomes T_K, "1st" x_1st, "pi" pi_.
+    """
+    taken = [name for name in names if is_usable(name)]
+    found: list[str] = []
+    for place, name in enumerate(names, 1):
+        if is_usable(name):
+            found.append(name)
+            continue
+        plain = unicodedata.normalize("NFKD", name.replace("\u00df", "ss")).encode("ascii", "ignore").decode()
+        text = re.sub(r"[^0-9A-Za-z]+", "_", plain).strip("_") or f"x{place}"
+        text = f"x_{text}" if text[0].isdigit() else text if is_usable(text) else f"{text}_"
+        ways = chain([text], (f"{text}_{k}" for k in count(2)))
+        found.append(next(way for way in ways if way not in taken))
+        taken.append(found[-1])
+    return found
+
+
+def as_variables(present: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Columns that are present, those called by the variable that they became where its own name is not there."""
+    made = [usable_names([name])[0] for name in present]
+    wanted = [name for name in names if name not in present]
+    return [b if b in wanted and made.count(b) == 1 else a for a, b in zip(present, made, strict=True)]

@@ -29,10 +29,11 @@ import numpy as np
 
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
-from softwright.targets.columns import Column, column_of, frame_columns, whole_frame
+from softwright.targets.columns import Column, column_of, frame_column, frame_columns, usable_names, whole_frame
+from softwright.targets.csv_files import KINDS, csv_line, kind_of
 from softwright.targets.points import as_points
-from softwright.targets.table_files import column_places, csv_line, read_columns
-from softwright.targets.table_rows import RowPolicy
+from softwright.targets.table_files import column_places, read_columns
+from softwright.targets.table_rows import RowPolicy, check_spacing
 from softwright.targets.target import Target
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Table(Target):
         faults.raise_if_any()
         rows = policy.applied(where, what, names, faults)
         faults.raise_if_any()
-        self._check_extent(rows.points, names, faults)
+        self._check_extent(rows.points, names if policy.columns is None else policy.columns[0], faults)
         faults.raise_if_any()
         axes = tuple(np.unique(rows.points[:, i]) for i in range(rows.points.shape[1]))
         # Distinct points are a subset of the grid of their coordinates, so equal counts mean that they fill it; sorted
@@ -122,7 +123,8 @@ class Table(Target):
         """A table from columns of a pandas, polars or pyarrow frame, or of a mapping from names to columns.
 
         Truths, dates and categories become numbers by the rules of `targets/columns.py`; `notes` says which did.
-        `names` renames the input columns. `Table.encode` does the same to the inputs of another frame.
+        `names` renames the input columns; without it those that no variable may be called by are renamed (T [K] to
+        T_K), which `notes` says too. `Table.encode` does the same to the inputs of another frame.
         """
         inputs, outputs = _wanted("Table.from_frame", inputs, outputs)
         frame = whole_frame(frame, [*inputs, *outputs])
@@ -132,7 +134,7 @@ class Table(Target):
             raise InvalidInput("Table.from_frame", [fault])
         column_places("Table.from_frame", [*inputs, *outputs], present)
         faults = Faults("Table.from_frame")
-        columns = {name: column_of(name, frame[name], faults) for name in [*inputs, *outputs]}
+        columns = {name: column_of(name, frame_column(frame, name), faults) for name in [*inputs, *outputs]}
         faults.raise_if_any()
         return cls._from_columns("Table.from_frame", columns, inputs, outputs, names, RowPolicy(missing, repeated))
 
@@ -146,16 +148,18 @@ class Table(Target):
         *,
         missing: str = "drop",
         repeated: str = "mean",
+        decimal: str = ".",
     ) -> Table:
-        """A table from columns of a .csv, .npz or .parquet file; `names` renames the input columns.
+        """A table from columns of a text file (.csv, .tsv, .txt, also with .gz), a .npz or a .parquet file.
 
-        Truths, dates and categories become numbers as in `from_frame`.
+        Columns become numbers and variables as in `from_frame`; `decimal` is "," where numbers are written 1,5.
         """
         inputs, outputs = _wanted("Table.load", inputs, outputs)
-        columns = read_columns(Path(path), [*inputs, *outputs], outputs)
-        subject, is_csv = f"Table.load {Path(path).name}", Path(path).suffix.lower() == ".csv"
-        policy = RowPolicy(missing, repeated, partial(csv_line, Path(path))) if is_csv else RowPolicy(missing, repeated)
-        return cls._from_columns(subject, columns, inputs, outputs, names, policy)
+        columns = read_columns(Path(path), [*inputs, *outputs], outputs, decimal)
+        policy = RowPolicy(missing, repeated)
+        if kind_of(Path(path)) in KINDS:
+            policy = replace(policy, place=partial(csv_line, Path(path)))
+        return cls._from_columns(f"Table.load {Path(path).name}", columns, inputs, outputs, names, policy)
 
     @classmethod
     def _from_columns(
@@ -179,18 +183,21 @@ class Table(Target):
         given = [names] if isinstance(names, str) else names
         faults.check(given is None or len(given) == len(inputs), f"{len(inputs)} inputs but names {given}; name each")
         faults.raise_if_any()
-        own = list(inputs if given is None else given)
+        own = usable_names(inputs) if given is None else list(given)
         chosen = [replace(columns[name], name=new) for name, new in zip(inputs, own, strict=True)]
         parts = [column.expanded() for column in chosen]
         points = np.hstack([numbers for _, numbers in parts])
         values = np.stack([columns[name].numbers for name in outputs], axis=1)
         table, variables = cls.__new__(cls), tuple(n for new, _ in parts for n in new)
+        told = (n for name, (new, _) in zip(inputs, parts, strict=True) for n in ([name] if len(new) == 1 else new))
         try:
-            table._understand(points, values, variables, replace(policy, columns=(variables, tuple(outputs))))
+            table._understand(points, values, variables, replace(policy, columns=(tuple(told), tuple(outputs))))
         except InvalidInput as error:
             raise InvalidInput(subject, error.faults) from error
         table.encoding = tuple(zip(inputs, chosen, strict=True))
-        table.notes = (*(note for _, column in table.encoding if (note := _told(column))), *table.notes)
+        called = [f"column {a!r} is called {b}" for a, b in zip(inputs, own, strict=True) if given is None and a != b]
+        became = [note for column in (*chosen, *(columns[name] for name in outputs)) if (note := _told(column))]
+        table.notes = (*called, *became, *table.notes)
         return table
 
     def encode(self, frame: Any) -> np.ndarray:
@@ -204,7 +211,7 @@ class Table(Target):
         column_places("Table.encode", [name for name, _ in self.encoding], present or [])
         parts = []
         for name, known in self.encoding:
-            column = column_of(name, frame[name], faults, known.levels)
+            column = column_of(name, frame_column(frame, name), faults, known.levels)
             if not np.isnan(column.numbers).all():
                 fault = f"column {name!r} holds {column.kind}s; the table was made from {known.kind}s"
                 faults.check(column.kind == known.kind, fault)
@@ -221,6 +228,7 @@ class Table(Target):
         self.names = names
         self.outputs = values.shape[1]
         self.box = Box.from_bounds(points.min(axis=0), points.max(axis=0), names)
+        check_spacing(axes or (), self.box)
         self.counts = np.ones(len(points), dtype=np.int64)
         self.spread: np.ndarray | None = None
         self.notes: tuple[str, ...] = ()
@@ -342,7 +350,7 @@ class Interpolant(Target):
 def _wanted(subject: str, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:
     """The columns asked for, as two lists."""
     faults = Faults(subject)
-    inputs, outputs = ([given] if isinstance(given, str) else given for given in (inputs, outputs))
+    inputs, outputs = (_as_names(given) for given in (inputs, outputs))
     for what, given in (("inputs", inputs), ("outputs", outputs)):
         listed = isinstance(given, Sequence) and all(isinstance(name, str) for name in given)
         faults.check(listed, f"{what} must be a list of column names, got {given!r}; name them with {what}=[...]")
@@ -354,6 +362,13 @@ def _wanted(subject: str, inputs: Sequence[str], outputs: Sequence[str]) -> tupl
     faults.check(not repeated, f"columns {', '.join(repeated)} are named twice; name each column once")
     faults.raise_if_any()
     return inputs, outputs
+
+
+def _as_names(given: Any) -> Any:
+    """Names of columns as a list of texts; from one of them, from an index of pandas, and from numbers and tuples."""
+    given = given.tolist() if hasattr(given, "tolist") else [given] if isinstance(given, str) else given
+    plain = isinstance(given, list) and all(isinstance(name, str | int | tuple) for name in given)
+    return [str(name) for name in given] if plain else given
 
 
 def _told(column: Column) -> str:

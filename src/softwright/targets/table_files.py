@@ -1,8 +1,7 @@
-"""Tables in files. One reader and one writer of CSV; columns from .csv, .npz and .parquet files.
+"""Tables in files: columns from text (.csv, .tsv, .txt, also with .gz; see `csv_files.py`), .npz and .parquet files.
 
-CSV: the first line names the columns; commas, semicolons and tabs are told apart by it. Text is UTF-8, with or without
-a byte order mark. Every fault names the file and its place; damaged and hostile files end in our errors, and what they
-claim is weighed before memory is taken for it.
+Every fault names the file and its place; damaged and hostile files end in our errors, and what they claim is weighed
+before memory is taken for it. Kinds of files that others read well are refused with the call that does it.
 """
 
 from __future__ import annotations
@@ -13,68 +12,19 @@ import io
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TextIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
 from softwright.errors import Faults, FileFormatError, InvalidInput
 from softwright.fileformat import reading, write_atomically
-from softwright.targets.columns import MISSING_TEXTS, Column, column_of, column_of_texts
+from softwright.targets.columns import LARGEST_WHOLE, MISSING_TEXTS, Column, column_of, column_of_texts, shown
+from softwright.targets.csv_files import KINDS, CsvRows, kind_of, most_bytes, open_bytes, open_csv
 
 LISTED = 5  # bad cells that are named one by one
-_MOST_BYTES = 1 << 28  # in memory, where the file itself is small
-
-
-class CsvRows:
-    """An open CSV file: its header, and then its rows with their line numbers; empty lines are passed over."""
-
-    def __init__(self, file: TextIO) -> None:
-        first = file.readline()
-        self.delimiter = max(",;\t", key=first.count)
-        file.seek(0)
-        self._reader = csv.reader(file, delimiter=self.delimiter)
-        self.header = [cell.strip() for cell in next(self._reader, [])]
-        self.header_line = f"line {max(self._reader.line_num, 1)}"
-
-    @property
-    def line(self) -> int:
-        """The last line that was read."""
-        return self._reader.line_num
-
-    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
-        return ((self._reader.line_num, cells) for cells in self._reader if cells)
-
-
-@contextmanager
-def open_csv(path: Path) -> Iterator[CsvRows]:
-    """The file for reading; what is wrong with it, then or later, is a `FileFormatError`."""
-    if not path.is_file():
-        raise FileFormatError(f"{path}: no such file")
-    rows = None
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = CsvRows(file)
-            yield rows
-    except UnicodeDecodeError as error:
-        fault = f"{_undecodable(path)}, which is no UTF-8 ({error.reason}); save the file as UTF-8"
-        raise FileFormatError(f"{path} is not a CSV file in UTF-8: {fault}") from error
-    except csv.Error as error:
-        where = f"line {rows.line if rows is not None else 1}"
-        raise FileFormatError(f"{path} is not a CSV file: {where}: {error}; mend that line") from error
-
-
-def _undecodable(path: Path) -> str:
-    """The first line with bytes that are no UTF-8, its column and the byte."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                column = len(line[: error.start].decode("utf-8")) + 1
-                return f"line {number}, character {column} is the byte 0x{line[error.start]:02x}"
-    return "the end of its last line breaks off"
 
 
 def write_csv(path: str | Path, rows: Iterable[Sequence[object]], delimiter: str = ",") -> None:
@@ -98,7 +48,7 @@ def column_places(subject: str, wanted: Sequence[str], present: Sequence[str], l
         if name not in present:
             close = difflib.get_close_matches(name, present, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            known = ", ".join(map(str, present))
+            known = ", ".join(map(str, present)) or "none"
             add = "add it to the first line of the file" if line else "add it"
             faults.add(f"{where}there is no column {name!r}{hint}; the columns are {known}: name one of them, or {add}")
         elif list(present).count(name) > 1:
@@ -142,26 +92,52 @@ def read_numbers(path: Path, wanted: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: column.numbers for name, column in columns.items()}
 
 
-def read_columns(path: Path, wanted: Sequence[str], numbers: Sequence[str] = ()) -> dict[str, Column]:
-    """The wanted columns, by the rules of `columns.py`; those among `numbers` hold numbers, or have faults."""
-    subject = f"Table.load {path.name}"
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        fault = f"files of kind {path.suffix or '(no suffix)'!r} are not read; use {', '.join(_READERS)}"
-        raise InvalidInput(subject, [fault])
-    if not path.is_file():
-        raise InvalidInput(subject, [f"there is no file {path}; check the path"])
-    return reader(path, wanted, numbers)
+def read_columns(
+    path: Path, wanted: Sequence[str], numbers: Sequence[str] = (), decimal: str = "."
+) -> dict[str, Column]:
+    """The wanted columns, by the rules of `columns.py`; those among `numbers` hold numbers, or have faults.
+
+    `decimal` is what stands before the fraction of numbers in text files.
+    """
+    faults = Faults(f"Table.load {path.name}")
+    kind = kind_of(path)
+    faults.check(kind in KINDS or kind in _READERS, _not_read(path, wanted, numbers))
+    if faults.check(decimal in (".", ","), f"decimal={decimal!r} is not known; use '.' or ','"):
+        text = decimal == "." or kind not in _READERS
+        faults.check(text, f"decimal={decimal!r} is for text files; leave it out")
+    faults.raise_if_any()
+    faults.check(path.is_file(), f"there is no file {path}; check the path")
+    faults.raise_if_any()
+    return _read_csv(path, wanted, numbers, decimal) if kind in KINDS else _READERS[kind](path, wanted, numbers)
 
 
-def _read_csv(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict[str, Column]:
+def _not_read(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> str:
+    """The fault of a file of another kind, with the call that reads it where others do."""
+    known = f"{', '.join([*KINDS, *(f'{kind}.gz' for kind in KINDS), *_READERS])}"
+    fault = f"files of kind {path.suffix or '(no suffix)'!r} are not read; "
+    call = _ELSEWHERE.get(path.suffix.lower())
+    if call is None:
+        return f"{fault}use {known}"
+    inputs = [name for name in wanted if name not in numbers]
+    columns = f"{inputs}, {list(numbers)}"
+    return f"{fault}use sw.Table.from_frame({call.format(repr(path.name))}, {columns}), or one of {known}"
+
+
+def _read_csv(path: Path, wanted: Sequence[str], numbers: Sequence[str], decimal: str) -> dict[str, Column]:
     """pyarrow where it is there and finds numbers alone, else a cell at a time, which names what is wrong with one."""
     faults = Faults(f"Table.load {path.name}")
     with open_csv(path) as rows:
         if not any(rows.header):
             raise InvalidInput(faults.subject, ["the file is empty; its first line must name the columns"])
+        if len(rows.header) == 1 and rows.header[0] not in wanted and len(rows.header[0].split()) > 1:
+            fault = (
+                f"{rows.header_line}: {shown(rows.header[0])} holds no comma, semicolon or tab between names; remove "
+            )
+            other = f"sw.Table.from_frame(pandas.read_csv({path.name!r}, sep=r'\\s+'), ...)"
+            remedy = f"lines above the names of columns, or read columns that blanks separate with {other}"
+            raise InvalidInput(faults.subject, [fault + remedy])
         places = column_places(faults.subject, wanted, rows.header, rows.header_line)
-        quickly = _csv_by_arrow(path, wanted, rows.header, rows.delimiter)
+        quickly = _csv_by_arrow(path, wanted, rows, decimal)
         if quickly is not None:
             return quickly
         texts: list[list[str]] = [[] for _ in wanted]
@@ -169,11 +145,10 @@ def _read_csv(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict
         short = CellFaults(faults.subject)
         for line, cells in rows:
             lines.append(f"line {line}")
-            if len(cells) > len(rows.header):
+            beyond = next((cell for cell in cells[len(rows.header) :] if cell.strip()), None)
+            if beyond is not None:
                 more = f"line {line}: {len(cells)} cells under {len(rows.header)} columns"
-                short.add_cell(
-                    f"{more}, the first one too many is {cells[len(rows.header)]!r}; mend or remove the line"
-                )
+                short.add_cell(f"{more}, the first one too many is {shown(beyond)}; mend or remove the line")
             for name, place, column in zip(wanted, places, texts, strict=True):
                 column.append(cells[place] if place < len(cells) else "")
                 if place >= len(cells):
@@ -184,22 +159,13 @@ def _read_csv(path: Path, wanted: Sequence[str], numbers: Sequence[str]) -> dict
     short.close("missing or too many")
     found = {}
     for name, column in zip(wanted, texts, strict=True):
-        found[name] = column_of_texts(name, column, lines, faults, only_numbers=name in numbers)
+        found[name] = column_of_texts(name, column, lines, faults, (), name in numbers, decimal)
     faults.found += short.found
     faults.raise_if_any()
     return found
 
 
-def csv_line(path: Path, row: int) -> str:
-    """Where a row of data stands in a CSV file, for faults that are found later."""
-    with open_csv(path) as rows:
-        for number, (line, _) in enumerate(rows):
-            if number == row:
-                return f"line {line}"
-    return f"row {row}"
-
-
-def _csv_by_arrow(path: Path, wanted: Sequence[str], header: list[str], delimiter: str) -> dict[str, Column] | None:
+def _csv_by_arrow(path: Path, wanted: Sequence[str], rows: CsvRows, decimal: str) -> dict[str, Column] | None:
     """Columns that hold nothing but numbers and missing cells, to the same bits; None if that is not so.
 
     Both readers round decimal numbers correctly, so that they agree; whatever pyarrow does not take for a number, or
@@ -214,17 +180,24 @@ def _csv_by_arrow(path: Path, wanted: Sequence[str], header: list[str], delimite
         include_columns=list(wanted),
         null_values=list(MISSING_TEXTS),
         quoted_strings_can_be_null=True,
+        decimal_point=decimal,
     )
-    reading = csv_reader.ReadOptions(column_names=header, skip_rows=1, use_threads=False)
-    parsing = csv_reader.ParseOptions(delimiter=delimiter, newlines_in_values=False)
+    reading = csv_reader.ReadOptions(column_names=rows.header, skip_rows=rows.header_end, use_threads=False)
     try:
-        table = csv_reader.read_csv(path, reading, parsing, options)
+        with open_bytes(path) as file:
+            # An open quote at the end of a block, or of the file, passes for a closed one unless rows may span lines.
+            quotes = sum(block.count(b'"') for block in iter(partial(file.read, 1 << 20), b""))
+            if quotes % 2:
+                return None
+            file.seek(0)
+            parsing = csv_reader.ParseOptions(delimiter=rows.delimiter, newlines_in_values=quotes > 0)
+            table = csv_reader.read_csv(file, reading, parsing, options)
     except (arrow.ArrowException, OSError, ValueError):
         return None
     found = {}
     for name in wanted:
         numbers = np.array(table.column(name).to_numpy(), dtype=np.float64)
-        if not len(numbers) or np.isinf(numbers).any():
+        if not len(numbers) or (np.abs(numbers) > LARGEST_WHOLE).any():  # whose digits the other reader looks at
             return None
         found[name] = Column(name, "number", numbers)
     return found
@@ -271,9 +244,8 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _check_size(path: Path, size: int) -> None:
-    """Refuse what would take more memory than any honest file of this size: compressed zeros grow a thousandfold."""
-    own = path.stat().st_size
-    most = max(_MOST_BYTES, 8 * own)
+    """Refuse what would take more memory than any honest file of this size."""
+    own, most = path.stat().st_size, most_bytes(path)
     if size > most:
         claim = f"claims {size / 2**20:.0f} MB of data in a file of {own / 2**20:.1f} MB"
         raise FileFormatError(f"{path}: {claim}; at most {most / 2**20:.0f} MB are read: split it, or save it as .csv")
@@ -315,7 +287,18 @@ def open_parquet(path: Path, subject: str, wanted: Sequence[str], cell: int = 8)
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str]], dict[str, Column]]] = {
-    ".csv": _read_csv,
     ".npz": _read_npz,
     ".parquet": _read_parquet,
+}
+_ELSEWHERE = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "pandas.read_excel({})"),
+    ".json": "pandas.read_json({})",
+    **dict.fromkeys((".jsonl", ".ndjson"), "pandas.read_json({}, lines=True)"),
+    **dict.fromkeys((".feather", ".arrow"), "pandas.read_feather({})"),
+    **dict.fromkeys((".zip", ".bz2", ".xz", ".zst"), "pandas.read_csv({})"),
+    **dict.fromkeys((".dat", ".prn", ".asc"), "pandas.read_csv({}, sep=r'\\s+')"),
+    ".orc": "pandas.read_orc({})",
+    ".dta": "pandas.read_stata({})",
+    ".sas7bdat": "pandas.read_sas({})",
+    **dict.fromkeys((".h5", ".hdf5", ".hdf"), "pandas.read_hdf({})"),
 }

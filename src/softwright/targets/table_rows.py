@@ -12,11 +12,12 @@ asks for: with r_p rows at the point p, the variance within points is sum (y - m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.targets.points import show_point
 
@@ -131,3 +132,15 @@ def _name_contradictions(
         faults.add(f"{both}; keep one of them, or give repeated='mean'")
     if len(found) > _LISTED:
         faults.add(f"{len(found) - _LISTED} more rows contradict an earlier row; remove the contradictions")
+
+
+def check_spacing(axes: Sequence[np.ndarray], box: Box) -> None:
+    """Coordinates of a grid must stay apart in the box's unit frame, in which everything is built."""
+    faults = Faults("Table")
+    for name, axis, centre, half in zip(box.names, axes, box.center, box.halfwidth, strict=bool(axes)):
+        same = np.flatnonzero(np.diff((axis - centre) / half) <= 0).tolist()
+        if same:
+            low, high = axis[same[0] : same[0] + 2].tolist()
+            pair = f"{name}: {low!r} and {high!r} are the same to float64 beside a range of {2 * half:g}"
+            faults.add(f"{pair}, one of {len(same)} such pairs; give the logarithm of {name}, or leave rows out")
+    faults.raise_if_any()

@@ -15,7 +15,7 @@ import numpy as np
 from softwright.cli.rows.evaluation import RowEvaluation, result_names
 from softwright.cli.screen import printable
 from softwright.errors import InvalidInput
-from softwright.targets.columns import number_in
+from softwright.targets.columns import as_variables, number_in
 from softwright.targets.table_files import CellFaults, CsvRows, column_places, open_csv, write_csv
 
 _BATCH = 20_000  # rows in memory at a time
@@ -39,11 +39,12 @@ class Evaluation(RowEvaluation):
 
     def _results(self, rows: CsvRows) -> Iterator[list[str]]:
         network = self._built.network
-        missing = [name for name in network.names if name not in rows.header]
+        header = as_variables(rows.header, network.names)
+        missing = [name for name in network.names if name not in header]
         if missing:
             fault = f"no column {', '.join(missing)}; the first line must name {', '.join(network.names)}"
             raise InvalidInput(self._subject, [fault])
-        places = column_places(self._subject, network.names, rows.header, rows.header_line)
+        places = column_places(self._subject, network.names, header, rows.header_line)
         yield [*rows.header, *result_names(rows.header, network.outputs)]
         numbered = iter(rows)
         while batch := list(islice(numbered, _BATCH)):
