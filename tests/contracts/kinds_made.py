@@ -33,7 +33,7 @@ MADE: dict[str, Callable[[], sw.Built[Any]]] = {
         "transpiled_module": lambda: sw.transpile(_module()),
         "in_context": lambda: sw.in_context("ridge", features=2, penalty=0.1),
         "program": lambda: sw.compile(
-            "count(s[j] == s[i]), sum(x[j] for j <= i)", sw.Sequence(length=(1, 6), s=sw.Symbols("ab"), x=(-1, 1))
+            "count(s[j] == s[i]), sum(x[j] for j <= i)", sw.Sequence(length=(1, 4), s=sw.Symbols("ab"), x=(-1, 1))
         ),
         "theorem": lambda: sw.theorem("A1").build(points=12, tokens=3, dim=2),
     }.items()

@@ -61,8 +61,8 @@ def places(activation: Activation, reach: float, seed: int = 0) -> np.ndarray:
     """Random, regular and adversarial arguments in [-reach, reach]: close to every kink from both sides."""
     fine = np.concatenate([np.geomspace(1e-21, 1e-3, 60), -np.geomspace(1e-21, 1e-3, 60)])
     near = [knot * (1 + fine) + fine for knot in kinks(activation)]
-    drawn = np.random.default_rng(seed).uniform(-reach, reach, 500)
-    points = np.concatenate([np.linspace(-reach, reach, 1001), drawn, *near, kinks(activation)])
+    drawn = np.random.default_rng(seed).uniform(-reach, reach, 250)
+    points = np.concatenate([np.linspace(-reach, reach, 501), drawn, *near, kinks(activation)])
     return points[np.abs(points) <= reach]
 
 
