@@ -155,9 +155,13 @@ EXPORTERS: dict[str, Callable[[sw.Built[Any], Path, tuple[np.ndarray, ...]], Run
 def c_runs(
     built: sw.Built[Any], folder: Path, given: tuple[np.ndarray, ...], levels: tuple[str, ...] = LEVELS
 ) -> dict[str, Run]:
-    """One function per level and compiler that is found."""
+    """One function per level and compiler that is found; each must refuse -ffast-math."""
     built.export(folder / "f.c")
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
+    for name in compilers:
+        fast = [name, "-ffast-math", "-fsyntax-only", str(folder / "f.c")]
+        refused = subprocess.run(fast, capture_output=True, text=True, check=False)
+        assert refused.returncode != 0 and "voids the claim" in refused.stderr, f"{name} takes -ffast-math"
     return {f"{name} {level}": _linked(folder, name, level, built, given) for name in compilers for level in levels}
 
 
