@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwright.attention import AttentionNetwork, Axis, Head, SelfAttentionNetwork, SumOfLinear, evaluate, tensors_of
+from softwright.attention import AttentionNetwork, Axis, Head, evaluate, tensors_of
+from softwright.attention.self_attention import SelfAttentionNetwork, SumOfLinear
 from softwright.domain import Box
 from softwright.errors import InvalidInput
 from tests.attention.random_heads import grid_of, heads, rounding_slack, scattered_head, unit_points

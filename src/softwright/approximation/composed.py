@@ -15,7 +15,6 @@ from softwright.attention.composition import ComposedNetwork
 from softwright.compiler.build import Compiled
 from softwright.compiler.evidence import certificate_in_norm, certificate_of
 from softwright.compiler.features import INPUT
-from softwright.compiler.integrals import NormProof
 from softwright.compiler.layout import network_of
 from softwright.compiler.look import contradiction, gate_points, outside_bands
 from softwright.domain import Box
@@ -26,6 +25,7 @@ from softwright.targets import Expression, Target
 
 if TYPE_CHECKING:
     from softwright.approximation.train.gates import GateStack
+    from softwright.compiler.integrals import NormProof
 
 _POINTS = 12_000
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from softwright.approximation.composed import composed_built, composed_certified, composed_in_norm
 from softwright.approximation.problem import Budget, OutOfBudget
-from softwright.approximation.strategies.compose import fit_in_norm
 from softwright.attention import AttentionNetwork
 from softwright.domain import Box
 from softwright.errors import Faults, ToleranceNotReached
@@ -89,6 +87,8 @@ def restated(built: Built[Any], target: Target, tolerance: float, p: int, budget
     if proved is None:
         return built
     if not isinstance(built.network, AttentionNetwork):
+        from softwright.approximation.composed import composed_in_norm
+
         return composed_in_norm(built, p)
     with one_pool_thread():
         answer = certify(
@@ -103,6 +103,9 @@ def stack_in_norm(
     target: Expression, box: Box, tolerance: float, p: int, precision: Precision, budget: Budget
 ) -> Built[Any]:
     """The stack of a formula with jumps, proved; `ToleranceNotReached` carries what was found otherwise."""
+    from softwright.approximation.composed import composed_built, composed_certified
+    from softwright.approximation.strategies.compose import fit_in_norm
+
     started = time.monotonic()
     try:
         with one_pool_thread():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,14 +19,19 @@ import numpy as np
 
 from softwright.approximation.advice import advice_on
 from softwright.approximation.by_target import fit_target, problem_of
+from softwright.approximation.candidates import (
+    Candidate,
+    beside_layer,
+    beside_stack,
+    finished,
+    looked_at,
+    proved_as_stack,
+)
 from softwright.approximation.catalogue import listed
-from softwright.approximation.composed import Compiled, composed_built, composed_certified, gates_built
-from softwright.approximation.fitting.rounded import MOST_UNKNOWNS, settled
-from softwright.approximation.formula import Formula
 from softwright.approximation.in_norm import in_norm
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
-from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, probe_points
+from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
 from softwright.approximation.readable import fit_readable, readable_as_it_is, told
 from softwright.approximation.request import absolute_tolerance, check_resolution, checked, largest_value
 from softwright.approximation.strategies.compose import proved_stack
@@ -146,7 +151,7 @@ def approximate(
             return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
         problem, formula = problem_of(wanted, domain, tolerance, precision.name, budget)
         problem = replace(problem, gap=gap, between=between)
-        rival, missing, plainly = None, "", None
+        stack, missing, plainly = None, "", None
         if style == "readable":
             same = {"tol": tolerance, "dtype": dtype, "certify": certify, "progress": say, "tightness": tightness}
             same |= {"max_queries": max_queries, "engine": engine, **limits}
@@ -155,14 +160,16 @@ def approximate(
                 return _told(built, budget)
             say("building with small values")
         elif strategy == "auto" and engine in ("auto", "sdpa"):
-            rival, missing = _stack(wanted, domain, problem, formula, precision, started)
-        if rival is not None:
-            budget.max_tokens = min(max_tokens, rival.fit.tokens)
+            with one_pool_thread():
+                compiled = proved_stack(problem, formula)
+            stack, missing = (None, compiled) if isinstance(compiled, str) else (compiled, "")
+        if stack is not None:
+            budget.max_tokens = min(max_tokens, stack.tokens)
             budget.end_in(_ONE_LAYER_OF_ONE if problem.dim == 1 else _ONE_LAYER_OF_MANY)
             problem = replace(problem, only_fewer=True)
         elif style == "plain" and strategy == "auto" and formula is not None and _is_smooth_of_many(problem, precision):
             budget.end_in(_AFTER_A_STACK * max_work)
-        best: _Candidate | None = None
+        best: Candidate | None = None
         for _ in range(_ROUNDS):
             try:
                 # The linear algebra is thousands of small problems: one thread is several times faster than a pool.
@@ -173,20 +180,23 @@ def approximate(
                         fit = fit_target(wanted, domain, problem, formula, strategy)
                     if fit is None:
                         break
-                    found = _finished(fit, wanted, domain, tolerance, precision, started, engine)
+                    found = finished(fit, wanted, domain, tolerance, precision, started, engine)
             except OutOfBudget:
                 break
             if found.error <= tolerance:
                 if style == "readable":
                     found = replace(found, built=told(found.built, problem, plainly))
-                if not certify:
-                    built = _chosen(found, rival, missing).built
+                if not certify and (stack is None or fit.tokens <= stack.tokens):
+                    built = beside_stack(found, stack, missing).built
                     return _told(replace(built, certificate=None, unproved=_NOT_ASKED), budget)
+                if stack is not None and fit.tokens > stack.tokens:
+                    best = found
+                    break
                 say("proving")
-                hurried = rival is not None and problem.dim > 1
+                hurried = stack is not None and problem.dim > 1
                 found = _proved(found, wanted, budget, 1.0 if hurried else _PROOF_WORK, tightness)
                 if found.outcome is Outcome.PROVED:
-                    return _told(_chosen(found, rival, missing).built, budget)
+                    return _told(beside_stack(found, stack, missing).built, budget)
                 if not found.outcome.may_yield or hurried:
                     best = found
                     break
@@ -204,14 +214,19 @@ def approximate(
             say("the check or the proof missed the tolerance; tightening")
             tighter = problem.tolerance * float(np.clip(0.8 * tolerance / found.error, 0.1, 0.5))
             problem = replace(problem, tolerance=tighter)
-    if rival is not None:
-        built = _chosen(None, rival, missing).built
+    if stack is not None:
+        found = looked_at(stack, wanted, domain, tolerance, precision, started)
+        if found is None:  # what the formula's own rounding leaves of the tolerance is too little for the look
+            more = {"dtype": dtype, "gap": gap, "certify": certify, "tightness": tightness, "progress": progress}
+            return approximate(target, box, tol=tolerance, strategy="layer", engine=engine, **more, **limits)
+        layer = best if best is not None and best.fit.tokens > stack.tokens else None
+        built = beside_layer(found, layer).built
         return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
     if best is None:
         raise ToleranceNotReached(
             f"no network was finished within {_limit(budget, max_queries)}; allow more with it, or a larger tol", None
         )
-    best = _chosen(best, rival, missing)
+    best = beside_stack(best, None, missing)
     if best.built.observed_error > tolerance or best.outcome is Outcome.REFUTED:
         largest = largest_value(wanted, domain) if isinstance(wanted, Expression) else 0.0
         advice = advice_on(best.built.observed_error, best.fit, tolerance, problem, largest, precision)
@@ -222,119 +237,18 @@ def approximate(
 approximate.__doc__ = str(approximate.__doc__).replace("one of STRATEGIES", f"one of\n{listed(' ' * 17)}")
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A network with the fit it comes from, how its proof ended, and the error that is certain."""
-
-    built: Built[Any]
-    fit: Fit
-    error: float
-    outcome: Outcome = Outcome.NOT_ASKED
-    witness: tuple[float, ...] = ()  # of a refutation: where the error is
-
-
 def _is_smooth_of_many(problem: Problem, precision: Precision) -> bool:
     return precision.name == "float64" and problem.dim > 1 and not problem.kinks
 
 
-def _stack(
-    target: Target,
-    box: Box,
-    problem: Problem,
-    formula: Formula | None,
-    precision: Precision,
-    started: float,
-) -> tuple[_Candidate | None, str]:
-    """The stack of a formula with its proof, if there is one that meets the tolerance; else the reason."""
-    with one_pool_thread():
-        fit = proved_stack(problem, formula)
-    if isinstance(fit, str) or fit.composed is None:
-        return None, fit if isinstance(fit, str) else ""
-    tolerance = problem.tolerance
-    found = _proved_stack(_finished(fit, target, box, tolerance, precision, started), fit.composed, tolerance)
-    if found.outcome is Outcome.PROVED and found.error <= tolerance:
-        return found, ""
-    return None, "a look at the stack contradicts its proof"
-
-
-def _chosen(found: _Candidate | None, rival: _Candidate | None, missing: str) -> _Candidate:
-    """One layer if it has no more tokens than the stack, else the stack; the plan says what was compared.
-
-    `missing` says why there is no stack; nothing, if none was asked for.
-    """
-    if rival is None or rival.fit.composed is None:
-        if found is None:
-            raise RuntimeError("there is one of the two")
-        return _because(found, f"one layer of {found.fit.tokens} tokens: {missing}") if missing else found
-    depth, tokens = rival.fit.composed.program.depth, rival.fit.tokens
-    if found is not None and found.fit.tokens <= tokens:
-        reason = f"one layer of {found.fit.tokens} tokens: a stack of {depth} layer(s), proved as well, has {tokens}"
-        chosen = found
-    else:
-        single = "no layer of so few was found that is proved" if found is None else f"one layer has {found.fit.tokens}"
-        reason = f"a stack of {tokens} tokens in {depth} layer(s): {single}"
-        chosen = rival
-    return _because(chosen, reason)
-
-
-def _because(found: _Candidate, reason: str) -> _Candidate:
-    plan = replace(found.built.plan, reasons=[*found.built.plan.reasons, reason])
-    return replace(found, built=replace(found.built, plan=plan))
-
-
-def _finished(
-    fit: Fit, target: Target, box: Box, tolerance: float, precision: Precision, started: float, engine: str = "auto"
-) -> _Candidate:
-    """The network of a fit in its dtype, looked at for the first time."""
-    if fit.composed is not None:
-        built = composed_built(fit, fit.composed, target, tolerance, started)
-        return _Candidate(built, fit, built.observed_error)
-    if fit.gates is not None:
-        built = gates_built(fit, fit.gates, target, box, tolerance, precision, started)
-        return _Candidate(built, fit, built.observed_error)
-    dtype = precision.torch_dtype
-    if engine == "auto":
-        # Gates and walls of kinks are proved in closed forms, which speak of stock attention.
-        kinked = isinstance(target, Expression) and bool(target.kinks())
-        engine = "sdpa" if kinked else usual_engine(fit.heads, dtype)
-    network = AttentionNetwork(fit.heads, box, dtype, fit.origin, engine)
-    heads = network.heads()
-    seen = observed(network, target, heads)
-    if seen.error > tolerance >= fit.error and precision.name == "float32" and isinstance(target, Expression):
-        closer = _settled(fit, network, target, tolerance)
-        again = None if closer is None else AttentionNetwork(closer.heads, box, dtype, fit.origin, engine)
-        seen_again = None if again is None else observed(again, target, again.heads())
-        if closer and again and seen_again and seen_again.error < seen.error:
-            fit, network, heads, seen = closer, again, again.heads(), seen_again
-    plan = make_plan(fit, network, heads, tolerance, started)
-    built = Built(network=network, plan=plan, target=target.describe(), observed=seen, source=target)
-    return _Candidate(built, fit, seen.error)
-
-
-def _settled(fit: Fit, network: AttentionNetwork, target: Expression, tolerance: float) -> Fit | None:
-    """The fit, its values solved again for keys that are rounded as the network's are; None if it is not for that."""
-    if len(fit.heads) > 1 or fit.heads[0].structure == "gates":
-        return None
-    head = fit.heads[0]
-    unknowns = head.tokens * (1 + head.dim * head.affine)
-    if unknowns > MOST_UNKNOWNS:
-        return None
-    unit = probe_points(head.dim, 400 + 12 * unknowns, 3)
-    x = network.box.from_unit(np.sin(0.5 * np.pi * unit)).astype(np.float32).astype(float)
-    x = x[network.box.contains(x)]
-    t = (x - network.center.double().numpy()) * network.scale.double().numpy()
-    closer = settled(head, t, target(x), tolerance)
-    return None if closer is None else replace(fit, heads=[closer])
-
-
-def _proved(found: _Candidate, target: Target, budget: Budget, work: float, tightness: float | None) -> _Candidate:
+def _proved(found: Candidate, target: Target, budget: Budget, work: float, tightness: float | None) -> Candidate:
     """The candidate with its certificate, or with the reason why there is none.
 
     A target that carries no bounds cannot be proved: its error stays observed.
     """
     tolerance = found.built.plan.tolerance
     if found.fit.composed is not None:
-        return _proved_stack(found, found.fit.composed, tolerance)
+        return proved_as_stack(found, found.fit.composed, tolerance)
     hopeless = _hopeless(found.fit, target)
     if hopeless is None and any(beyond_range(each.numpy()) for each in found.built.network.state_dict().values()):
         hopeless = Outcome.RANGE
@@ -362,14 +276,6 @@ def _proved(found: _Candidate, target: Target, budget: Budget, work: float, tigh
         unproved = f"undecided ({answer.reason})"
     built = replace(found.built, unproved=unproved)
     return replace(found, built=built, error=error, outcome=outcome, witness=tuple(answer.witness))
-
-
-def _proved_stack(found: _Candidate, compiled: Compiled, tolerance: float) -> _Candidate:
-    """A stack comes with its proof: errors of heads times adjoints."""
-    if compiled.proof.faults or compiled.proof.bound > tolerance:
-        unproved = f"undecided (the proof of the stack reaches {compiled.proof.bound:.3g})"
-        return replace(found, built=replace(found.built, unproved=unproved), outcome=Outcome.BUDGET)
-    return replace(found, built=composed_certified(found.built, compiled), outcome=Outcome.PROVED)
 
 
 def _fitted_to_noise(

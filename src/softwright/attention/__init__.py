@@ -1,9 +1,8 @@
-"""Formula (0) as data (`Head`), as torch modules (`AttentionNetwork`) and in its explicit self-attention form."""
+"""Formula (0) as data (`Head`) and as torch modules (`AttentionNetwork`); written out as self-attention elsewhere."""
 
 from softwright.attention.head import Axis, Head, evaluate
 from softwright.attention.layer import AttentionLayer, SoftmaxHead
 from softwright.attention.network import ENGINES, AttentionNetwork, usual_engine
-from softwright.attention.self_attention import SelfAttention, SelfAttentionNetwork, SumOfLinear
 from softwright.attention.view import AttentionView, HeadView
 from softwright.result.constructed import Constructed, digest_of, load_tensors, tensors_of
 
@@ -16,10 +15,7 @@ __all__ = [
     "Constructed",
     "Head",
     "HeadView",
-    "SelfAttention",
-    "SelfAttentionNetwork",
     "SoftmaxHead",
-    "SumOfLinear",
     "digest_of",
     "evaluate",
     "load_tensors",

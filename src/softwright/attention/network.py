@@ -16,7 +16,7 @@ in float64; no certificate speaks of them, `network.window_error()` and `network
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, ClassVar, Self
 
@@ -29,9 +29,7 @@ from softwright.attention.few_points import FEW_TOKENS, MOST_SCORES, few_points
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.attention.token_names import in_user_coordinates, token_names
-from softwright.attention.tree import tree_error, tree_head
 from softwright.attention.view import AttentionView, HeadView, check_size
-from softwright.attention.window import window_error, window_head
 from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
 from softwright.domain import Box
 from softwright.errors import Faults, InvalidInput
@@ -40,12 +38,22 @@ from softwright.result.constructed import Room, load_tensors
 from softwright.settings import looked_through, runs_as_proved
 
 ENGINES = ("sdpa", "factorised", "double")  # what certificates speak of
-# What leaves tokens out: how a head runs and how far off it is, and whether it must be a grid.
-_LEAVING_OUT = {"window": (window_head, window_error, True), "tree": (tree_head, tree_error, False)}
+_LEAVING_OUT = {"window": True, "tree": False}  # what leaves tokens out, and whether its heads must be grids
 _RUN_BY = (*ENGINES, *_LEAVING_OUT)
 
 
 _DOUBLE_TOKENS = 20  # of a head: "double" takes 0.5 to 1.4 times as long as "sdpa" in float32, beyond it up to twice
+
+
+def _run_and_error(engine: str) -> tuple[Callable[..., Tensor], Callable[..., float]]:
+    """How a head runs that leaves tokens out, and how far off it is; loaded when first used."""
+    if engine == "window":
+        from softwright.attention.window import window_error, window_head
+
+        return window_head, window_error
+    from softwright.attention.tree import tree_error, tree_head
+
+    return tree_head, tree_error
 
 
 def usual_engine(heads: Sequence[Head], dtype: torch.dtype) -> str:
@@ -151,7 +159,7 @@ class AttentionNetwork(nn.Module):
     def _run(self, x: Tensor, engine: str) -> Tensor:
         if engine in _LEAVING_OUT and not (looked_through() or (torch.is_grad_enabled() and self._learns(x))):
             t = (x.double() - self.center.double()) * self.scale.double()
-            run, _, grids = _LEAVING_OUT[engine]
+            (run, _), grids = _run_and_error(engine), _LEAVING_OUT[engine]
             runs = (run(head, t) if not grids or head.structure == "grid" else head(t) for head in self.layer)
             return reduce(torch.add, runs).to(x.dtype)
         if engine == "double":  # every float32 number is a float64 number: nothing is rounded but the end
@@ -179,7 +187,7 @@ class AttentionNetwork(nn.Module):
         return self._error_of("tree")
 
     def _error_of(self, engine: str) -> float:
-        heads, (_, error, grids) = list(self.layer), _LEAVING_OUT[engine]
+        heads, (_, error), grids = list(self.layer), _run_and_error(engine), _LEAVING_OUT[engine]
         if grids and any(head.structure != "grid" for head in heads):
             return math.inf
         one = max(error(head, precision_of(self.dtype).unit) for head in heads)

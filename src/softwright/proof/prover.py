@@ -45,7 +45,6 @@ from softwright.proof.models.overflow import stays_finite
 from softwright.proof.question import MOST_VARIABLES, Certification, Question, as_point, pose, rest_below
 from softwright.proof.search.additive import Group, Term
 from softwright.proof.search.certain import certain_at
-from softwright.proof.search.integrate import integrate, root_up
 from softwright.proof.search.points_prover import point_errors
 from softwright.proof.search.probe import worst_points
 from softwright.proof.search.residual import LEAST_SHARE
@@ -313,6 +312,8 @@ def _between(question: Question, table: Table, limits: Limits) -> Between | None
 
 def _integral(question: Question, p: float, bound: float | None, tightness: float | None, run: Run) -> Certification:
     """An L_p norm. Rounding adds its largest value times the p-th root of the volume."""
+    from softwright.proof.search.integrate import integrate, root_up
+
     box = (question.domain.lower, question.domain.upper)
     residual = replace(question.residual, with_mean_square=True)
     _, _, sampled = lower_at(residual, question.domain.sample(32), bound or 1e-9)

@@ -7,16 +7,20 @@ Lipschitz constants, summed.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, affine_fit, probe_points
 from softwright.compiler.build import Compiled, compile_formula
-from softwright.compiler.integrals import NormProof, compile_in_norm
 from softwright.compiler.look import check_rewriting
 from softwright.compiler.nodes import CannotCompile
 from softwright.domain import Box
 from softwright.errors import InvalidInput
 from softwright.precision import Precision, precision_of
 from softwright.targets.formula import Expression, is_affine
+
+if TYPE_CHECKING:
+    from softwright.compiler.integrals import NormProof
 
 _SHARE = 0.3  # of the work, before anything else is tried
 
@@ -55,6 +59,8 @@ def fit_in_norm(
     expression: Expression, box: Box, tolerance: float, p: int, precision: Precision, budget: Budget
 ) -> tuple[Fit, Compiled, NormProof]:
     """The stack of a formula that may jump, for an L_p norm, with what is proved of that norm."""
+    from softwright.compiler.integrals import compile_in_norm
+
     try:
         compiled, norm = compile_in_norm(expression, box, tolerance, p, precision, budget.check)
     except CannotCompile as error:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softwright.attention import SumOfLinear
+from softwright.attention.self_attention import SumOfLinear
 from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
 from softwright.settings import looked_through, runs_as_proved
 
