@@ -73,16 +73,16 @@ def _is_type_checking(node: ast.If) -> bool:
     )
 
 
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes of a tree but those under `if TYPE_CHECKING:`."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and _is_type_checking(child):
-            for other in child.orelse:
-                yield other
-                yield from _statements(other)
-            continue
-        yield child
-        yield from _statements(child)
+def _statements(tree: ast.AST, calls: bool) -> Iterator[ast.AST]:
+    """All nodes of a tree but those under `if TYPE_CHECKING:`, and, unless calls are asked for, expressions."""
+    waiting = [tree]
+    while waiting:
+        for child in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(child, ast.expr) and not calls:
+                continue
+            found = child.orelse if isinstance(child, ast.If) and _is_type_checking(child) else [child]
+            yield from found
+            waiting += found
 
 
 def _called(function: ast.AST) -> str:
@@ -93,12 +93,13 @@ def _called(function: ast.AST) -> str:
 @cache
 def _imports(path: Path) -> list[tuple[int, str]]:
     """(line, dotted name) of everything imported at run time, read once; `from a import b` counts as a.b."""
-    return list(_imported(path))
+    return sorted(_imported(path))
 
 
 def _imported(path: Path) -> Iterator[tuple[int, str]]:
     package = ["softwright", *path.relative_to(SOURCE).parent.parts]
-    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for node in _statements(ast.parse(text), calls="import_module" in text or "__import__" in text):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
