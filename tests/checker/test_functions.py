@@ -367,3 +367,11 @@ def test_the_curves_inside_other_rows(curve: Curve) -> None:
         found = curve.over(arb(low), arb(high))
         for x in (low, high, *rng.uniform(low, high, 3)):
             assert found.overlaps(ball(true[which](mp.mpf(float(x)))))
+
+
+def test_sinc_is_small_far_out() -> None:
+    """Also over a ball that holds many of its waves: its coefficients there are at most about 1/(k! x)."""
+    curve = FUNCTIONS["sinc"].curve
+    assert curve is not None
+    found = curve.taylor(arb(1e30, 3e29), 6)
+    assert all(abs(c) < arb(2e-30) for c in found)

@@ -106,8 +106,8 @@ def scaled(factor: Callable[[], arb], curve: Curve) -> Curve:
     return Curve(lambda x: factor() * curve.point(x), coefficients, curve.turns, curve.domain)
 
 
-def bounded_waves(at_point: Coefficients, bound: Callable[[int], arb]) -> Curve:
-    coefficients = series.about_middle(at_point, bound)
+def bounded_waves(at_point: Coefficients, bound: Callable[[int], arb], far: Coefficients | None = None) -> Curve:
+    coefficients = series.about_middle(at_point, bound, far)
     return Curve(lambda x: coefficients(x, 1)[0], coefficients)
 
 
@@ -183,7 +183,7 @@ CURVES: dict[str, Curve] = {
     "log1p": Curve(arb.log1p, with_value(arb.log1p, by_series(lambda x: (1 + x).log())), MONOTONE, ABOVE_MINUS_ONE),
     "sqrt": SQRT,
     "cbrt": Curve(series.cube_root_at, series.cube_root, MONOTONE),
-    "sinc": bounded_waves(series.sinc_at, lambda k: ONE / (k + 1)),
+    "sinc": bounded_waves(series.sinc_at, lambda k: ONE / (k + 1), series.far_sinc),
     "erf": rising(arb.erf, BELL),
     "erfc": rising(arb.erfc, series.scaled(lambda: -ONE, BELL)),
     "normcdf": NORMCDF,

@@ -12,7 +12,9 @@ be wide, and a coefficient must then be finite only where f has that many deriva
     sinc            x f = sin gives x c_k + c_{k-1} = sin^(k)/k!, run upwards for |x| >= 1 and downwards for |x| < 1
 
 For the last two |f^(k)| <= B_k everywhere: B_k = 1 as J_n(x) is the mean of cos(n t - x sin t), and B_k = 1/(k+1) as
-sinc(x) is the mean of cos(x t) over 0 <= t <= 1. So c_k over m +- r is c_k(m) +- r B_{k+1}/k!, and at most B_k/k!.
+sinc(x) is the mean of cos(x t) over 0 <= t <= 1. With |c_k| <= M_k on the whole ball, c_k over m +- r is c_k(m) +-
+r (k+1) M_{k+1}, and at most M_k. M_k = B_k/k! holds everywhere; for sinc the recursion says too that, where |x| >= L,
+|c_0| <= 1/L and |c_k| <= (1/k! + |c_{k-1}|)/L, which is far less when L is large.
 """
 
 from __future__ import annotations
@@ -154,18 +156,30 @@ def exp_of(other: Coefficients) -> Coefficients:
     return coefficients
 
 
-def about_middle(at_point: Coefficients, bound: Callable[[int], arb]) -> Coefficients:
-    """From the coefficients at an exact point and bounds of |f^(k)| on the whole line."""
+def about_middle(at_point: Coefficients, bound: Callable[[int], arb], far: Coefficients | None = None) -> Coefficients:
+    """From the coefficients at an exact point and bounds of |f^(k)| on the whole line; `far` bounds |c_k| where |x| is
+    at least its argument."""
 
     def coefficients(x: arb, count: int) -> list[arb]:
         middle, radius = at_point(x.mid(), count), x.rad()
+        most = [bound(k) / math.factorial(k) for k in range(count + 1)]
+        if far is not None and (distance := x.abs_lower()) >= 1:
+            most = [b if b < a else a for a, b in zip(most, far(distance, count + 1), strict=True)]
         result = []
         for k, c in enumerate(middle):
-            spread, everywhere = radius * bound(k + 1) / math.factorial(k), bound(k) / math.factorial(k)
-            result.append(c + UNIT_BALL * spread if spread < everywhere else UNIT_BALL * everywhere)
+            spread = radius * (k + 1) * most[k + 1]
+            result.append(c + UNIT_BALL * spread if spread < most[k] else UNIT_BALL * most[k])
         return result
 
     return coefficients
+
+
+def far_sinc(distance: arb, count: int) -> list[arb]:
+    """Bounds of |c_k| of sinc where |x| >= distance > 0."""
+    found = [ONE / distance]
+    for k in range(1, count):
+        found.append((ONE / math.factorial(k) + found[-1]) / distance)
+    return found
 
 
 def bessel_at(order: int) -> Coefficients:
