@@ -58,5 +58,13 @@ class Watched:
         self.page.goto(place.resolve().as_uri() if isinstance(place, Path) else place)
         return self.page
 
+    def forget(self) -> None:
+        """An empty page of the usual size, of which nothing is remembered: a new one would take longer."""
+        self.page.goto("about:blank")
+        self.page.set_viewport_size({"width": _WIDTH, "height": _HEIGHT})
+        self.page.emulate_media(color_scheme="null")
+        self.complaints.clear()
+        self.asked.clear()
+
     def close(self) -> None:
         self.page.close()

@@ -37,13 +37,19 @@ def browser() -> Iterator[Any]:
         yield running
 
 
-@pytest.fixture
-def watched(browser: Any) -> Iterator[Watched]:
+@pytest.fixture(scope="module")
+def page_of_all(browser: Any) -> Iterator[Watched]:
     page = Watched(browser)
     yield page
-    assert page.complaints == []
-    assert len(page.asked) == 1
     page.close()
+
+
+@pytest.fixture
+def watched(page_of_all: Watched) -> Iterator[Watched]:
+    page_of_all.forget()
+    yield page_of_all
+    assert page_of_all.complaints == []
+    assert len(page_of_all.asked) == 1
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -106,7 +112,7 @@ def test_a_value_is_followed_through_the_stack(watched: Watched, tmp_path: Path)
 
 
 def test_targets_without_a_formula_are_shown_at_their_points(watched: Watched, tmp_path: Path) -> None:
-    table = sw.Table.grid([np.linspace(0, 1, 5), np.linspace(0, 1, 4)], np.random.default_rng(0).normal(size=(5, 4)))
+    table = sw.Table.grid([np.linspace(0, 1, 5), np.linspace(0, 1, 4)], np.outer(np.arange(5.0) ** 2, [1, 2, 0, 1]))
     built = sw.approximate(table, tol=1e-3)
     built.page(tmp_path / "f.html")
     page = watched.open(tmp_path / "f.html")
@@ -230,7 +236,8 @@ def test_tokens_in_context_and_vectors(watched: Watched, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("method", ["ridge", "logistic"])
 def test_a_stack_in_context_fits_as_in_python(method: str, watched: Watched, tmp_path: Path) -> None:
-    built = sw.in_context(method, features=1, penalty=0.1)
+    solver = "irls" if method == "logistic" else None  # of few layers
+    built = sw.in_context(method, features=1, penalty=0.1, solver=solver, sample=False)
     built.page(tmp_path / "f.html")
     page = watched.open(tmp_path / "f.html")
     page.locator("#state", has_text="after layer").wait_for()
@@ -379,14 +386,13 @@ def test_theorems_have_the_numbers_of_python(label: str, watched: Watched, tmp_p
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 800, 1400])
-def test_pages_fit_the_screen(browser: Any, scheme: str, width: int, tmp_path: Path) -> None:
+def test_pages_fit_the_screen(watched: Watched, scheme: Any, width: int, tmp_path: Path) -> None:
     FUNCTIONS["stack"]().page(tmp_path / "f.html")
-    watched = Watched(browser, color_scheme=scheme)
+    watched.page.emulate_media(color_scheme=scheme)
     watched.page.set_viewport_size({"width": width, "height": 800})
     page = watched.open(tmp_path / "f.html")
+    assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (scheme == "dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert watched.complaints == []
-    watched.close()
 
 
 HOSTILE = "</script><script>window.harmed=1</script><img/src=x/onerror='window.harmed=1'>"
