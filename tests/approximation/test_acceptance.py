@@ -1,6 +1,6 @@
 """The promises: tokens and tolerance for known functions, functions never tuned for, and clear words for bad input.
 
-Errors are measured on 100,000 points that no builder saw; that they are also proved is the business of the suite for
+Errors are measured on 20,000 points that no builder saw; that they are also proved is the business of the suite for
 certificates, so most rows here build without a proof. The slow rows (Franke's function to 1e-6 and 1e-9) and the
 comparison with other methods are in `benchmarks/approximate.py`.
 """
@@ -72,7 +72,7 @@ PATIENCE = 3.0  # a busy machine shares its cores with others; the benchmark hol
 
 
 def fresh_error(built: sw.Built, text: str, box: sw.Box, single: bool = False) -> float:
-    points = box.sample(100_000, seed=987_654_321)
+    points = box.sample(20_000, seed=987_654_321)
     if single:  # the same input for both sides: what float32 can hold
         points = points.astype(np.float32).astype(np.float64)
         points = points[box.contains(points)]

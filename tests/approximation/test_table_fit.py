@@ -73,8 +73,8 @@ def test_a_larger_box_is_allowed_a_smaller_one_is_not() -> None:
 
 
 def test_noise_is_met_or_missed_honestly() -> None:
-    points = np.linspace(-1, 1, 40)
-    values = np.random.default_rng(0).normal(size=40)
+    points = np.linspace(-1, 1, 20)
+    values = np.random.default_rng(0).normal(size=20)
     try:
         built = sw.approximate(sw.Table(points, values), tol=1e-6, max_seconds=20)
     except sw.ToleranceNotReached as missed:

@@ -250,7 +250,7 @@ def test_the_way_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("term", "count"),
-    [*((term, count) for term in ("0.5*x{}", "pi*x{}") for count in (9, 10, 20)), ("cos(x{})", 20), ("max(x{}, 0)", 9)],
+    [("0.5*x{}", 9), ("0.5*x{}", 20), ("pi*x{}", 10), ("pi*x{}", 20), ("cos(x{})", 12), ("max(x{}, 0)", 9)],
 )
 def test_sums_in_many_variables_are_proved_and_verified(term: str, count: int, tmp_path: Path) -> None:
     box = sw.Box({f"x{i}": (-1, 1) for i in range(count)})

@@ -46,7 +46,7 @@ def test_no_weight_may_change(file: ModelFile) -> None:
     for name, array in file.tensors.items():
         flat = array.reshape(-1)
         places = np.flatnonzero(flat)
-        chosen = rng.choice(places, min(3, len(places)), replace=False) if len(places) else []
+        chosen = rng.choice(places, min(2, len(places)), replace=False) if len(places) else []
         for place in [*chosen, *rng.integers(0, flat.size, 1)]:
             for change in (1.001, -1.0):
                 tensors = {key: value.copy() for key, value in file.tensors.items()}
@@ -57,7 +57,7 @@ def test_no_weight_may_change(file: ModelFile) -> None:
                     continue
                 network = ProgramNetwork.rebuilt(file.sections["model"], tensors)
                 assert observe(network, meant, bound).error <= bound, (name, int(place), change)
-    assert caught > 60
+    assert caught > 45
 
 
 @pytest.mark.parametrize(

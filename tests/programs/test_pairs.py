@@ -39,10 +39,10 @@ def _apart(x: np.ndarray) -> np.ndarray:
         ("sorted(x)[i]", 1e-3, lambda x, y, s: np.sort(x)),
         ("median(x - y)", 1e-2, lambda x, y, s: np.full(len(x), np.sort(x - y)[(len(x) - 1) // 2])),
         ("sorted(x)[n-1-i] - sorted(x)[0]", 1e-3, lambda x, y, s: np.sort(x)[::-1] - x.min()),
-        ("sum((x[j] - x[i]) / ((x[j] - x[i])**2 + 0.05)**1.5 for j)", 1e-6, None),
+        ("sum((x[j] - x[i]) / ((x[j] - x[i])**2 + 0.05)**1.5 for j)", 1e-4, None),
         (
             "sum(y[j]*(x[j] - x[i]) / ((x[j] - x[i])**2 + (y[j] - y[i])**2 + 0.3) for j != i)",
-            1e-6,
+            1e-4,
             lambda x, y, s: (y * _apart(x) / (_apart(x) ** 2 + _apart(y) ** 2 + 0.3)).sum(axis=1),
         ),
         ("mean(exp(-abs(x[j] - x[i])))", 1e-4, lambda x, y, s: np.exp(-abs(_apart(x))).mean(axis=1)),
@@ -53,7 +53,7 @@ def _apart(x: np.ndarray) -> np.ndarray:
         ),
         (
             "sum(log(1 + (x[j]*y[i])**2) for s[j] == s[i])",
-            1e-6,
+            1e-4,
             lambda x, y, s: (np.log(1 + (x * y[:, None]) ** 2) * (s == s[:, None])).sum(axis=1),
         ),
         ("sum(max(x[j], y[i]))", 1e-3, lambda x, y, s: np.maximum(x, y[:, None]).sum(axis=1)),

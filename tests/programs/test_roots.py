@@ -35,8 +35,8 @@ def _near(n: int, rng: np.random.Generator) -> np.ndarray:
     ],
 )
 def test_roots_as_far_as_zero(text: str, meant: Callable, tmp_path: Path) -> None:
-    built, rng = sw.compile(text, TOKENS, tol=1e-5), np.random.default_rng(2)
-    assert built.observed_error <= built.certificate.bound <= 1e-5
+    built, rng = sw.compile(text, TOKENS, tol=1e-4), np.random.default_rng(2)
+    assert built.observed_error <= built.certificate.bound <= 1e-4
     built.save(tmp_path / "p.safetensors")
     verdict = sw.verify(tmp_path / "p.safetensors")
     assert verdict, verdict.reason
