@@ -206,7 +206,10 @@ def test_no_leaf_says_what_it_likes(name: str, dtype: str) -> None:
             continue
         free = FREE.match(dotted(path))
         strange = of_another_type(value)[at % 2]  # one of the two: a leaf and its neighbour are read alike
-        for other in (strange,) if free else (strange, *of_its_type(value)):
+        near = of_its_type(value)
+        if path[0] in ("model", "target"):  # read alike, too
+            near = near[at % len(near) :][:1]
+        for other in (strange,) if free else (strange, *near):
             with instead(sections, (path, other)):
                 if other != value and verified(file, sections):
                     survivors.add(f"{dotted(path)} = {other!r}")
