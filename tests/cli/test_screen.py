@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from softwright.cli import COMMANDS, app, protect_formulas
@@ -93,6 +94,7 @@ def test_tab_completion() -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_shown(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # else it is the shell of this process
+    monkeypatch.setattr("typer.testing._get_command", get_command)  # a tree of commands that sees the line above
     result = CliRunner().invoke(app, ["--show-completion", shell])
     assert result.exit_code == 0, result.output
     assert "_SOFTWRIGHT_COMPLETE" in result.output and shell in result.output
