@@ -6,9 +6,9 @@ A forger takes an honest file and changes nodes (operation, edges, attributes, c
 tensors (values, shapes, types, names; half of the time he signs them again wherever their digest stands), inputs and
 outputs, operator sets, functions, sentences, the claim in the metadata (bounds made smaller, in decimal and
 hexadecimal), or single bytes of the file. False is a VERIFIED file with another graph, with a smaller bound (unless the
-file says what to try it on), or with
-weights that miss its bound at a sampled input: of its formula, of the sequences that a memory stores, or else of what
-the honest network answers. Weights changed by less than that may be VERIFIED, and rightly so.
+file says what to try it on), or with weights that miss its bound at a sampled input: of its formula, of the labels that
+the file of a memory holds, or else of what the honest network answers. Weights changed by less than that may be
+VERIFIED, and rightly so, and so may a memory of other labels, signed again: it recalls them.
 """
 
 from __future__ import annotations
@@ -242,6 +242,10 @@ def is_false(forged: bytes, honest: Any, built: sw.Built[Any]) -> bool:
         wanted = np.asarray(built.source(x[0].astype(float))).reshape(found.shape)
         return bool(np.abs(found - wanted).max() > bound)
     honestly = answered(built, x).astype(float)
+    if built.kind == "memory":  # a file holds the labels that it speaks of, so those of a forged one are its own
+        was, now = (_tensors(one)["readout.values"] for one in (honest, model))
+        held = np.abs(honestly.reshape(-1, 1) - was.reshape(1, -1)).argmin(axis=1)  # which label each sequence has
+        honestly = now.reshape(-1)[held].reshape(found.shape)
     # Two networks that each keep a bound on one step differ by no more than the steps let grow.
     grown = 2 * bound * (1e3 if built.kind == "in_context" else 1)
     return bool(np.abs(found - honestly).max() > max(grown, 1e-12))
