@@ -207,7 +207,9 @@ def test_float32_tables_count_their_rounding() -> None:
 
 
 def test_cells_too_narrow_for_floats_are_refused() -> None:
-    table = Table.grid([[-2.0, 0.0, 1e-200, 3.0]], [1.0, 2.0, 3.0, 0.0], names=["x"])
+    with pytest.raises(InvalidInput, match="same to float64"):  # not even the rows could be met
+        Table.grid([[-2.0, 0.0, 1e-200, 3.0]], [1.0, 2.0, 3.0, 0.0], names=["x"])
+    table = Table.grid([[0.0, 1.0, 1.0 + 2.0**-52, 2.0]], [1.0, 2.0, 3.0, 0.0], names=["x"])
     wide = AttentionNetwork([Head(np.ones((1, 1)), np.zeros(1), np.ones((1, 1)))], table.box)
     with pytest.raises(InvalidInput, match="narrow"):
         certify(wide, table.interpolant(), bound=1.0)
