@@ -89,7 +89,8 @@ def _settled(fit: Fit, network: AttentionNetwork, target: Expression, tolerance:
 def proved_as_stack(found: Candidate, compiled: Compiled, tolerance: float) -> Candidate:
     """A stack comes with its proof: errors of heads times adjoints."""
     if compiled.proof.faults or compiled.proof.bound > tolerance:
-        unproved = f"undecided (the proof of the stack reaches {compiled.proof.bound:.3g})"
+        why = [*compiled.proof.faults[:1], f"the proof of the stack reaches {compiled.proof.bound:.3g}"][0]
+        unproved = f"undecided ({why})"
         return replace(found, built=replace(found.built, unproved=unproved), outcome=Outcome.BUDGET)
     from softwright.approximation.composed import composed_certified
 
