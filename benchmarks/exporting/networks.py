@@ -77,8 +77,9 @@ def inputs(name: str, built: sw.Built[Any], points: int) -> tuple[np.ndarray, ..
 def _prompts(built: sw.Built[Any], count: int) -> tuple[np.ndarray, ...]:
     """Rows, labels 0 and 1, which every method here takes, and queries."""
     rng, d = np.random.default_rng(11), built.network.features
-    drawn = rng.normal(size=(count, ROWS, d)), rng.integers(0, 2, (count, ROWS)), rng.normal(size=(count, QUERIES, d))
-    return tuple(array.astype(name_of(built.network.dtype)) for array in drawn)
+    x, labels, queries = rng.normal(size=(count, ROWS, d)), rng.integers(0, 2, (count, ROWS)), (count, QUERIES, d)
+    labels[:, 0], labels[:, 1] = 0, 1  # logistic regression refuses prompts of one class
+    return tuple(array.astype(name_of(built.network.dtype)) for array in (x, labels, rng.normal(size=queries)))
 
 
 def _wave(a: Any, b: Any, c: Any, d: Any, f: Any, g: Any) -> Any:

@@ -285,3 +285,12 @@ def test_columns_that_cannot_be_written_to_are_read_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sw.in_context("ridge", 3, sample=False)(x=x[:50], y=y[:50], queries=x[50:])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_labels_that_no_feature_explains_are_answered(dtype: str) -> None:
+    """What is left of constant labels is rounding, and so are its weights: no digits are lost with them."""
+    built = sw.in_context("least_squares", 2, dtype=dtype, sample=False, certify=False)
+    x = np.random.default_rng(0).normal(size=(20, 12, 2)).astype(dtype)
+    found = built(x=x, y=np.ones((20, 12), dtype), queries=x[:, :3])
+    assert np.abs(found - 1).max() <= (1e-12 if dtype == "float64" else 1e-5)

@@ -4,7 +4,8 @@
     inverse    the trace of M A is the number of coordinates once Newton and Schulz have inverted A; what is missing
                says that the design is worse conditioned than the stack was built for, or singular
     settled    how much the last iteration moved a slot, against its size
-    refined    how large the last correction of a slot was, against the slot: the digits that are lost
+    refined    how large the last correction of a slot was, against the slot: the digits that are lost. Of weights,
+               against a hundredth of |y|/|x| at least, so that labels which no feature explains are no loss
 
 A guard costs about as much as one head of one layer; `check=False` leaves all of them out.
 """
@@ -22,6 +23,7 @@ from softwright.chunks import rows_within
 from softwright.errors import InvalidInput
 
 KINDS = ("scores", "inverse", "settled", "refined")
+_UNRELATED = 1e-2  # of |y|/|x|: smaller weights explain nothing
 _WILD = 1e9  # times a limit: so far off is no prompt that is only a little out of range
 
 
@@ -95,6 +97,11 @@ class Guard:
         step = self._part(seen[-1], self.rows, self.row_slot, slots)
         whole = self._part(seen[-1], self.rows, self.key_slot, slots)
         sizes = whole.abs().amax(dim=1, keepdim=True)  # prompts of a batch are compared each with itself
+        if "x" in slots and "y" in slots:
+            # Labels that do not depend on the features leave weights of rounding alone: nothing is lost with those.
+            rows = [name for name in seen[-1] if name not in self.rows]
+            y, x = (self._part(seen[-1], rows, slot, slots).abs().amax(dim=(1, 2), keepdim=True) for slot in "yx")
+            sizes = torch.where(x > 0, torch.maximum(sizes, _UNRELATED * y / x), sizes)
         return _largest(torch.where(step == 0, 0.0, step / sizes)), 1.0
 
     def _settled(
