@@ -139,7 +139,7 @@ def test_tables_texts_networks_and_methods(user: TestClient, tmp_path: Path) -> 
     ("data", "fault"),
     [
         ({"formula": "sin(x"}, "never closed"),
-        ({"formula": "__import__('os').system('touch /tmp/harm')"}, "formula"),
+        ({"formula": "__import__('os').system('touch harm')"}, "formula"),
         ({"formula": "x", "domain": "x=1"}, "NAME=LOW:HIGH"),
         ({"formula": "x" * 15_000}, ""),
         ({"formula": "1/x", "domain": "x=-1:1"}, ""),

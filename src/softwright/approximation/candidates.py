@@ -111,17 +111,17 @@ def beside_stack(found: Candidate, stack: Fit | None, missing: str) -> Candidate
     """One layer, with a reason: the stack that it is compared with, or why none is there (`missing`)."""
     if stack is not None and stack.composed is not None:
         has = f"a stack of {stack.composed.program.depth} layer(s), proved as well, has {stack.tokens}"
-        return because(found, f"one layer of {found.fit.tokens} tokens: {has}")
-    return because(found, f"one layer of {found.fit.tokens} tokens: {missing}") if missing else found
+        return _because(found, f"one layer of {found.fit.tokens} tokens: {has}")
+    return _because(found, f"one layer of {found.fit.tokens} tokens: {missing}") if missing else found
 
 
 def beside_layer(found: Candidate, layer: Candidate | None) -> Candidate:
     """A stack, with a reason that compares it with one layer."""
     single = "no layer of so few was found that is proved" if layer is None else f"one layer has {layer.fit.tokens}"
     compiled: Any = found.fit.composed
-    return because(found, f"a stack of {found.fit.tokens} tokens in {compiled.program.depth} layer(s): {single}")
+    return _because(found, f"a stack of {found.fit.tokens} tokens in {compiled.program.depth} layer(s): {single}")
 
 
-def because(found: Candidate, reason: str) -> Candidate:
+def _because(found: Candidate, reason: str) -> Candidate:
     plan = replace(found.built.plan, reasons=[*found.built.plan.reasons, reason])
     return replace(found, built=replace(found.built, plan=plan))

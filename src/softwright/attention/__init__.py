@@ -1,4 +1,4 @@
-"""Formula (0) as data (`Head`) and as torch modules (`AttentionNetwork`); written out as self-attention elsewhere."""
+"""Formula (0) as data (`Head`) and as torch modules (`AttentionNetwork`); `self_attention.py` writes it out."""
 
 from softwright.attention.head import Axis, Head, evaluate
 from softwright.attention.layer import AttentionLayer, SoftmaxHead

@@ -192,18 +192,16 @@ class Proof:
                 proved = bool(found.largest <= exact)
                 if proved and found.rounding <= self.allowed:
                     continue
-                if precision < MOST_BITS and found.noisy(exact):
+                # Small boxes lose the factor e^rho of omega, no more: a few bisections show all there is to gain.
+                in_budget = self.boxes < OWN_BUDGET if own else item.depth < EXTRA_DEPTH
+                in_budget = in_budget and item.for_rounding < 3 * self.space.dim
+                # Where no smaller box helps, digits may: asin of what is nearly -1.
+                hidden = not in_budget and not found.largest.is_finite()
+                if precision < MOST_BITS and (hidden or found.noisy(exact)):
                     ctx.prec = 2 * precision
                     again.append(item)
                     continue
                 got = f"{float(found.largest):.6g} + {found.rounding:.3g}"
-                # Small boxes lose the factor e^rho of omega, no more: a few bisections show all there is to gain.
-                in_budget = self.boxes < OWN_BUDGET if own else item.depth < EXTRA_DEPTH
-                in_budget = in_budget and item.for_rounding < 3 * self.space.dim
-                if not in_budget and precision < MOST_BITS and not found.largest.is_finite():
-                    ctx.prec = 2 * precision  # no smaller box helps, but digits may: asin of what is nearly -1
-                    again.append(item)
-                    continue
                 where += "" if found.largest.is_finite() else self.undefined
                 require(in_budget, f"not re-proved: {got} against {float(exact):.6g} + {self.allowed:.3g} {where}")
                 # Where axes are of no use, tokens may be.
