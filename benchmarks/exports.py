@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from exporting.networks import LARGEST, NETWORKS, inputs
-from exporting.runs import EXPORTERS, InPieces, Run, c_runs
+from exporting.networks import LARGEST, MANY, NETWORKS, inputs
+from exporting.runs import ALL_ASK, EXPORTERS, Run, c_runs
 
 import softwright as sw
 from softwright.export.selftest import allowance, answered
@@ -70,34 +70,34 @@ def row(name: str, dtype: str, points: int) -> tuple[list[str], list[str]]:
     rounding = built.certificate.rounding_part if built.certificate is not None else 0.0
     x = inputs(name, built, points)
     y = answered(built, x)
+    many = inputs(name, built, points, MANY) if built.kind == "in_context" else x
     allowed, why = allowance(built, float(np.abs(y).max()))
     cells = [name, dtype, f"{rounding:.1e}" if "rounding part" in why else f"{allowed:.1e} allowed"]
     beyond = []
 
-    def cell(label: str, runs: list[Run]) -> str:
-        most = min((run.inputs for run in runs if isinstance(run, InPieces)), default=len(y))
-        if most < len(y):
-            print(f"{name} {dtype} {label}: asked about {most} inputs", flush=True)
-        off = max((deviation(run, tuple(array[:most] for array in x), y[:most]) for run in runs), default=None)
+    def cell(label: str, runs: list[Run], given: tuple[np.ndarray, ...]) -> str:
+        wanted = y if given is x else answered(built, given)
+        off = max((deviation(run, given, wanted) for run in runs), default=None)
         if off is not None and not off <= allowed:
             beyond.append(f"{name} {dtype} {label}: {off:.3g} > {allowed:.3g}")
         return "" if off is None else f"{off:.1e}"
 
     with TemporaryDirectory() as folder:
         for label, make in EXPORTERS.items():
+            given = many if make in ALL_ASK else x
             try:
-                run = make(built, Path(folder), x)
+                run = make(built, Path(folder), given)
             except sw.InvalidInput as error:
                 cells.append("none")
                 print(f"{name} {dtype} {label}: {str(error)[:150]}", flush=True)
                 continue
-            cells.append(cell(label, [] if run is None else [run]))
+            cells.append(cell(label, [] if run is None else [run], given))
         try:
             runs = c_runs(built, Path(folder), x)
         except sw.InvalidInput as error:
             print(f"{name} {dtype} C: {str(error)[:150]}", flush=True)
             return [*cells, "none", "none"], beyond
-        cells.append(cell("C", list(runs.values())))
+        cells.append(cell("C", list(runs.values()), x))
         ratios = [f"{faster(built, runs[label], x):.1f}" for label in ("gcc -O2", "clang -O2") if label in runs]
         cells.append(" / ".join(ratios))
     return cells, beyond

@@ -2,7 +2,8 @@
 
 Points are answers: a sequence has several tokens, a token matrix several numbers and a prompt several queries, so that
 fewer of them make as many answers, but never fewer than 5,000. Stacks in context have few layers here: what is asked of
-a format does not grow with them, and each is asked about 5,000 different prompts of 20 queries.
+a format does not grow with them, and each is asked about 5,000 different prompts of 20 queries. Where every token asks
+in every layer, as many answers are those of fewer prompts of 200 queries.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from softwright.precision import name_of
 
 LARGEST = 5000  # inputs of the largest batch
 SEVERAL = ("program", "theorem")  # kinds whose one input has several answers
-ROWS, QUERIES = 12, 20  # of a prompt
+ROWS, QUERIES, MANY = 12, 20, 200  # of a prompt
 LENGTH, WIDTH = 24, 3  # of sequences of vectors that a memory holds
 
 
@@ -63,23 +64,23 @@ def _vectors(dtype: str) -> sw.Built[Any]:
     return sw.memorize(_rows(), list(range(LENGTH)), dtype=dtype)
 
 
-def inputs(name: str, built: sw.Built[Any], points: int) -> tuple[np.ndarray, ...]:
-    """Of the set that the claim speaks of: of a memory of vectors what it holds."""
+def inputs(name: str, built: sw.Built[Any], points: int, queries: int = QUERIES) -> tuple[np.ndarray, ...]:
+    """Of the set that the claim speaks of: of a memory of vectors what it holds, of a stack prompts of many queries."""
     if name == "memory, vectors":
         drawn = np.random.default_rng(11).integers(0, LENGTH, size=points)
         return (_rows()[drawn].astype(name_of(built.network.dtype)),)
     if built.kind == "in_context":
-        return _prompts(built, max(min(points, LARGEST), -(-points // QUERIES)))
+        return _prompts(built, -(-points // queries), queries)
     answers = answered(built, given_to(built, 1))[0].size if built.kind in SEVERAL else 1
     return given_to(built, max(min(points, LARGEST), -(-points // answers)), seed=11)
 
 
-def _prompts(built: sw.Built[Any], count: int) -> tuple[np.ndarray, ...]:
+def _prompts(built: sw.Built[Any], count: int, queries: int) -> tuple[np.ndarray, ...]:
     """Rows, labels 0 and 1, which every method here takes, and queries."""
     rng, d = np.random.default_rng(11), built.network.features
-    x, labels, queries = rng.normal(size=(count, ROWS, d)), rng.integers(0, 2, (count, ROWS)), (count, QUERIES, d)
+    x, labels, asked = rng.normal(size=(count, ROWS, d)), rng.integers(0, 2, (count, ROWS)), (count, queries, d)
     labels[:, 0], labels[:, 1] = 0, 1  # logistic regression refuses prompts of one class
-    return tuple(array.astype(name_of(built.network.dtype)) for array in (x, labels, rng.normal(size=queries)))
+    return tuple(array.astype(name_of(built.network.dtype)) for array in (x, labels, rng.normal(size=asked)))
 
 
 def _wave(a: Any, b: Any, c: Any, d: Any, f: Any, g: Any) -> Any:
@@ -123,7 +124,7 @@ NETWORKS: dict[str, Callable[[str], sw.Built[Any]]] = {
         [[1, 2], [2, 1], [3, 3]], [[0.0, 1.0], [1.0, 2.0], [0.0, 0.5]], mode="token", causal=True, dtype=dtype
     ),
     "in context, ridge": lambda dtype: sw.in_context(
-        "ridge", features=2, penalty=0.1, scaling=False, condition=100, largest_eigenvalue=8, dtype=dtype
+        "ridge", features=2, penalty=0.1, scaling=False, condition=100, largest_eigenvalue=8, steps=2, dtype=dtype
     ),
     "in context, gradient": lambda dtype: sw.in_context(
         "ridge", features=2, penalty=0.1, solver="gradient", steps=4, dtype=dtype

@@ -1,8 +1,7 @@
 """One function per format: a network in, what runs its exported form out; None where the runtime is not installed.
 
 Files are run as they were written. TransformerLens and stock attention have no file: the module stands for it, and
-since every token asks there, a batch is answered in pieces of at most `TOGETHER` scores, and networks of many heads or
-layers are asked about fewer inputs, `PATIENCE` products in all.
+since every token asks there, a batch is answered in pieces of at most `TOGETHER` scores.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from softwright.precision import name_of
 
 Run = Callable[..., np.ndarray]
 TOGETHER = 1 << 25  # scores, or entries of queries, of all heads of a layer
-PATIENCE = 1 << 36  # products with weights, for all inputs: a minute
 LEVELS = ("-O0", "-O2", "-O3")
 
 
@@ -108,12 +106,12 @@ def by_lens(built: sw.Built[Any], _: Path, given: tuple[np.ndarray, ...]) -> Run
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = to_lens(built, **_sizes(built, given))
-    return InPieces(model, model.bridge, model.stack)
+    return InPieces(model, model.stack)
 
 
 def by_stock(built: sw.Built[Any], _: Path, given: tuple[np.ndarray, ...]) -> Run | None:
     module = stock_attention(built, **_sizes(built, given))
-    return InPieces(module, module, module.stack)
+    return InPieces(module, module.stack)
 
 
 def _sizes(built: sw.Built[Any], given: tuple[np.ndarray, ...]) -> dict[str, int]:
@@ -123,15 +121,13 @@ def _sizes(built: sw.Built[Any], given: tuple[np.ndarray, ...]) -> dict[str, int
 
 
 class InPieces:
-    """A module in whose every layer every token asks: how many inputs go together, and how many are asked at all."""
+    """A module in whose every layer every token asks, and how many inputs go together."""
 
-    def __init__(self, call: Callable[..., torch.Tensor], module: torch.nn.Module, stack: TokenStack) -> None:
+    def __init__(self, call: Callable[..., torch.Tensor], stack: TokenStack) -> None:
         self.call, tokens = call, len(stack.base)
         heads = max(layer.Wq.shape[0] for layer in stack.layers)
         size = head_size(*(n for layer in stack.layers for n in (layer.Wq.shape[2], layer.Wv.shape[2])))
-        numbers = sum(one.numel() for one in module.parameters())
         self.together = max(1, TOGETHER // (heads * tokens * max(tokens, size)))
-        self.inputs = max(7, PATIENCE // (numbers * tokens))
 
     def __call__(self, *x: np.ndarray) -> np.ndarray:
         with torch.no_grad():
@@ -150,6 +146,7 @@ EXPORTERS: dict[str, Callable[[sw.Built[Any], Path, tuple[np.ndarray, ...]], Run
     "TransformerLens": by_lens,
     "MultiheadAttention": by_stock,
 }
+ALL_ASK = (by_lens, by_stock)  # forms in which every token asks in every layer
 
 
 def c_runs(
