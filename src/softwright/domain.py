@@ -99,8 +99,9 @@ class Box:
         inside = self.halfwidth * points
         inside += self.center
         np.minimum(np.maximum(inside, self.lower, out=inside), self.upper, out=inside)
-        np.copyto(inside, self.upper, where=points >= 1)
-        np.copyto(inside, self.lower, where=points <= -1)
+        for end, beyond in ((self.upper, points >= 1), (self.lower, points <= -1)):
+            places = np.nonzero(beyond)  # mostly few
+            inside[places] = end[places[-1]]
         return inside
 
     def to_unit(self, points: np.ndarray) -> np.ndarray:

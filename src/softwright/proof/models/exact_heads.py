@@ -117,9 +117,9 @@ def float_values(heads: tuple[ExactHead, ...], points: np.ndarray) -> np.ndarray
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
     """Along rows, in place."""
-    scores -= scores.max(axis=1, keepdims=True)
+    scores -= np.maximum.reduce(scores, axis=1, keepdims=True)
     np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
+    scores /= np.add.reduce(scores, axis=1, keepdims=True)
     return scores
 
 
