@@ -109,7 +109,8 @@ class Box:
 
     def contains(self, points: np.ndarray) -> np.ndarray:
         """Which of the points (n, d) lie in the closed box: (n,) booleans."""
-        return np.all((points >= self.lower) & (points <= self.upper), axis=-1)
+        inside = (points >= self.lower) & (points <= self.upper)
+        return inside[..., 0] if self.dim == 1 else np.all(inside, axis=-1)
 
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
         """`count` uniform random points (count, d), the same for the same seed."""
