@@ -99,8 +99,9 @@ class Box:
         inside = self.halfwidth * points
         inside += self.center
         np.minimum(np.maximum(inside, self.lower, out=inside), self.upper, out=inside)
-        np.copyto(inside, self.upper, where=points >= 1)
-        np.copyto(inside, self.lower, where=points <= -1)
+        for end, beyond in ((self.upper, points >= 1), (self.lower, points <= -1)):
+            places = np.nonzero(beyond)  # mostly few
+            inside[places] = end[places[-1]]
         return inside
 
     def to_unit(self, points: np.ndarray) -> np.ndarray:
@@ -108,7 +109,8 @@ class Box:
 
     def contains(self, points: np.ndarray) -> np.ndarray:
         """Which of the points (n, d) lie in the closed box: (n,) booleans."""
-        return np.all((points >= self.lower) & (points <= self.upper), axis=-1)
+        inside = (points >= self.lower) & (points <= self.upper)
+        return inside[..., 0] if self.dim == 1 else np.all(inside, axis=-1)
 
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
         """`count` uniform random points (count, d), the same for the same seed."""

@@ -9,12 +9,12 @@ import pytest
 
 from softwright.approximation.fitting.families import chebyshev_points, uniform_axis
 from softwright.approximation.fitting.lapack import qr_stack, solve_stack
-from softwright.approximation.fitting.variable_projection import _Reduced, optimise_axis, optimised_axes
+from softwright.approximation.fitting.variable_projection import _Asked, _Reduced, optimise_axis, optimised_axes
 from softwright.attention import Axis
 
 
 def reduced(axis: Axis, *given: Any) -> _Reduced:
-    return _Reduced(axis.keys[None], axis.biases[None], *given)
+    return _Reduced(axis.keys[None], axis.biases[None], _Asked(*given))
 
 
 @pytest.mark.parametrize("affine", [False, True])

@@ -33,6 +33,14 @@ def test_a_formula_takes_the_order_of_the_box() -> None:
     assert as_target(Expression("x"), PLANE).dim == 2
 
 
+def test_a_text_that_is_asked_for_again_is_read_for_its_own_variables() -> None:
+    point = np.array([[1.0, 5.0]])
+    for names, wanted in ((("x", "y"), 3.0), (("y", "x"), -9.0), (("x", "y"), 3.0)):
+        assert as_target("y - 2*x", names)(point)[0, 0] == wanted
+    for low, faults in ((0.5, 0), (-1.0, 1), (0.5, 0)):  # a box that was looked at speaks for no other
+        assert len(as_target("log(x)", ["x"]).faults_on(Box(x=(low, 1)))) == faults
+
+
 def test_what_is_no_target() -> None:
     with pytest.raises(InvalidInput, match="give a formula"):
         as_target(3.0, PLANE)

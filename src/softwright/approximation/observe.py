@@ -128,11 +128,13 @@ def climbed(
     precision = np.dtype(name_of(network.dtype))
 
     def inside(points: np.ndarray) -> np.ndarray:
-        cast = points.astype(precision).astype(np.float64)
-        return cast[box.contains(cast)]  # rounding to float32 may step over the edge
+        cast = points if precision == np.float64 else points.astype(precision).astype(np.float64)
+        here = box.contains(cast)  # rounding to float32 may step over the edge
+        return cast if here.all() else cast[here]
 
     def error_at(points: np.ndarray) -> np.ndarray:
-        errors = np.abs(network.evaluate(points) - target(points)).max(axis=1)
+        off = np.abs(network.evaluate(points) - target(points))  # (n, m)
+        errors = off[:, 0] if off.shape[1] == 1 else off.max(axis=1)
         return errors if counts is None else np.where(counts(points), errors, 0.0)
 
     points = inside(points)
@@ -146,7 +148,8 @@ def climbed(
     step = 0.05 * box.halfwidth
     for _ in range(_STEPS if climbers else 0):  # climb from the worst points with shrinking random steps
         trial = np.clip(best + step * rng.normal(size=best.shape), box.lower, box.upper)
-        trial = np.clip(trial.astype(precision).astype(np.float64), box.lower, box.upper)
+        if precision != np.float64:
+            trial = np.clip(trial.astype(precision).astype(np.float64), box.lower, box.upper)
         trial_errors = error_at(trial)
         better = trial_errors > best_errors
         best[better], best_errors[better] = trial[better], trial_errors[better]

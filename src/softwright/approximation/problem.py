@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from softwright.compiler.build import Compiled
 
 PROVED_TOGETHER = 8  # variables of a head that boxes cover, as `proof` has it
+_KEPT = 100_000  # numbers of one set of probes, beyond which they are drawn anew
 Values = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n, m)
 Scalar = Callable[[np.ndarray], np.ndarray]  # points (n, d) -> (n,)
 
@@ -179,7 +181,21 @@ def scaling_of(values: np.ndarray) -> Scaling:
 
 
 def probe_points(dim: int, count: int, seed: int) -> np.ndarray:
-    """Points of [-1, 1]^d: uniform ones, ones drawn to the ends, and ones on faces, edges and corners."""
+    """Points of [-1, 1]^d: uniform ones, ones drawn to the ends, and ones on faces, edges and corners.
+
+    They are the same for every target, so those of a few variables are kept; nobody may write into them.
+    """
+    return _few_probes(dim, count, seed) if dim * count <= _KEPT else _probes(dim, count, seed)
+
+
+@lru_cache(maxsize=12)
+def _few_probes(dim: int, count: int, seed: int) -> np.ndarray:
+    points = _probes(dim, count, seed)
+    points.setflags(write=False)
+    return points
+
+
+def _probes(dim: int, count: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     points = rng.uniform(-1, 1, (count, dim))
     third = count // 3

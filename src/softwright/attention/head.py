@@ -24,9 +24,9 @@ Structure = Literal["scattered", "grid", "gates"]
 
 def softmax_rows(scores: np.ndarray) -> np.ndarray:
     """Softmax along the last axis, in place, shifted by the maximum."""
-    scores -= scores.max(axis=-1, keepdims=True)
+    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
     np.exp(scores, out=scores)
-    scores /= scores.sum(axis=-1, keepdims=True)
+    scores /= np.add.reduce(scores, axis=-1, keepdims=True)
     return scores
 
 

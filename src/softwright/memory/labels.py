@@ -94,7 +94,7 @@ def is_plain(label: Any) -> bool:
 
 def classes_as_bytes(classes: list[Any]) -> bytes:
     """Classes as JSON, or b"" if some are of a kind that JSON gives back as something else."""
-    plain = all(is_plain(label) for label in classes)
+    plain = set(map(type, classes)) <= {int, str} or all(is_plain(label) for label in classes)
     return json.dumps(classes, allow_nan=False).encode() if plain else b""
 
 
@@ -166,6 +166,9 @@ def _values(labels: Any, faults: Faults) -> Labels | None:
 def _classes(labels: Any, faults: Faults) -> Labels | None:
     if isinstance(labels, np.ndarray):
         labels = labels.tolist()
+    if len(set(map(type, labels))) == 1 and type(labels[0]) in (int, str):  # the usual: no two that only look alike
+        number = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+        return Labels(np.array([number[label] for label in labels], dtype=np.float64)[:, None], list(number))
     place: dict[Any, int] = {}
     classes: list[Any] = []
     values = np.empty((len(labels), 1))

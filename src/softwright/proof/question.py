@@ -112,7 +112,7 @@ class Question:
             difference = np.abs(
                 float_values(self.residual.heads, points) - self.target(points) - self.residual.constant
             )
-        largest = difference.max(axis=1)
+        largest = difference[:, 0] if difference.shape[1] == 1 else difference.max(axis=1)
         largest[~np.isfinite(largest)] = 0.0
         return largest
 

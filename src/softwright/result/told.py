@@ -12,7 +12,7 @@ from typing import Any
 def unprintable(sections: Mapping[str, Any]) -> str:
     """In which section a text has control characters, in words; empty if none has."""
     for name, section in sections.items():
-        if not all(text.isprintable() for text in _texts(section)):
+        if not "".join(_texts(section)).isprintable():
             return f"a text in the section {name!r} has control characters"
     return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from softwright.domain import Box
@@ -13,6 +14,12 @@ from softwright.targets.table import Interpolant, Table
 from softwright.targets.target import Target
 
 _KINDS: dict[Any, type[Target]] = {cls.kind: cls for cls in (Expression, Function, Table, Interpolant)}
+
+
+@lru_cache(maxsize=16)
+def _read(text: str, names: tuple[str, ...]) -> Expression:
+    """A formula is mostly asked for again at once, to be proved or built closer; an expression never changes."""
+    return Expression(text, names)
 
 
 def as_target(thing: Any, variables: Box | Sequence[str]) -> Target:
@@ -31,7 +38,7 @@ def as_target(thing: Any, variables: Box | Sequence[str]) -> Target:
             raise InvalidInput("target", [f"{fault}; give both the same names in the same order"])
         return thing
     if isinstance(thing, str):
-        return Expression(thing, names)
+        return _read(thing, names)
     if callable(thing):
         return Function(thing, variables if isinstance(variables, Box) else names)
     if isinstance(thing, tuple) and len(thing) == 2:

@@ -8,6 +8,9 @@ that has none there is asked by its public function for the same routines.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -16,7 +19,22 @@ from typing import Any
 
 import numpy as np
 
+_PATIENCE = "OPENBLAS_THREAD_TIMEOUT"  # read when the library is loaded
 _ROUTINES = ("dgeqrf", "dorgqr", "dtrtrs", "dgesdd", "dgesdd_lwork")
+
+
+@contextmanager
+def _asleep_at_once() -> Iterator[None]:
+    """Threads of an OpenBLAS that is loaded here sleep soon after their work, as long as nobody has said otherwise: by
+    default they spin for 2^26 ticks, from the start on, which is a tenth of the time of the first small network."""
+    if _PATIENCE in os.environ:
+        yield
+        return
+    os.environ[_PATIENCE] = "20"  # the logarithm of ticks: less than a millisecond
+    try:
+        yield
+    finally:
+        os.environ.pop(_PATIENCE, None)
 
 
 def _by_place() -> tuple[Any, ...] | None:
@@ -27,8 +45,9 @@ def _by_place() -> tuple[Any, ...] | None:
     if found is None or found.loader is None:
         return None
     try:
-        module = module_from_spec(found)
-        found.loader.exec_module(module)
+        with _asleep_at_once():
+            module = module_from_spec(found)
+            found.loader.exec_module(module)
         return tuple(getattr(module, name) for name in _ROUTINES)
     except (ImportError, AttributeError):
         return None

@@ -42,58 +42,65 @@ def _identity(size: int) -> np.ndarray:
     return np.eye(size)
 
 
+class _Asked:
+    """What all axes of a search are asked for: samples F (n, q) at t (n,), and how values are kept small."""
+
+    def __init__(
+        self, t: np.ndarray, F: np.ndarray, affine: bool, strength: float, point_weights: np.ndarray | None = None
+    ) -> None:
+        self.t, self.affine, self.strength = t, affine, strength
+        self.column = t[:, None]  # (n, 1)
+        weights = np.ones(len(t)) if point_weights is None else point_weights
+        self.scales = weights / np.sqrt(len(t))  # (n,)
+        self.scaling = self.scales[:, None]  # (n, 1)
+        self.wanted = F * self.scaling  # (n, q)
+
+
 class _Reduced:
     """The reduced problem at S axes (k, b) of N tokens: values, residual and Kaufman Jacobian; regularised by
     strength |v|."""
 
-    def __init__(
-        self,
-        keys: np.ndarray,
-        biases: np.ndarray,
-        t: np.ndarray,
-        F: np.ndarray,
-        affine: bool,
-        strength: float,
-        point_weights: np.ndarray,
-    ) -> None:
-        (S, N), n = keys.shape, len(t)
-        self.keys, self.biases, self.t, self.affine = keys, biases, t, affine
-        self.scaling = (point_weights / np.sqrt(n))[:, None]  # (n, 1)
-        weights = keys[:, :, None] * t  # (S, N, n): sums over few tokens are faster along whole rows
+    def __init__(self, keys: np.ndarray, biases: np.ndarray, asked: _Asked) -> None:
+        (S, N), n = keys.shape, len(asked.t)
+        self.keys, self.biases, self.asked = keys, biases, asked
+        weights = keys[:, :, None] * asked.t  # (S, N, n): sums over few tokens are faster along whole rows
         weights += biases[:, :, None]
-        weights -= weights.max(axis=1, keepdims=True)
+        weights -= np.maximum.reduce(weights, axis=1, keepdims=True)
         np.exp(weights, out=weights)
-        weights *= self.scaling[:, 0] / weights.sum(axis=1, keepdims=True)
-        p = N * (1 + affine)
+        weights *= asked.scales / np.add.reduce(weights, axis=1, keepdims=True)
+        p = N * (1 + asked.affine)
         A = np.empty((S, n + p, p))
         A[:, :n, :N] = weights.transpose(0, 2, 1)
-        if affine:
-            np.multiply(A[:, :n, :N], t[:, None], out=A[:, :n, N:])
-        A[:, n:] = strength * _identity(p)
-        count(_CALL + S * len(A[0]) * p * (_WEIGHT + 2 * p * _FLOP))
+        if asked.affine:
+            np.multiply(A[:, :n, :N], asked.column, out=A[:, :n, N:])
+        A[:, n:] = asked.strength * _identity(p)
+        count(_CALL + S * (n + p) * p * (_WEIGHT + 2 * p * _FLOP))
         self.Q, R = qr_stack(A)  # (S, n + p, p), (S, p, p)
-        wanted = F * self.scaling
-        self.values = solve_stack(R, self.Q[:, :n].transpose(0, 2, 1) @ wanted)  # (S, p, q)
+        self.values = solve_stack(R, self.Q[:, :n].transpose(0, 2, 1) @ asked.wanted)  # (S, p, q)
         self.weighted = A[:, :n, :N]  # the weights, scaled
         self.residual = A @ self.values  # (S, n + p, q): misfit, then penalty
-        self.fitted = self.residual[:, :n] / self.scaling  # (S, n, q)
-        self.residual[:, :n] -= wanted
+        self.fitted = self.residual[:, :n] / asked.scaling  # (S, n, q)
+        self.residual[:, :n] -= asked.wanted
         self.cost = np.einsum("spq,spq->s", self.residual, self.residual)
 
     def jacobian(self, which: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Of some of the axes, by output: Jacobians (s, q, n + p, 2N) and residuals (s, q, n + p)."""
         n, N = self.weighted.shape[1:]
-        Q, values = self.Q[which], self.values[which].transpose(0, 2, 1)[:, :, None]  # (s, q, 1, p)
-        deviation = values[..., :N] - self.fitted[which].transpose(0, 2, 1)[..., None]  # (s, q, n, N)
-        if self.affine:
-            deviation += values[..., N:] * self.t[:, None]
+        Q, values, fitted, weighted, residual = self.Q, self.values, self.fitted, self.weighted, self.residual
+        if len(which) < len(Q):
+            Q, values, fitted, weighted, residual = (each[which] for each in (Q, values, fitted, weighted, residual))
+        values = values.transpose(0, 2, 1)[:, :, None]  # (s, q, 1, p)
+        deviation = values[..., :N] - fitted.transpose(0, 2, 1)[..., None]  # (s, q, n, N)
+        if self.asked.affine:
+            deviation += values[..., N:] * self.asked.column
         columns = np.empty((*deviation.shape[:3], 2 * N))  # (s, q, n, 2N)
-        by_bias = np.multiply(self.weighted[which][:, None], deviation, out=columns[..., N:])
-        np.multiply(by_bias, self.t[:, None], out=columns[..., :N])
+        by_bias = np.multiply(weighted[:, None], deviation, out=columns[..., N:])
+        np.multiply(by_bias, self.asked.column, out=columns[..., :N])
         count(_CALL + 6 * columns.size * Q.shape[2] * _FLOP)
-        block = Q[:, None] @ (Q[:, None, :n].transpose(0, 1, 3, 2) @ -columns)  # (s, q, n + p, 2N)
+        seen = Q[:, None, :n].transpose(0, 1, 3, 2) @ columns  # (s, q, p, 2N)
+        block = Q[:, None] @ np.negative(seen, out=seen)  # (s, q, n + p, 2N)
         block[:, :, :n] += columns
-        return block, self.residual[which].transpose(0, 2, 1)
+        return block, residual.transpose(0, 2, 1)
 
     def axis(self, index: int) -> Axis:
         return Axis(self.keys[index].copy(), self.biases[index].copy())
@@ -148,15 +155,11 @@ def optimised_axes(
     rejected steps, come then; those that are pruned do not come. Whoever has an axis that will do asks for no other.
     With `pruning`, all end where two have come to one minimum; the first `kept` are not pruned.
     """
-    weights = np.ones(len(t)) if point_weights is None else point_weights
+    asked = _Asked(t, F, affine, strength, point_weights)
     N, S = starts[0].tokens, len(starts)
     keys, biases = np.stack([axis.keys for axis in starts]), np.stack([axis.biases for axis in starts])
-
-    def reduced(keys: np.ndarray, biases: np.ndarray) -> _Reduced:
-        return _Reduced(keys, biases, t, F, affine, strength, weights)
-
     # Numbers of a handful of starts: Python's own are faster than arrays of so few.
-    current = reduced(keys, biases)
+    current = _Reduced(keys, biases, asked)
     costs = [[cost if math.isfinite(cost) else math.inf] for cost in current.cost.tolist()]
     damping, stalled, resting = [1e-3] * S, [0] * S, []
     equations = _Linearised(S, 2 * N)
@@ -194,7 +197,7 @@ def optimised_axes(
             continue
         if len(tried) < len(alive):
             step = step[usable]
-        trial = reduced(keys[tried] + step[:, :N], biases[tried] + step[:, N:])
+        trial = _Reduced(keys[tried] + step[:, :N], biases[tried] + step[:, N:], asked)
         which, taken = [], []
         for number, (place, cost) in enumerate(zip(tried, trial.cost.tolist(), strict=True)):
             if cost < costs[place][-1]:  # no NaN is
@@ -213,7 +216,7 @@ def optimised_axes(
 def cheapest(axes: Sequence[Axis], t: np.ndarray, F: np.ndarray, *, affine: bool, strength: float) -> list[int]:
     """The numbers of the axes, all of as many tokens, by the cost at which they would start; ties as they come."""
     keys, biases = np.stack([axis.keys for axis in axes]), np.stack([axis.biases for axis in axes])
-    cost = _Reduced(keys, biases, t, F, affine, strength, np.ones(len(t))).cost
+    cost = _Reduced(keys, biases, _Asked(t, F, affine, strength)).cost
     return np.argsort(cost, kind="stable").tolist()  # what is no number comes last
 
 

@@ -106,20 +106,23 @@ def float_values(heads: tuple[ExactHead, ...], points: np.ndarray) -> np.ndarray
             if grid is not None:
                 total[start : start + step] += _along_axes(grid, head.values, part)
                 continue
-            w = _softmax(part @ head.keys.T + head.bias)
+            w = part @ head.keys.T
+            w += head.bias
+            _softmax(w)
             total[start : start + step] += w @ head.values
             if head.slopes is not None:
                 N, m, d = head.slopes.shape
-                slopes = (w @ head.slopes.reshape(N, m * d)).reshape(len(part), m, d)
-                total[start : start + step] += np.einsum("qmd,qd->qm", slopes, part)
+                slopes = w @ head.slopes.reshape(N, m * d)
+                sloped = slopes * part if d == 1 else np.einsum("qmd,qd->qm", slopes.reshape(len(part), m, d), part)
+                total[start : start + step] += sloped
     return total
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
     """Along rows, in place."""
-    scores -= scores.max(axis=1, keepdims=True)
+    scores -= np.maximum.reduce(scores, axis=1, keepdims=True)
     np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
+    scores /= np.add.reduce(scores, axis=1, keepdims=True)
     return scores
 
 

@@ -17,8 +17,11 @@ def certain_at(
     residual: Residual, domain: Box, points: np.ndarray, accuracy: float
 ) -> tuple[float, np.ndarray | None, BoxBounds]:
     """The largest error that is certain at the points or at 32 others, which show rounding, where it is, and the bounds
-    at all of them. Ball arithmetic is used at the most promising few alone, where float64 leaves too much open."""
+    at all of them. Ball arithmetic is used at the most promising few alone, where float64 leaves too much open.
+
+    A point is a box of radius 0, where all terms of a model but the first are 0: models of degree 1 say all of it."""
     places = np.concatenate([points, domain.sample(32)])
+    residual = replace(residual, order=1)
     lower, witness, found = lower_at(replace(residual, escalate=False), places, accuracy)
     best = np.argsort(-found.upper, kind="stable")[:_IN_BALLS]
     if np.any(~(found.upper[best] - found.lower[best] <= _OPEN * accuracy)):

@@ -145,15 +145,15 @@ def worst_points(
     d = len(low)
     step = (high - low) * count ** (-1.0 / d)
     moves = np.concatenate([np.eye(d), -np.eye(d)])  # (2d, d)
+    rows = np.arange(len(points))
     for _ in range(_STEPS):
-        trial = np.clip(points[:, None, :] + step * moves, low, high)  # (k, 2d, d)
+        trial = np.minimum(np.maximum(points[:, None, :] + step * moves, low), high)  # (k, 2d, d)
         found = error(trial.reshape(-1, d)).reshape(len(points), 2 * d)
-        choice = np.argmax(found, axis=1)
-        rows = np.arange(len(points))
-        better = found[rows, choice] > values
-        points = np.where(better[:, None], trial[rows, choice], points)
-        values = np.where(better, found[rows, choice], values)
-        if np.count_nonzero(better) < len(points) / 2:
+        choice = found.argmax(axis=1)
+        largest = found[rows, choice]
+        taken = np.flatnonzero(largest > values)
+        points[taken], values[taken] = trial[taken, choice[taken]], largest[taken]
+        if len(taken) < len(points) / 2:
             step = 0.5 * step
     order = np.argsort(-values)
     return points[order], values[order]
