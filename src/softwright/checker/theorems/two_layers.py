@@ -31,10 +31,10 @@ from softwright.checker.proved import Proved
 from softwright.checker.refusal import require
 from softwright.checker.statement import check_names
 from softwright.checker.theorems.clipping import FIXED_ROWS, fixed_rows, plain_attention, read_shared
-from softwright.checker.theorems.distance import largest_size
+from softwright.checker.theorems.hidden.distance import largest_size
+from softwright.checker.theorems.hidden.ridges import add_unit, difference_range, ridge_terms
 from softwright.checker.theorems.interpolation import array_of, blank, largest, ones_at, rational, rationals, same
 from softwright.checker.theorems.reading import NOT_DRAWN, REAL_ARITHMETIC, TheoremFile, in_full
-from softwright.checker.theorems.ridges import add_unit, difference_range, ridge_terms
 from softwright.checker.trees import Tree
 
 ZERO, NOUGHT, ONE = arb(0), fmpq(0), fmpq(1)

@@ -20,12 +20,10 @@ import numpy as np
 from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.precision import FLOAT64
-from softwright.proof.models.formula import ExpressionModels
 from softwright.targets.formula import Expression, Node, Number, Operation, Variable, additive_terms, is_affine
-from softwright.theorems.tools.ridge_sums import RIDGE, ridge_sum
+from softwright.theorems.tools.ridge_sums import RIDGE, curvature, ridge_sum
 
 _NEARLY = 2.0**-36  # directions that differ by less are told apart by rounding alone
-_SHARP = 6  # degree of the Taylor models of g''
 
 
 @dataclass(frozen=True)
@@ -149,8 +147,7 @@ def _interpolation_error(profile: Expression, rho: np.ndarray, smooth: bool) -> 
     low2, high2, defined2 = second.enclose(low, high)
     curve = np.maximum(np.abs(low2[:, 0]), np.abs(high2[:, 0]))
     if smooth:
-        below, above = ExpressionModels(second).over(rho[:-1], rho[1:], _SHARP)
-        return float((np.minimum(curve, np.maximum(-below, above)) * h**2 / 8).max()) * (1.0 + 1e-12)
+        return float((np.minimum(curve, curvature(second, rho)) * h**2 / 8).max()) * (1.0 + 1e-12)
     low1, high1, defined1 = first.enclose(low, high)
     kinked = ~defined2
     for kink in profile.kinks():

@@ -27,8 +27,7 @@ import numpy as np
 from numpy.polynomial import chebyshev, polynomial
 
 from softwright.domain import Box
-from softwright.proof.arithmetic.series import basis
-from softwright.proof.models.targets import FormulaModels
+from softwright.proof.models.formula import ExpressionModels
 from softwright.targets.formula import Expression, Operation
 
 RIDGE = "r"
@@ -45,6 +44,7 @@ _ORDERS = {2: 8, 3: 6, 4: 4}  # of the Taylor models of |f - S|
 _MOST_BOXES = 8_000
 _NEAR = 1.02  # how near the bound of |f - S| is to come to what is seen
 _NOTHING = 1e-13
+_SHARP = 6  # degree of the Taylor models of g''
 _GIVEN = 1.05  # what is claimed above the bound, so that a second proof need not be as sharp as this one
 
 
@@ -111,17 +111,15 @@ def ridge_sum(function: Expression, box: Box, units: int, knots: int, unit_error
 def largest(gap: Expression, lower: np.ndarray, upper: np.ndarray) -> float:
     """An upper bound of |gap| over a box, next to what is seen as far as the boxes last."""
     m = len(lower)
-    models, shape = FormulaModels(gap), basis(m, _ORDERS.get(m, 3))
+    models = ExpressionModels(gap)
     low, high, done, boxes = lower[None].copy(), upper[None].copy(), 0.0, 0
     seen = float(np.nanmax(np.abs(gap(_samples(lower, upper)))))
     while True:
-        center = 0.5 * (low + high)
-        radius = np.nextafter(np.maximum(high - center, center - low), np.inf)
         with np.errstate(all="ignore"):  # what is not a number is not bounded, and cut again
-            below, above = models(shape, center, radius)[0].range()
+            below, above = models.over(low, high, _ORDERS.get(m, 3))
         bound = np.maximum(-below, above)
         bound = np.where(np.isnan(bound), np.inf, bound)
-        seen = max(seen, float(np.nanmax(np.abs(gap(center)))))
+        seen = max(seen, float(np.nanmax(np.abs(gap(0.5 * (low + high))))))
         boxes += len(low)
         over = bound > _NEAR * seen + _NOTHING
         done = max(done, float(bound[~over].max(initial=0.0)))
@@ -134,6 +132,12 @@ def largest(gap: Expression, lower: np.ndarray, upper: np.ndarray) -> float:
         left, right = high.copy(), low.copy()
         left[rows, axis] = right[rows, axis] = middle
         low, high = np.concatenate([low, right]), np.concatenate([left, high])
+
+
+def curvature(second: Expression, rho: np.ndarray) -> np.ndarray:
+    """Upper bounds of |g''| (K,) between the knots rho (K + 1,), g a polynomial of one variable."""
+    below, above = ExpressionModels(second).over(rho[:-1], rho[1:], _SHARP)
+    return np.maximum(-below, above)
 
 
 def _samples(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
