@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from softwright.domain import Box
 from softwright.errors import InvalidInput
@@ -36,6 +37,12 @@ from softwright.theorems import find_theorem
         ("A3", {"formula": "sign(x)*y", "low": -1.0}, "continuous"),
         ("A3", {"formula": "1/x", "low": -1.0}, "undefined"),
         ("A3", {"network": (np.zeros((2, 3)),) * 4}, "network must be"),
+        ("A3", {"network": (np.zeros((2, 3)),) * 3}, "network must be"),
+        ("A1", {"weights": [[1, 2], [3]]}, "weights must be"),
+        ("A6", {"layers": torch.nn.Sequential(torch.nn.LazyLinear(4))}, "called once"),
+        ("A6", {"layers": [(np.zeros((2, 2)), "t")]}, "layers must be"),
+        ("B2", {"box": 3}, "box must be"),
+        ("C4", {"labels": [[1, 2], [3]]}, "labels must be"),
         ("A4", {"points": 10}, "p > N"),
         ("A4", {"points": 30}, "2 E < (3/8) m h^2"),
         ("A4", {"formula": "sign(x)"}, "continuous"),
