@@ -24,6 +24,7 @@ from tests.checker.theorem_files import (
 FORMULAS = ("sin(3*x)", "abs(x) + x*y, exp(x + y) - 2", "max(2*x - y, 0)", "3, x", "x**3 - y**2", "sin(1)*x + pi + 0*y")
 FORMULAS += ("exp(x + y + sin(x + y))", "-(2*(x*y))", "clip(x, -0.5, 0.3)*2**x", "0.1*x + 0.7*y - 1e-3, 0*x + cos(2)")
 FORMULAS += ("0.1*x*(0.3*y + 0.7*z)*pi", "(x + 0.3)*(0.1*y) - 2*(3.3*y*x)", "0.3*max(2*y + 3.3*x, 9)")
+FORMULAS += ("exp(x)*y - abs(x), max(x, 0.3*y) - min(0.1 - x, y)", "x*y*z/3 + sqrt(x + 1)")
 
 SIZES: dict[str, list[dict[str, Any]]] = {
     "A3": [
@@ -255,6 +256,25 @@ def test_formulas_that_no_hidden_layer_is_read_off() -> None:
     for text in ("sin(x*y)", "x*y*(x - y)", "x/y", "exp(x) + sin(x) + z", "max(x, y)", "sin(x"):
         file.sections["target"]["sizes"]["formula"] = text
         assert not file.verdict(), text
+
+
+def test_ridges_that_stand_for_other_terms() -> None:
+    """What a file gives instead of the terms of several directions is measured against them, and by the units."""
+    original = theorem_file("A3", formula="x**2*y + sin(x)", low=-1.0, knots=12, heads=30)
+    assert original.verdict()
+    ridges = original.sections["target"]["drawn"]["ridges"][0]
+    for other in ("", "x", "x*x*y", f"{ridges}+0.3*x", f"{ridges}, x", "1/x", "sin("):
+        file = original.copied()
+        file.sections["target"]["drawn"]["ridges"] = [other]
+        assert not file.verdict(), other
+    for entries in ([], [ridges, ridges], [3], ridges, None):
+        file = original.copied()
+        file.sections["target"]["drawn"]["ridges"] = entries
+        assert not file.verdict(), entries
+    for formula in ("x**2*y*1.3 + sin(x)", "x**2*y + sin(x)*1.4", "sin(x)"):
+        file = original.copied()
+        file.sections["target"]["sizes"]["formula"] = formula
+        assert not file.verdict(), formula
 
 
 def test_layers_of_the_user() -> None:

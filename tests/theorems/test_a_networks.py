@@ -58,6 +58,27 @@ def test_the_hidden_layer_of_a_formula_stays_within_its_own_error() -> None:
     assert layer.errors[0] / 20 < error <= layer.errors[0]
 
 
+@pytest.mark.parametrize(
+    ("formula", "limit"),
+    [("sin(x)*y", 0.02), ("exp(x*y) - max(x, 0.5*y)", 0.3), ("sqrt(x + 1) + x*y*z/2, y", 0.4)],
+)
+def test_a3_of_terms_with_several_directions(formula: str, limit: float) -> None:
+    made = A3.build(formula=formula, low=-1.0, high=1.0, heads=32)
+    check(made, n=60)
+    assert made.bound <= limit
+
+
+@pytest.mark.parametrize(("low", "high"), [(-100.0, 70.0), (-1e-6, 1e-6)])
+def test_the_ridges_of_a_product_stay_within_their_own_error(low: float, high: float) -> None:
+    expression = Expression("x*y*sin(z/9) - y*z")
+    box = Box(dict.fromkeys(expression.names, (low, high)))
+    layer = hidden_layer_of(expression, box, 24)
+    assert len(layer.t) <= 160
+    points = np.random.default_rng(0).uniform(low, high, (20_000, 3))
+    error = float(np.abs(layer(points) - expression(points)).max())
+    assert layer.errors[0] / 60 < error <= layer.errors[0]
+
+
 def test_a3_error_falls_with_heads_and_its_shape_is_the_theorems() -> None:
     heads = [4, 8, 16, 32]
     made = [A3.build(heads=h) for h in heads]

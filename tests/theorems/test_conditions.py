@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from softwright.domain import Box
 from softwright.errors import InvalidInput
@@ -30,11 +31,18 @@ from softwright.theorems import find_theorem
         ("A2", {"a": 0.0, "b": 1e-302}, "overflow"),
         ("A3", {"low": 1.0, "high": 0.0}, "compact"),
         ("A3", {"eps0": 0.0}, "eps0 > 0"),
-        ("A3", {"formula": "sin(x)*y"}, "several directions"),
+        ("A3", {"formula": "sin(x)*y + abs(x)", "knots": 155}, "fewer knots"),
+        ("A3", {"formula": "sin(0.1*x + 0.3*y)*(x + 3*y)"}, "rounding alone"),
         ("A3", {"formula": "sign(x)", "low": -1.0}, "continuous"),
-        ("A3", {"formula": "sqrt(x)"}, "not bounded"),
+        ("A3", {"formula": "sign(x)*y", "low": -1.0}, "continuous"),
         ("A3", {"formula": "1/x", "low": -1.0}, "undefined"),
         ("A3", {"network": (np.zeros((2, 3)),) * 4}, "network must be"),
+        ("A3", {"network": (np.zeros((2, 3)),) * 3}, "network must be"),
+        ("A1", {"weights": [[1, 2], [3]]}, "weights must be"),
+        ("A6", {"layers": torch.nn.Sequential(torch.nn.LazyLinear(4))}, "called once"),
+        ("A6", {"layers": [(np.zeros((2, 2)), "t")]}, "layers must be"),
+        ("B2", {"box": 3}, "box must be"),
+        ("C4", {"labels": [[1, 2], [3]]}, "labels must be"),
         ("A4", {"points": 10}, "p > N"),
         ("A4", {"points": 30}, "2 E < (3/8) m h^2"),
         ("A4", {"formula": "sign(x)"}, "continuous"),

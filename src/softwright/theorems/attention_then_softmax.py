@@ -54,7 +54,8 @@ def size_and_slope(formula: Expression, box: Box, pieces: int = 4096) -> tuple[n
     square = np.zeros_like(low)
     for name in formula.names:
         least, most, defined = formula.derivative(name).enclose(lower, upper)
-        square += np.where(defined[:, None], np.maximum(np.abs(least), np.abs(most)), np.inf) ** 2
+        with np.errstate(over="ignore"):  # a slope whose square float64 does not hold is as good as infinite
+            square += np.where(defined[:, None], np.maximum(np.abs(least), np.abs(most)), np.inf) ** 2
     size = np.maximum(np.abs(low), np.abs(high)).max(axis=0)
     return size, float(np.sqrt(square).max()) * _SAFE
 

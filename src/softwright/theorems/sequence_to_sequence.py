@@ -45,6 +45,7 @@ from softwright.theorems.tools.theorem import PAPER_A, Theorem, options
 
 _MOST_UNITS = 160  # the second linear map holds N^3 numbers
 _SAFE = 1.0 + 1e-12
+_ROOM = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +66,9 @@ def random_relu_network(tokens: int, dim: int, hidden: int, seed: int) -> Hidden
 
 
 def _layer(
-    faults: Faults, formula: str, network: Any, tokens: int, dim: int, hidden: int, knots: int, box: tuple, seed: int
-) -> tuple[HiddenLayer | None, Expression | None, int, int, int]:
+    faults: Faults, formula: str, network: Any, tokens: int, dim: int, hidden: int, knots: int, box: tuple, seed: int,
+    heads: int,
+) -> tuple[HiddenLayer | None, Expression | None, int, int, int]:  # fmt: skip
     """The hidden layer, the formula if there is one, d, n and the number of output tokens."""
     low, high = box
     if formula:
@@ -75,9 +77,9 @@ def _layer(
             sides = Box(dict.fromkeys(expression.names, (low, high)))
             faults.found += expression.find_undefined(sides)
             if not faults.found:
-                layer = hidden_layer_of(expression, sides, knots)
+                layer = hidden_layer_of(expression, sides, knots, _MOST_UNITS, 1 / ((_MOST_UNITS - 2) * heads))
                 bounded = bool(np.isfinite(layer.errors).all())
-                faults.check(bounded, "the formula's slope is not bounded on the box, so its error is not known here")
+                faults.check(bounded, "the formula may be unbounded on the box, so its error is not known here")
                 return layer, expression, 1, len(expression.names), expression.outputs
         except InvalidInput as error:
             faults.found += error.faults
@@ -91,6 +93,13 @@ def _layer(
             return None, None, dim, tokens, tokens
         return HiddenLayer(W, t, C, c, np.zeros(len(c))), None, dim, tokens, tokens
     return random_relu_network(tokens, dim, hidden, seed), None, dim, tokens, tokens
+
+
+def _drawn(layer: HiddenLayer, expression: Expression | None) -> dict[str, Any]:
+    """What the file says of f: the network, or the formula's variables and the ridges that stand for its terms."""
+    if expression is None:
+        return {"network": layer.to_json()}
+    return {"variables": list(expression.names)} | ({"ridges": list(layer.ridges)} if layer.ridges else {})
 
 
 def _construct(
@@ -108,7 +117,9 @@ def _construct(
     check_eps0(faults, eps0)
     layer, expression, d, n, n_out = (None, None, dim, tokens, tokens)
     if compact and not faults.found:
-        layer, expression, d, n, n_out = _layer(faults, formula, network, tokens, dim, hidden, knots, (low, high), seed)
+        layer, expression, d, n, n_out = _layer(
+            faults, formula, network, tokens, dim, hidden, knots, (low, high), seed, heads
+        )
     if layer is not None:
         units = len(layer.t)
         faults.check(units <= _MOST_UNITS, f"{units} hidden units; at most {_MOST_UNITS} fit, take fewer knots")
@@ -154,6 +165,8 @@ def _construct(
     unit_error = multi_head_bound(0.0, 1.0, N, heads, eps0, stored=True)
     gain = float((np.abs(C) * U).sum(axis=1).max()) * _SAFE
     formula_error = float(layer.errors.max())
+    if layer.ridges:  # so that a second proof of |f - S| may leave off where the units' own error is what counts
+        formula_error += _ROOM * unit_error * gain
 
     def target(X: Any) -> np.ndarray:
         x = np.swapaxes(np.asarray(X, dtype=float), -1, -2).reshape(*np.shape(X)[:-2], m)  # tokens one after another
@@ -178,7 +191,7 @@ def _construct(
             "heads": heads, "tokens": n, "dim": d, "hidden": N, "low": low, "high": high, "eps0": eps0,
             "formula": formula, "knots": knots, "seed": seed,
         },
-        drawn={"network": layer.to_json()} if expression is None else {"variables": list(expression.names)},
+        drawn=_drawn(layer, expression),
         tokens=max(N, n),
         statement=f"every entry of the output is within the bound of f(X), for X with entries in "
         f"[{in_full(low)}, {in_full(high)}]",

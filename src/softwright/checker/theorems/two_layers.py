@@ -13,7 +13,8 @@ is off u_j/U_j on the box, and excess_j what u_j may be above U_j,
 
 a unit whose u is never positive gives nothing, and |v| (e + max(0, s)) is all that it costs. U_j is read off the
 largest weight; nothing rests on it. Against a formula: output o is off by sum_j |v_oj| e and by what sum_j v_oj
-clip(s_j, 0, 1) + base_o is off the formula, which `ridges` bounds.
+clip(s_j, 0, 1) + base_o is off the formula, which `ridges` bounds. For terms of several directions, sin(x)*y, the file
+gives a sum of functions of one direction each, S: the units are compared with it, and |f - S| is bounded on the box.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from softwright.checker.proved import Proved
 from softwright.checker.refusal import require
 from softwright.checker.statement import check_names
 from softwright.checker.theorems.clipping import FIXED_ROWS, fixed_rows, plain_attention, read_shared
+from softwright.checker.theorems.hidden.distance import largest_size
+from softwright.checker.theorems.hidden.ridges import add_unit, difference_range, ridge_terms
 from softwright.checker.theorems.interpolation import array_of, blank, largest, ones_at, rational, rationals, same
 from softwright.checker.theorems.reading import NOT_DRAWN, REAL_ARITHMETIC, TheoremFile, in_full
-from softwright.checker.theorems.ridges import add_unit, difference_range, ridge_terms
 from softwright.checker.trees import Tree
 
 ZERO, NOUGHT, ONE = arb(0), fmpq(0), fmpq(1)
+PER_CENT = arb(1) / 100
 SIZES = {
     **dict.fromkeys(("heads", "tokens", "dim", "hidden", "knots"), is_size),
     **dict.fromkeys(("low", "high", "eps0"), is_float),
@@ -74,7 +77,7 @@ def prove(file: TheoremFile) -> Proved:
     outputs = formula_of(file) if s["formula"] else None
     shape = (s["tokens"], s["dim"]) if outputs is None else (len(outputs), 1)
     units, e, beta = read_units(file, shape)
-    own = network_errors(file, units, e) if outputs is None else formula_errors(outputs, units)
+    own = network_errors(file, units, e) if outputs is None else formula_errors(outputs, file, units, e)
     gains = [sum(map(abs, row), NOUGHT) for row in units.v]
     errors = own if outputs is None else [arb(gain) * e + error for gain, error in zip(gains, own, strict=True)]
     return Proved(
@@ -91,11 +94,24 @@ def prove(file: TheoremFile) -> Proved:
 
 def formula_of(file: TheoremFile) -> list[Tree]:
     """The outputs of the formula, whose variables are the tokens, in the order that the file names."""
-    check_entries(file.drawn, {"variables": list_of(is_text)}, "what was drawn")
+    texts = list_of(lambda value: isinstance(value, str))
+    check_entries(file.drawn, {"variables": list_of(is_text), "ridges": texts}, "what was drawn", ("ridges",))
     names = file.drawn["variables"]
     check_names(names)
     require(file.inputs == (1, len(names)), "the formula has other variables than there are tokens")
     return Parser(file.sizes["formula"], names).outputs()
+
+
+def ridges_of(file: TheoremFile, count: int) -> list[Tree | None]:
+    """For each output the sum that stands for its terms of several directions, None where the file has none."""
+    texts = file.drawn.get("ridges", [""] * count)
+    require(len(texts) == count, "there are as many sums of ridges as outputs")
+    found = []
+    for text in texts:
+        trees = Parser(text, file.drawn["variables"]).outputs() if text else [None]
+        require(len(trees) == 1, "a sum of ridges has one output")
+        found += trees
+    return found
 
 
 def read_units(file: TheoremFile, outputs: tuple[int, int]) -> tuple[Units, arb, fmpq]:
@@ -172,14 +188,16 @@ def scale_of(w: list[fmpq], a: list[fmpq], top: fmpq) -> fmpq:
     return largest_weight / stored if largest_weight * stored > 0 else top
 
 
-def formula_errors(outputs: list[Tree], units: Units) -> list[arb]:
+def formula_errors(outputs: list[Tree], file: TheoremFile, units: Units, e: arb) -> list[arb]:
     """How far sum_j v_oj clip(a_j.x + b_j, 0, 1) + base_o is from every output of the formula."""
     m = len(units.a[0])
     reach, low, high = [units.reach] * m, [units.low] * m, [units.high] * m
     found = []
-    for tree, weights, base in zip(outputs, units.v, units.base, strict=True):
-        ridges, constants = ridge_terms(tree, reach)
-        rest, cost = arb(base) - constants, ZERO
+    given = ridges_of(file, len(outputs))
+    for tree, stands_for, weights, base in zip(outputs, given, units.v, units.base, strict=True):
+        ridges, constants, apart = ridge_terms(tree, reach, stands_for)
+        enough = PER_CENT * e * sum(map(abs, weights), NOUGHT)
+        rest, cost = arb(base) - constants, ZERO if apart is None else largest_size(apart, low, high, enough)
         for v, a, b in zip(weights, units.a, units.b, strict=True):
             if v and any(a):
                 cost += add_unit(ridges, v, a, b, reach)

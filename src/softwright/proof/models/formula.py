@@ -98,10 +98,11 @@ class ExpressionModels:
         return [model(output) for output in self.tape.replay(leaf, rule)]
 
     def over(self, left: np.ndarray, right: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ranges of the one output of a formula of one variable, over the intervals from left to right (B,)."""
+        """Ranges (B,) of the one output of a formula over the boxes from left to right (B, d), or (B,) if d = 1."""
+        left, right = left.reshape(len(left), -1), right.reshape(len(right), -1)
         center = 0.5 * (left + right)
         radius = np.nextafter(np.maximum(right - center, center - left), np.inf)
-        return self(variables(basis(1, degree), center[:, None], radius[:, None]))[0].range()
+        return self(variables(basis(left.shape[1], degree), center, radius))[0].range()
 
     def _power(self, base_at: int, exponent_at: int, base: TaylorModel, exponent: TaylorModel | _Number) -> TaylorModel:
         whole = integer_at(self._literals, exponent_at)

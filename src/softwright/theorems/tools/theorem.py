@@ -20,10 +20,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
+
+from softwright.domain import Box
 from softwright.errors import Faults
 from softwright.theorems.tools.construction import Construction
 from softwright.theorems.tools.drawing import draw_errors
@@ -60,7 +63,10 @@ class Option:
     def checked(self, value: Any, faults: Faults) -> Any:
         """The value in the option's type, or a fault."""
         if self.type is object:
-            return value
+            if value is None or _HOLDS.get(self.name, _is_array)(value):
+                return value
+            faults.add(f"{self.name} must be {self.help}, in numbers; got {_shown(value)}")
+            return self.default
         try:
             if self.type is int and (isinstance(value, bool) or float(value) != int(float(value))):
                 raise ValueError
@@ -75,6 +81,48 @@ class Option:
         if self.choices and result not in self.choices:
             faults.add(f"{self.name} must be one of {', '.join(map(str, self.choices))}, got {value!r}")
         return result
+
+
+def _is_array(value: Any) -> bool:
+    """Whether NumPy makes an array of numbers of it."""
+    try:
+        return np.asarray(value, dtype=float).dtype == float
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
+def _is_list_of(each: Callable[[Any], bool], count: int | None) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, list | tuple) and count in (None, len(value)) and all(each(item) for item in value)
+    )
+
+
+def _is_even(value: Any) -> bool:
+    """Whether NumPy makes an array of anything of it."""
+    try:
+        return np.asarray(value).dtype != object
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
+# What options that only Python can give hold, by their names, where it is no array of numbers.
+_HOLDS: dict[str, Callable[[Any], bool]] = {
+    "box": lambda value: isinstance(value, Box | Mapping),
+    "network": _is_list_of(_is_array, 4),
+    "layers": _is_list_of(_is_list_of(_is_array, 2), None),
+    "labels": _is_even,
+}
+
+
+def _shown(value: Any) -> str:
+    """A value that is none, on one line; of a torch module the way to its numbers."""
+    if hasattr(value, "state_dict"):
+        return (
+            f"a module, {type(value).__name__}; give its weight and bias as arrays (.detach().numpy()), those of a "
+            "lazy module after it was called once"
+        )
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:60]}.."
 
 
 def options(table: str, **choices: tuple[Any, ...]) -> tuple[Option, ...]:

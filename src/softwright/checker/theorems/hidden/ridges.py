@@ -2,9 +2,11 @@
 
 The terms of a formula on a box become *ridge terms* p(rho.x). Which they are is read off the tree: a term whose maximal
 affine parts alpha.x + c all are multiples of one direction rho is one; the product A B of two affine parts is two,
-((A + B)^2 - (A - B)^2)/4. Constants may be balls (pi, sin(1)), and rho is the middle of such, so that an affine part is
-lambda rho.x + c + (alpha - lambda rho).x: the last term, no larger than a blur, goes into the ball of c. Parts whose
-blur is more than 2^-40 of their size have another direction. Terms of one direction are added up.
+((A + B)^2 - (A - B)^2)/4, and max(A, B) is (A + B)/2 + |A - B|/2. A file may give a sum of ridge terms that stands for
+all terms of an output with several directions, products included: how far it is from them is for `distance`. Constants
+may be balls (pi, sin(1)), and rho is the middle of such, so that an affine part is lambda rho.x + c + (alpha - lambda
+rho).x: the last term, no larger than a blur, goes into the ball of c. Parts whose blur is more than 2^-40 of their size
+have another direction. Terms of one direction are added up.
 
 Against a ridge term stand the units v clip(a.x + b, 0, 1) whose a is a multiple of rho but for such a blur, which costs
 |v| times it. In r = rho.x, on its exact interval, they add up to a function that is affine between its breakpoints, in
@@ -26,7 +28,7 @@ from softwright.checker.refusal import NotProvedError, UndefinedError, require
 from softwright.checker.taylor import Model, Space, evaluate
 from softwright.checker.trees import Tree, additive_terms, children
 
-ZERO, QUARTER, TWO = arb(0), ("number", fmpq(1, 4)), ("number", fmpq(2))
+ZERO, QUARTER, HALF, TWO = arb(0), ("number", fmpq(1, 4)), ("number", fmpq(1, 2)), ("number", fmpq(2))
 ARGUMENT = ("variable", 0)  # r
 DEGREE = 10
 NEARLY = arb(2) ** -40  # directions that differ by less, relatively, are one
@@ -50,16 +52,30 @@ class Ridge:
     units: list[tuple[fmpq, fmpq, fmpq]] = field(default_factory=list)
 
 
-def ridge_terms(tree: Tree, reach: Vector) -> tuple[list[Ridge], arb]:
-    """The ridge terms of an output on a box with |x_k| <= reach_k, and the sum of the terms that are constant."""
+def ridge_terms(tree: Tree, reach: Vector, given: Tree | None = None) -> tuple[list[Ridge], arb, Tree | None]:
+    """The ridge terms of an output on a box with |x_k| <= reach_k, and the sum of the terms that are constant.
+
+    `given` is a sum of ridge terms that stands for all terms with several directions: then it is among the ridges
+    instead of them, and the third is what they are more than it.
+    """
     ridges: list[Ridge] = []
-    rest = ZERO
-    for sign, term in additive_terms(tree):
+    rest, mixed = ZERO, []
+    terms: list[tuple[int, Tree]] = [
+        each for sign, term in additive_terms(tree) for each in opened(sign, term, len(reach))
+    ]
+    own = len(terms)
+    terms += [] if given is None else additive_terms(given)
+    for n, (sign, term) in enumerate(terms):
         signed = ("sum", [(sign, term)])
         form = affine(signed, len(reach))
         if form is not None and all(a.is_zero() for a in form[0]):
             rest += form[1]
-        elif not placed(signed, ridges, reach):
+        elif placed(signed, ridges, reach):
+            continue
+        elif given is not None:
+            require(n < own, "what stands for terms of the formula varies in several directions at once itself")
+            mixed.append((sign, term))
+        else:
             pair = product_of_two(term)
             if pair is None:
                 raise NotProvedError("a term of the formula varies in several directions at once")
@@ -68,7 +84,19 @@ def ridge_terms(tree: Tree, reach: Vector) -> tuple[list[Ridge], arb]:
                 square = ("pow", ("sum", [(1, A), (way, B)]), TWO)
                 part = ("sum", [(sign * way, ("product", [*factors, (1, QUARTER), (1, square)]))])
                 require(placed(part, ridges, reach), "a product of the formula varies in several directions at once")
-    return ridges, rest
+    return ridges, rest, None if given is None else ("sum", [*mixed, (-1, given)])
+
+
+def opened(sign: int, term: Tree, count: int) -> list[tuple[int, Tree]]:
+    """max(A, B) = (A + B)/2 + |A - B|/2 of two affine parts, min likewise, where neither is constant."""
+    if term[0] not in ("max", "min") or len(term) != 3 or not all(varies(part) for part in term[1:]):
+        return [(sign, term)]
+    if any(affine(part, count) is None for part in term[1:]):
+        return [(sign, term)]
+    _, A, B = term
+    mean, gap = ("sum", [(1, A), (1, B)]), ("abs", ("sum", [(1, A), (-1, B)]))
+    other = sign if term[0] == "max" else -sign
+    return [(s, ("product", [(1, HALF), (1, part)])) for s, part in ((sign, mean), (other, gap))]
 
 
 def placed(term: Tree, ridges: list[Ridge], reach: Vector) -> bool:
