@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from softwright.targets.formula import ROWS
+from softwright.targets.formula.definitions import DEFINED
 
 Sides = dict[str, tuple[float, float]]
 
@@ -208,4 +212,15 @@ FURTHER = [
     Row("abs(sin(x))*sqrt(abs(cos(x)))", _x(0, 6), True),
 ]  # fmt: skip
 
-LISTS = {"named": NAMED, "guards": GUARDS, "many": MANY, "further": FURTHER}
+JUMPS = ("sign", "step", "floor", "ceil", "round", "mod")
+
+
+def _call(name: str, example: Mapping[str, tuple[float, float]]) -> Row:
+    """A function of the language on its own example; an argument that does not vary is a number."""
+    written = [variable if low < high else repr(low) for variable, (low, high) in example.items()]
+    return Row(f"{name}({', '.join(written)})", {v: side for v, side in example.items() if side[0] < side[1]})
+
+
+CALLS = [_call(row.name, row.example) for row in (*ROWS, *DEFINED.values()) if row.name not in JUMPS]
+
+LISTS = {"named": NAMED, "guards": GUARDS, "many": MANY, "further": FURTHER, "functions": CALLS}

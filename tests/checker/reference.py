@@ -6,6 +6,7 @@ Every function here is computed by other means than the checker's rule for it. `
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -94,6 +95,7 @@ SEVERAL: dict[str, Callable[..., Any]] = {
     "mod": lambda a, b: need(b != 0, lambda: a - b * mp.floor(a / b)),
     "xlogy": lambda x, y: mp.mpf(0) if x == 0 else need(y > 0, lambda: x * mp.log(y)),
 }
+FUNCTIONS = ONE_ARGUMENT | SEVERAL
 OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -131,7 +133,7 @@ def evaluate(node: ast.AST, point: Mapping[str, Any]) -> Any:
             test, one, other = node.args
             return evaluate(one if evaluate(test, point) else other, point)
         arguments = [evaluate(child, point) for child in node.args]
-        return (ONE_ARGUMENT | SEVERAL)[node.func.id](*arguments)
+        return FUNCTIONS[node.func.id](*arguments)
     raise TypeError(ast.dump(node))
 
 
@@ -139,7 +141,12 @@ def value_of(text: str, point: Mapping[str, Any]) -> Any:
     """The formula's value at a point, as an mpmath number."""
     with mp.workdps(DIGITS):
         numbers = {name: mp.mpf(x) for name, x in point.items()}
-        return evaluate(ast.parse(text, mode="eval").body, numbers)
+        return evaluate(_parsed(text), numbers)
+
+
+@functools.lru_cache(256)
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
 
 
 def ball(x: Any) -> arb:

@@ -27,10 +27,10 @@ def benchmarks() -> Iterator[dict[str, ModuleType]]:
 
 def test_no_false_claim_is_proved(benchmarks: dict[str, ModuleType]) -> None:
     claims = benchmarks["false_claims"]
-    counts = claims.run(0, 2 * len(claims.WAYS), 11)
+    counts = claims.run(0, len(claims.WAYS), 11)
     assert claims.proved(counts) == 0
     refuted = sum(n for (_, verdict), n in counts.items() if verdict == "refuted")
-    assert refuted > len(claims.WAYS)  # most have a witness
+    assert 2 * refuted > len(claims.WAYS)  # most have a witness
 
 
 def test_what_is_claimed_false_is_proved_where_it_is_true(benchmarks: dict[str, ModuleType]) -> None:
@@ -46,7 +46,7 @@ def test_what_is_claimed_false_is_proved_where_it_is_true(benchmarks: dict[str, 
 def test_no_certified_network_exceeds_its_bound(benchmarks: dict[str, ModuleType], tmp_path: Path) -> None:
     climb = benchmarks["climb"]
     effort = climb.Effort(600, 3, 20)
-    rows = climb.run(0, 3 * len(climb.DRAWS), 5, effort, tmp_path, None)
+    rows = climb.run(0, 2 * len(climb.DRAWS), 5, effort, tmp_path, None)
     assert {row["verb"] for row in rows} == set(climb.DRAWS)
     assert climb.violations(rows) == 0, climb.report(rows)
 

@@ -15,7 +15,7 @@ import pytest
 
 from softwright.fileformat import read_model
 
-FORGERIES = 240
+FORGERIES = 120
 SLOW = re.compile(r"transpiled-.*(gelu|softplus)")  # up to a second each; the benchmark takes all
 VALUES = "layer.heads.0.values"
 BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"

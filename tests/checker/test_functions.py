@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -167,11 +168,17 @@ def test_taylor_coefficients_over_balls(name: str) -> None:
     assert finite >= 3
 
 
+@functools.cache
+def space_of(dim: int, degree: int, _bits: int) -> Space:
+    """Made once for each precision: its tables take as long as a model."""
+    return Space(dim, degree)
+
+
 def holds(
     text: str, names: list[str], centre: np.ndarray, radius: np.ndarray, degree: int, rng: np.random.Generator
 ) -> bool:
     """Whether a model was found; asserts that it holds the formula at random points, corners and the centre."""
-    space = Space(len(names), degree)
+    space = space_of(len(names), degree, ctx.prec)
     axes = [[arb(r) if i == k else ZERO for k in range(len(names))] for i, r in enumerate(radius)]
     variables = [Model(space, space.linear(arb(float(c)), axis)) for c, axis in zip(centre, axes, strict=True)]
     try:
@@ -181,8 +188,11 @@ def holds(
     low, high = model.bounds()
     coefficients = space.coefficients(model.parts)
     shares = [np.zeros(len(names)), *rng.uniform(-1, 1, (3, len(names))), *rng.choice([-1.0, 1.0], (2, len(names)))]
+
+    def place(share: np.ndarray) -> str:
+        return f"{text} at {share} of {centre} +- {radius}, degree {degree}"
+
     for share in shares:
-        place = f"{text} at {share} of {centre} +- {radius}, degree {degree}"
         at = [
             mp.mpf(float(c)) + mp.mpf(float(r)) * mp.mpf(float(s))
             for c, r, s in zip(centre, radius, share, strict=True)
@@ -190,11 +200,11 @@ def holds(
         try:
             value = ball(value_of(text, dict(zip(names, at, strict=True))))
         except Undefined:
-            pytest.fail(f"{place}: there is no value, but a model was found")
+            pytest.fail(f"{place(share)}: there is no value, but a model was found")
         powers = space.powers([arb(float(s)) for s in share])
         polynomial = sum((a * b for a, b in zip(coefficients, powers, strict=True)), ZERO)
-        assert (polynomial + arb(0, 1) * model.error).overlaps(value), place
-        assert hull(low, high).overlaps(value), place
+        assert (polynomial + arb(0, 1) * model.error).overlaps(value), place(share)
+        assert hull(low, high).overlaps(value), place(share)
     return True
 
 

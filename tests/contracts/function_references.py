@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import mpmath
@@ -41,7 +41,13 @@ class Reference:
         low, high = self.domain
         if x < low or x > high or x in self.holes or (not self.reached and x in (low, high)):
             return None
-        return self.value(mpf(x))
+        return _computed(self.value, x, mp.prec)
+
+
+@cache
+def _computed(value: Callable[[Real], Real], x: float, bits: int) -> Real:
+    """The value at a float; ends and marked places are asked for again and again, in as many bits."""
+    return value(mpf(x))
 
 
 def _nearest(x: Real) -> Real:

@@ -202,7 +202,7 @@ def test_no_leaf_says_what_it_likes(name: str, dtype: str) -> None:
     for at, (path, value) in enumerate(found):
         if stride > 1 and at % stride and path[0] in ("model", "target"):
             continue
-        if dtype == "float32" and at % 3:  # the same entries as in float64
+        if dtype == "float32" and at % 6:  # the same entries as in float64
             continue
         free = FREE.match(dotted(path))
         strange = of_another_type(value)[at % 2]  # one of the two: a leaf and its neighbour are read alike
@@ -227,7 +227,7 @@ def test_leaves_do_not_change_places(name: str, dtype: str) -> None:
     file, rng = stored(name, dtype), np.random.default_rng(0)
     found = list(leaves(file.sections["certificate"], ("certificate",)))
     survivors, sections = set(), copy.deepcopy(file.sections)
-    for path, value in found[:: 1 if dtype == "float64" else 3]:  # the same entries as in float64
+    for path, value in found[:: 1 if dtype == "float64" else 6]:  # the same entries as in float64
         alike = [(p, v) for p, v in found if type(v) is type(value) and v != value]
         for k in rng.choice(len(alike), size=min(2, len(alike)), replace=False):
             other, theirs = alike[k]

@@ -58,9 +58,9 @@ def check_recall(built: Any, sequences: Any, labels: list[Any], dense: int = 200
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", [random, edited, permuted])
 def test_many_sequences(kind: Any, dtype: str) -> None:
-    """A hundred thousand where they are hardest to tell apart; `benchmarks/memorize.py` has a million of each kind."""
+    """Fifty thousand where they are hardest to tell apart; `benchmarks/memorize.py` has a million of each kind."""
     rng = np.random.default_rng(7)
-    rows = kind(100_000 if (kind, dtype) == (edited, "float32") else 20_000, rng)
+    rows = kind(50_000 if (kind, dtype) == (edited, "float32") else 10_000, rng)
     labels = rng.integers(0, 10, len(rows))
     check_recall(sw.memorize(rows, labels, dtype=dtype), rows, labels.tolist(), dense=100)
 

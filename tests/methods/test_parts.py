@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,9 +113,7 @@ def test_scales_of_features_do_not_matter(seed: int, intercept: bool, penalised:
     """Units from 1e-4 to 1e4 and means far from 0: the answers are those of the exact solution, without rebuilding."""
     rng = np.random.default_rng(seed)
     method = "ridge" if penalised else "least_squares"
-    built = _STACKS.setdefault(
-        (method, intercept), sw.in_context(method, 4, intercept=intercept, sample=False, certify=False)
-    )
+    built = _stack(method, intercept)
     x, y = random_design(method, 4, 66, seed)
     x = (x + rng.normal(size=4)) * 10.0 ** rng.uniform(-4, 4, 4)
     y = y * 10.0 ** rng.uniform(-3, 3)
@@ -125,7 +125,9 @@ def test_scales_of_features_do_not_matter(seed: int, intercept: bool, penalised:
     assert abs(constant - b) <= 1e-8 * size
 
 
-_STACKS: dict[tuple[str, bool], sw.Built] = {}
+@cache
+def _stack(method: str, intercept: bool) -> sw.Built[Any]:
+    return sw.in_context(method, 4, intercept=intercept, sample=False, certify=False)
 
 
 def test_sample_weights_stand_for_repeated_rows() -> None:

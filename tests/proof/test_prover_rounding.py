@@ -68,7 +68,7 @@ NETWORKS = [
     (scattered_network(torch.float32, 40, 200.0, True, 2), "cos(x)"),
     (scattered_network(torch.float32, 3, 1e5, True, 1), "cos(x)"),
     (cancelling_network(torch.float32, 5, 20.0), "cos(x)*y"),
-    (cancelling_network(torch.float32, 60, 900.0), "cos(x)*y"),
+    (cancelling_network(torch.float32, 30, 450.0), "cos(x)*y"),
 ]
 
 

@@ -25,7 +25,7 @@ from softwright.checker.head import View, ceiling
 from softwright.checker.limits import check_time
 from softwright.checker.parser import NotProvedError, UndefinedError, require
 from softwright.checker.statement import Box, Part, Statement
-from softwright.checker.taylor import ZERO, Model, Space, evaluate, total
+from softwright.checker.taylor import ZERO, Model, Space, evaluate, space_of, total
 
 Way = Sequence[tuple[int, int]]  # from the domain to one of its boxes: variable and half of each halving
 # variables -> smallest and largest degree used here, whatever order the certificate names
@@ -122,7 +122,7 @@ class Proof:
         dim = len(self.part.columns)
         require(dim in ORDERS, f"{dim} variables are more than the {max(ORDERS)} that boxes are checked in")
         smallest, largest = ORDERS[dim]
-        return Space(dim, min(max(self.statement.order, smallest), largest))
+        return space_of(dim, min(max(self.statement.order, smallest), largest))
 
     def frame(self, box: Box) -> tuple[list[arb], list[arb]]:
         """Centre and radius of a box in the network's frame t = (x - center) * scale."""

@@ -21,12 +21,13 @@ k) and s_i to z^((p+1)^(i-1)), so that products of parts are products of arb_pol
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Iterable, Sequence
 from itertools import product
 
-from flint import arb, arb_mat, arb_poly, arb_series, fmpq
+from flint import arb, arb_mat, arb_poly, arb_series, ctx, fmpq
 
 from softwright.checker.functions import FUNCTIONS, INVERSE, Curve
 from softwright.checker.guards import Fact, facts_of, told, with_logarithms
@@ -140,6 +141,16 @@ class Space:
                         break
                     out[i + j] = out[i + j] + left * right
         return out
+
+
+def space_of(dim: int, degree: int) -> Space:
+    """The polynomials in the precision of the moment, whose tables are made once: a tenth of a small proof."""
+    return _space_in(dim, degree, ctx.prec)
+
+
+@functools.lru_cache(maxsize=4)
+def _space_in(dim: int, degree: int, _bits: int) -> Space:
+    return Space(dim, degree)
 
 
 def plus(a: Parts, b: Parts) -> Parts:

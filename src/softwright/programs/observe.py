@@ -34,16 +34,18 @@ def observe(network: ProgramNetwork, meaning: Meaning, tol: float, seed: int = 0
         affordable = max(1, _MOST_WEIGHTS // weights)  # sequences
         batch = max(1, min(8, 4_000 // n, _MOST_PAIRS // (n * n), affordable // KINDS))
         kinds = [(place + k) % KINDS for k in range(min(KINDS, affordable))]
+        drawn = []
         for kind, fields in zip(kinds, draws(tokens, n, batch, tol, generator, kinds), strict=True):
             keep(meaning, fields, kind, tol, generator)
-            x = torch.tensor(np.stack([fields[name] for name in tokens.names], axis=-1)).to(network.dtype)
+            drawn.append(torch.tensor(np.stack([fields[name] for name in tokens.names], axis=-1)).to(network.dtype))
+        with torch.no_grad():  # all kinds in one run: a run of few sequences takes as long as one of many
+            answers = network(torch.cat(drawn)).double().split([len(x) for x in drawn])
+        for x, answer in zip(drawn, answers, strict=True):
             stored = {name: x[..., k].double().numpy() for k, name in enumerate(tokens.names)}
-            reference = Reference(tokens, stored)
+            reference, values = Reference(tokens, stored), answer.numpy()
             with np.errstate(all="ignore"):  # where a hypothesis does not hold, there may be no value
                 good = met(meaning, reference)
                 wanted = [reference.of(output) for output in meaning.outputs]
-            with torch.no_grad():
-                values = network(x).double().numpy()
             for k, meant in enumerate(wanted):
                 with np.errstate(all="ignore"):
                     off = (np.abs(values[..., k] - meant) - _REFERENCE_ERROR * np.abs(meant)).clip(min=0).astype(float)
