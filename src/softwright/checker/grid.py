@@ -95,7 +95,8 @@ class Sides:
         """The windows (first, after the last) of the lines."""
         parts = [slice(first, after) for first, after, _ in windows]
         chosen = np.ravel(np.arange(len(self.index)).reshape(self.sizes)[tuple(parts)])
-        keys, bias = ([line[part] for line, part in zip(x, parts, strict=True)] for x in (self.keys, self.bias))
+        keys = [line[part] for line, part in zip(self.keys, parts, strict=True)]
+        bias = [line[part] for line, part in zip(self.bias, parts, strict=True)]
         found = Sides(self.head, keys, bias, self.index[chosen], self.off[chosen])
         found.most_off, found.lines = self.most_off, self.lines
         found.first = [start + part.start for start, part in zip(self.first, parts, strict=True)]

@@ -103,6 +103,10 @@ def _gaps(keys: np.ndarray, biases: np.ndarray, low: np.ndarray, high: np.ndarra
     return np.maximum(slope * low[:, None], slope * high[:, None]) + level + up(8 * U * size)
 
 
+def _above(value: float, terms: int = 64) -> float:
+    return float(up(np.array(value), terms))
+
+
 def _window(grid: Grid, low: np.ndarray, high: np.ndarray, boxes: np.ndarray) -> Window:
     ranges, weight = [], 0.0
     for i, (keys, biases) in enumerate(zip(grid.keys, grid.biases, strict=True)):
@@ -110,10 +114,10 @@ def _window(grid: Grid, low: np.ndarray, high: np.ndarray, boxes: np.ndarray) ->
         kept = np.flatnonzero(gaps >= -DEPTH)  # the winner is among them: its own gap is not below 0
         part = slice(int(kept[0]), int(kept[-1]) + 1)
         outside = np.concatenate([gaps[: part.start], gaps[part.stop :]])
-        weight += float(up(exp_up(outside).sum(), len(outside) + 8)) if len(outside) else 0.0
+        weight += _above(float(exp_up(outside).sum()), len(outside) + 8) if len(outside) else 0.0
         ranges.append(part)
     off = 0.0 if grid.off is None else float(grid.off.max())
-    return Window(boxes, tuple(ranges), float(up(np.float64(weight * (1.0 + 3.0 * off)))) if weight else 0.0)
+    return Window(boxes, tuple(ranges), _above(weight * (1.0 + 3.0 * off)) if weight else 0.0)
 
 
 def theta_beyond(engine: RunEngine, grid: Grid, largest: np.ndarray, rounded: np.ndarray) -> np.ndarray:
@@ -123,7 +127,7 @@ def theta_beyond(engine: RunEngine, grid: Grid, largest: np.ndarray, rounded: np
     for i, (keys, biases) in enumerate(zip(grid.keys, grid.biases, strict=True)):
         score = up(np.abs(keys).max() * largest[:, i])
         spread = float(np.ptp(biases))
-        bias = float(np.abs(biases).max() + abs(biases[0])) if engine.axis_sizes else float(up(np.float64(spread)))
+        bias = float(np.abs(biases).max() + abs(biases[0])) if engine.axis_sizes else _above(spread)
         below = up(2.0 * score + spread)
         sizes = (score, np.full(len(score), bias), 2.0 * score * rounded[i], below)
         found[:, i] = up(engine.score_error(*sizes, lost=0.0, dim=len(grid.sizes)))
