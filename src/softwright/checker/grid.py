@@ -21,8 +21,12 @@ Biases that do not add up change each log weight by at most off_J, and w'_J - w_
 g moves by at most sum_J w_J |e^{eps_J} - 1| |v_J - g| e^{off} <= e^{2 off} sum_J w_J off_J |v_J - g|: an error from
 the start.
 
-On a small region few tokens of a large grid weigh anything: there g' is the head of a window of each line
-(`windows.py`), and g differs from it by at most T (max|v| + |g'|), T a bound of what all other tokens weigh.
+Windows. On a small region few tokens of a large grid weigh anything. A token j of a line weighs at most e^{s_j - s_top}
+against any token `top` of it, and s_j - s_top <= b_j - b_top + (k_j - k_top) c + |k_j - k_top| r on c +- r. Floats
+propose a window of each line, balls add up D_i, a bound of what the other tokens of the line weigh. A token of the grid
+is left out if it is on one of its lines: all of them weigh at most T = e^{2 off} sum_i D_i, and against the largest
+weight, which rounding is about, sum_i D_i prod_{l != i} n_l, as no token weighs more than the largest of its line. So g
+differs from the head of the windows, g', by at most T (max|v| + |g'|).
 
 What rounding adds is bounded as for any head (`head.py`): the weights and distances of all tokens are those of the
 lines, multiplied and added up.
@@ -41,7 +45,6 @@ from flint import arb, arb_mat, arb_series, ctx
 from softwright.checker.head import LARGEST_EXPONENT, Head, View, above, ceiling, exact
 from softwright.checker.limits import check_time
 from softwright.checker.taylor import ONE, ZERO, Model, Space, dot, total
-from softwright.checker.windows import left_out, proposed
 
 EXTRA = 3  # degrees of a line's series beyond those that are kept in the end
 NEAR = 2  # degrees above those that are kept whose coefficients are summed before their modulus is taken
@@ -213,6 +216,25 @@ def line_on(keys: np.ndarray, bias: list[arb], c: arb, r: arb, degree: int) -> L
     gaps = max(float(exponent.max()), 0.0) + rho - (z - slack)
     away = above(np.abs(keys - kbar) * (1 + 2.0**-50))
     return Line(P.transpose(), moduli.T, missed, largest, away, gaps)
+
+
+def proposed(keys: np.ndarray, bias: np.ndarray, c: float, r: float, smallest: float) -> tuple[int, int, int]:
+    """The first token that is kept, the one after the last, and the winner in the middle; nothing is proved by it."""
+    top = int(np.argmax(keys * c + bias))
+    away = keys - keys[top]
+    kept = np.flatnonzero(away * c + np.abs(away) * r + bias - bias[top] >= math.log(smallest))
+    return min(top, int(kept[0])) if len(kept) else top, max(top, int(kept[-1])) + 1 if len(kept) else top + 1, top
+
+
+def left_out(keys: np.ndarray, bias: list[arb], c: arb, r: arb, window: tuple[int, int, int]) -> arb:
+    """D_i: what the tokens outside of a window weigh together at most."""
+    check_time()
+    first, after, top = window
+    highest, weight = arb(float(keys[top])), arb(0)
+    for j in (*range(first), *range(after, len(bias))):
+        away = arb(float(keys[j])) - highest
+        weight += (bias[j] - bias[top] + away * c + abs(away) * r).exp()
+    return weight
 
 
 def log_error(head: Head) -> float:
