@@ -13,7 +13,9 @@ from softwright.domain import Box
 from softwright.proof import certify
 from softwright.proof.arithmetic.balls import precision
 from softwright.proof.arithmetic.series import basis
+from softwright.proof.models import grid_head, grid_windows
 from softwright.proof.models.exact_heads import exact_heads, float_values
+from softwright.proof.models.grid import Grid
 from softwright.proof.models.grid_head import head_on_boxes
 from softwright.proof.models.taylor_head import tokens_on_boxes
 from softwright.proof.search import probe
@@ -40,9 +42,32 @@ def grid_network(
 
 @pytest.mark.parametrize("seed", range(30))
 def test_models_by_axes_contain_the_head_and_its_run(seed: int) -> None:
+    check_models(seed, {2: 8, 3: 5, 4: 4, 5: 3})
+
+
+def test_models_by_windows_contain_the_head_and_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows so narrow that what the tokens outside weigh is seen: the bounds must know of it."""
+    for name, value in (("_MANY", 1), ("_GAIN", 0), ("_SMALLEST_BLOCK", 1)):
+        monkeypatch.setattr(grid_windows, name, value)
+    found: list[grid_windows.Window] = []
+
+    def windows(grid: Grid, frame: np.ndarray) -> list[grid_windows.Window] | None:
+        some = grid_windows.windows(grid, frame)
+        found.extend(some or [])
+        return some
+
+    monkeypatch.setattr(grid_head, "windows", windows)
+    for seed in range(100, 108):
+        monkeypatch.setattr(grid_windows, "DEPTH", 1.0 + seed % 3)
+        check_models(seed, {2: 16, 3: 7})
+    assert sum(window.weight > 1e-3 for window in found) >= 3
+
+
+def check_models(seed: int, longest: dict[int, int]) -> None:
+    """`longest`: variables -> tokens of an axis at most."""
     rng = np.random.default_rng(seed)
-    dim, order = int(rng.integers(2, 6)), int(rng.integers(1, 7))
-    sizes = [int(n) for n in rng.integers(1, {2: 8, 3: 5, 4: 4, 5: 3}[dim] + 1, dim)]
+    dim, order = int(rng.integers(2, max(longest) + 1)), int(rng.integers(1, 7))
+    sizes = [int(n) for n in rng.integers(1, longest[dim] + 1, dim)]
     engine = ("sdpa", "factorised")[seed % 2]
     dtype = torch.float32 if seed % 5 == 0 else torch.float64
     network = grid_network(

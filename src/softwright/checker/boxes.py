@@ -109,11 +109,11 @@ class Proof:
         reach, scale = [ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)], [ceiling(arb(s)) for s in part.scale]
         for head in part.heads:
             head.measure(np.array(reach), np.array(scale), part.frame)
-            together = 2 * statement.heads * len(head.bias) * head.largest  # no sum of the run is larger
+            together = 2 * statement.heads * head.tokens * head.largest  # no sum of the run is larger
             require(together < statement.precision.largest / 16, f"values overflow in {statement.precision.name}")
             in_range = 2 * head.extent < statement.precision.largest / 16
             require(in_range, f"scores overflow in {statement.precision.name}")
-        size = sum(len(head.bias) for head in part.heads) * (1 + sum(head.largest for head in part.heads))
+        size = sum(head.tokens for head in part.heads) * (1 + sum(head.largest for head in part.heads))
         self.smallest = max(min(float(part.exact), self.allowed) / (2**14 * (size + 1)), 1e-300)
 
     @functools.cached_property
@@ -141,7 +141,7 @@ class Proof:
         for head, sizes in zip(self.part.heads, self.part.grids, strict=True):
             sides = sides_of(head, sizes) if by_axes else None
             fine = sides is not None and arb(float(8 * sides.off.max() * head.largest)) < self.part.exact / 64
-            found.append(GridView(sides) if sides is not None and fine else View(head, np.arange(len(head.bias))))
+            found.append(GridView(sides) if sides is not None and fine else View(head, np.arange(head.tokens)))
         return tuple(found)
 
     def leaves(self, way: Way = (), tree: bytes | None = None) -> Iterator[Item]:

@@ -21,6 +21,13 @@ Biases that do not add up change each log weight by at most off_J, and w'_J - w_
 g moves by at most sum_J w_J |e^{eps_J} - 1| |v_J - g| e^{off} <= e^{2 off} sum_J w_J off_J |v_J - g|: an error from
 the start.
 
+Windows. On a small region few tokens of a large grid weigh anything. A token j of a line weighs at most e^{s_j - s_top}
+against any token `top` of it, and s_j - s_top <= b_j - b_top + (k_j - k_top) c + |k_j - k_top| r on c +- r. Floats
+propose a window of each line, balls add up D_i, a bound of what the other tokens of the line weigh. A token of the grid
+is left out if it is on one of its lines: all of them weigh at most T = e^{2 off} sum_i D_i, and against the largest
+weight, which rounding is about, sum_i D_i prod_{l != i} n_l, as no token weighs more than the largest of its line. So g
+differs from the head of the windows, g', by at most T (max|v| + |g'|).
+
 What rounding adds is bounded as for any head (`head.py`): the weights and distances of all tokens are those of the
 lines, multiplied and added up.
 """
@@ -43,6 +50,8 @@ EXTRA = 3  # degrees of a line's series beyond those that are kept in the end
 NEAR = 2  # degrees above those that are kept whose coefficients are summed before their modulus is taken
 NEARLY = 0.01  # biases farther off than this are no sums
 REMEMBERED = 400_000  # balls of partial sums that are kept
+LINES = 4_000_000  # balls of lines' series that are kept
+WIDER = 2.5  # times as many tokens as weigh something at a point: a line that is not cut further
 Box = tuple[list[arb], list[arb]]
 
 
@@ -69,36 +78,66 @@ class Partial:
 
 
 class Sides:
-    """The lines of a grid head: `sizes` tokens each, in the order of the variables."""
+    """The lines of a grid head, or a window of each: tokens `index`, `sizes` of each line, in the order of the
+    variables. `off` is what the biases of these tokens are off, `most_off` what that of any token is."""
 
-    def __init__(self, head: Head, sizes: list[int], off: np.ndarray) -> None:
-        self.head, self.sizes, self.off = head, sizes, off
-        d, m = len(sizes), head.values.shape[1]
-        strides = [math.prod(sizes[i + 1 :]) for i in range(d)]
-        self.keys = [head.keys[: sizes[i] * strides[i] : strides[i], i] for i in range(d)]
-        self.bias = [head.bias[: sizes[i] * strides[i] : strides[i]] for i in range(d)]
-        self.place = np.indices(sizes).reshape(d, -1)  # (d, N)
-        self.order = sorted(range(d), key=lambda i: (i not in head.sloped, i))
-        ranks = np.arange(len(head.bias)).reshape(sizes).transpose(self.order).ravel().tolist()
-        rows = sizes[self.order[0]]
-        width = len(ranks) // rows
-
-        def arranged(columns: list[list[arb]]) -> arb_mat:
-            """Rows: places on the first line. Columns: those on the others, then the outputs."""
-            return arb_mat([[c[j] for j in ranks[a * width : (a + 1) * width] for c in columns] for a in range(rows)])
-
-        self.values = arranged(head.factors[:m])
-        self.slopes = arranged(head.factors[m:]) if head.sloped else None
-        self.ranks = np.array(ranks)
-        self.lines: dict[tuple, Line] = {}
+    def __init__(
+        self, head: Head, keys: list[np.ndarray], bias: list[list[arb]], index: np.ndarray, off: np.ndarray
+    ) -> None:
+        self.head, self.keys, self.bias, self.index, self.off = head, keys, bias, index, off
+        self.most_off = float(off.max())
+        self.sizes = list(map(len, bias))
+        self.order = sorted(range(len(bias)), key=lambda i: (i not in head.sloped, i))
+        self.first = [0] * len(bias)  # place of the windows on their lines
+        self.lines: dict[tuple, Line] = {}  # windows of one head share them
         self.sums: dict[tuple, Partial] = {}
         self.held = 0
         self.rows: dict[tuple[int, int], list[int]] = {}
 
+    def within(self, windows: list[tuple[int, int, int]]) -> Sides:
+        """The windows (first, after the last) of the lines."""
+        parts = [slice(first, after) for first, after, _ in windows]
+        chosen = np.ravel(np.arange(len(self.index)).reshape(self.sizes)[tuple(parts)])
+        keys = [line[part] for line, part in zip(self.keys, parts, strict=True)]
+        bias = [line[part] for line, part in zip(self.bias, parts, strict=True)]
+        found = Sides(self.head, keys, bias, self.index[chosen], self.off[chosen])
+        found.most_off, found.lines = self.most_off, self.lines
+        found.first = [start + part.start for start, part in zip(self.first, parts, strict=True)]
+        return found
+
+    @functools.cached_property
+    def place(self) -> np.ndarray:
+        """On which place of each line a token is, (d, N)."""
+        return np.indices(self.sizes).reshape(len(self.sizes), -1)
+
+    @functools.cached_property
+    def float_bias(self) -> list[np.ndarray]:
+        return [np.array(list(map(float, line))) for line in self.bias]
+
+    @functools.cached_property
+    def values(self) -> np.ndarray:
+        return self._arranged(self.head.values)
+
+    @functools.cached_property
+    def exact_values(self) -> arb_mat:
+        return arb_mat(self.values.tolist())
+
+    @functools.cached_property
+    def exact_slopes(self) -> arb_mat | None:
+        if not self.head.sloped:
+            return None
+        return arb_mat(self._arranged(self.head.slopes[:, :, 0]).tolist())
+
+    def _arranged(self, columns: np.ndarray) -> np.ndarray:
+        """Of numbers (all tokens, outputs) those of these tokens: rows are places on the first line, columns those on
+        the others, then the outputs."""
+        table = columns[self.index].reshape(*self.sizes, -1).transpose(*self.order, len(self.sizes))
+        return table.reshape(self.sizes[self.order[0]], -1)
+
     def line(self, i: int, c: arb, r: arb, degree: int) -> Line:
-        key = (i, degree, ctx.prec, *known(c), *known(r))
+        key = (i, self.first[i], self.sizes[i], degree, ctx.prec, *known(c), *known(r))
         if key not in self.lines:
-            if len(self.lines) > 4096:
+            if len(self.lines) * self.sizes[i] * degree > LINES:
                 self.lines.clear()
             self.lines[key] = line_on(self.keys[i], self.bias[i], c, r, degree)
         return self.lines[key]
@@ -112,19 +151,28 @@ def known(x: arb) -> tuple:
 def sides_of(head: Head, sizes: list[int] | None) -> Sides | None:
     """The lines of a head whose tokens are said to be a grid; None if they are not, or not nearly."""
     d = head.keys.shape[1]
-    if sizes is None or d < 2 or len(head.sloped) > 1 or len(sizes) != d or math.prod(sizes) != len(head.bias):
+    if sizes is None or d < 2 or len(head.sloped) > 1 or len(sizes) != d or math.prod(sizes) != head.tokens:
         return None
+    known = head.sides.get(tuple(sizes))
+    if known is not None:
+        return known
     place = np.indices(sizes).reshape(d, -1)
     strides = [math.prod(sizes[i + 1 :]) for i in range(d)]
     for i in range(d):
         if not np.array_equal(head.keys[:, i], head.keys[place[i] * strides[i], i]):
             return None
-    corner, off = head.bias[0], []
-    steps = [[head.bias[j * strides[i]] - corner for j in range(sizes[i])] for i in range(d)]
-    for J, b in enumerate(head.bias):
-        rest = b - corner - total(steps[i][place[i, J]] for i in range(d))
-        off.append(0.0 if rest.is_zero() else ceiling(rest))
-    return Sides(head, sizes, np.array(off)) if max(off) < NEARLY else None
+    off, lines = np.zeros(head.tokens), head.edges
+    if lines is None:  # stored biases: by how much are they no sums?
+        corner = head.bias[0]
+        lines = [[head.bias[j * strides[i]] - corner for j in range(sizes[i])] for i in range(d)]
+        for J, b in enumerate(head.bias):
+            rest = b - corner - total(lines[i][place[i, J]] for i in range(d))
+            off[J] = 0.0 if rest.is_zero() else ceiling(rest)
+    if not off.max() < NEARLY:
+        return None
+    keys = [head.keys[: sizes[i] * strides[i] : strides[i], i] for i in range(d)]
+    head.sides[tuple(sizes)] = found = Sides(head, keys, lines, np.arange(head.tokens), off)
+    return found
 
 
 def line_on(keys: np.ndarray, bias: list[arb], c: arb, r: arb, degree: int) -> Line:
@@ -170,15 +218,62 @@ def line_on(keys: np.ndarray, bias: list[arb], c: arb, r: arb, degree: int) -> L
     return Line(P.transpose(), moduli.T, missed, largest, away, gaps)
 
 
-class GridView:
-    """A grid head on any region, with the interface of a `View` of all its tokens."""
+def proposed(keys: np.ndarray, bias: np.ndarray, c: float, r: float, smallest: float) -> tuple[int, int, int]:
+    """The first token that is kept, the one after the last, and the winner in the middle; nothing is proved by it."""
+    top = int(np.argmax(keys * c + bias))
+    away = keys - keys[top]
+    kept = np.flatnonzero(away * c + np.abs(away) * r + bias - bias[top] >= math.log(smallest))
+    return min(top, int(kept[0])) if len(kept) else top, max(top, int(kept[-1])) + 1 if len(kept) else top + 1, top
 
-    def __init__(self, sides: Sides) -> None:
-        self.sides, self.head = sides, sides.head
-        self.whole = View(sides.head, np.arange(len(sides.head.bias)))
+
+def left_out(keys: np.ndarray, bias: list[arb], c: arb, r: arb, window: tuple[int, int, int]) -> arb:
+    """D_i: what the tokens outside of a window weigh together at most."""
+    check_time()
+    first, after, top = window
+    highest, weight = arb(float(keys[top])), arb(0)
+    for j in (*range(first), *range(after, len(bias))):
+        away = arb(float(keys[j])) - highest
+        weight += (bias[j] - bias[top] + away * c + abs(away) * r).exp()
+    return weight
+
+
+def log_error(head: Head) -> float:
+    """By how much the computed weight of any token may be too large against another's, as a logarithm: what `View`
+    bounds of some tokens before it leaves them out, with the largest sizes and gaps that the head has."""
+    n, u = head.keys.shape[1] + 8, head.precision.unit
+    return float(above(2 * n * u / (1 - n * u) * 5 * head.extent + 2 * head.exps() + 2 * head.lost))
+
+
+class GridView:
+    """A grid head on a region, with the interface of a `View` of its tokens; `dropped` and `run` as there."""
+
+    def __init__(self, sides: Sides, dropped: float = 0.0, run: float = 0.0) -> None:
+        self.sides, self.head, self.dropped, self.run = sides, sides.head, dropped, run
+
+    @functools.cached_property
+    def view(self) -> View:
+        return View(self.head, self.sides.index, self.dropped, self.run)
 
     def narrowed(self, c: list[arb], r: list[arb], smallest: float) -> GridView:
-        return self
+        """A window of the lines that are long, if that leaves out at least half of the tokens."""
+        sides, head = self.sides, self.head
+        windows, error = [], log_error(head)
+        for keys, bias, at, reach in zip(sides.keys, sides.float_bias, map(float, c), map(float, r), strict=True):
+            first, after, top = proposed(keys, bias, at, 0.0, smallest)
+            if len(bias) <= WIDER * (after - first):  # neighbours share what is known of it
+                windows.append((0, len(bias), top))
+            else:
+                windows.append(proposed(keys, bias, at, reach, smallest))
+        if 2 * math.prod(after - first for first, after, _ in windows) > math.prod(sides.sizes) or not error < 1:
+            return self
+        dropped, run, grow = self.dropped, self.run, math.exp(2 * sides.most_off) * (1 + 2.0**-40)
+        for keys, bias, x, y, window in zip(sides.keys, sides.bias, c, r, windows, strict=True):
+            weight = ceiling(left_out(keys, bias, x, y, window)) * grow
+            others = head.tokens / len(bias)  # tokens of this line may be fewer than it has: then these are more
+            dropped, run = dropped + weight, run + weight * others * math.exp(2 * error)
+        if not run < math.inf:
+            return self
+        return GridView(sides.within(windows), float(above(dropped)), float(above(run)))
 
     def on_boxes(
         self, space: Space, boxes: list[Box], allowed: float
@@ -198,10 +293,10 @@ class GridView:
         if rows is None:
             place = {tuple(row[sides.order.index(i)] for i in range(space.dim)): n for n, row in enumerate(powers)}
             rows = sides.rows[space.dim, space.degree] = [place[monomial] for monomial in space.monomials]
-        off, radius = float(sides.off.max()), np.array(list(map(ceiling, r)))
+        off, radius = sides.most_off, np.array(list(map(ceiling, r)))
         largest = [line.largest[at] for line, at in zip(lines, sides.place, strict=True)]
         with np.errstate(divide="ignore"):
-            log_omega = sum((np.log(w) for w in largest), np.zeros(len(head.bias))) + (1e-9 + 2 * off)
+            log_omega = sum((np.log(w) for w in largest), np.zeros(len(sides.index))) + (1e-9 + 2 * off)
         drift = float(above(np.prod(largest, axis=0) @ sides.off)) * math.exp(2 * off) * (1 + 2.0**-30)
         models, run = [], []
         for o in range(m):
@@ -210,9 +305,9 @@ class GridView:
             size = total(map(abs, column)) + error
             center = exact(column[0])
             offset = size - abs(column[0]) + abs(column[0] - center)
-            base, lean = head.values[:, o] - float(center), np.zeros(len(head.bias))
-            doubt = np.abs(head.values[:, o]) + abs(float(center))
-            for slopes, i in zip(head.slopes[:, o].T, head.sloped, strict=True):
+            base, lean = self.view.values[:, o] - float(center), np.zeros(len(sides.index))
+            doubt = np.abs(self.view.values[:, o]) + abs(float(center))
+            for slopes, i in zip(self.view.slopes[:, o].T, head.sloped, strict=True):
                 base, doubt = base + slopes * float(c[i]), doubt + 2 * np.abs(slopes * float(c[i]))
                 lean = lean + np.abs(slopes) * radius[i]
             deviation = np.abs(base) + lean + 2.0**-48 * (doubt + lean)
@@ -220,12 +315,14 @@ class GridView:
                 moved = float(above(np.prod(largest, axis=0) @ (sides.off * deviation))) * math.exp(2 * off)
                 moved = arb(float(above(moved))) + arb(drift) * offset
                 error, size, offset = error + moved, size + moved, offset + moved
+            far = arb(self.dropped) * (arb(head.largest) + size)
+            error, size, offset = error + far, size + far, offset + far
             models.append(Model(space, space.polynomial(column), error))
             run.append((deviation, ceiling(offset), ceiling(size)))
-        gaps = sum((line.gaps[at] for line, at in zip(lines, sides.place, strict=True)), np.zeros(len(head.bias)))
+        gaps = sum((line.gaps[at] for line, at in zip(lines, sides.place, strict=True)), np.zeros(len(sides.index)))
         kappa = np.stack([line.away[at] for line, at in zip(lines, sides.place, strict=True)], axis=1)
         reach = np.array([ceiling(abs(x) + y) for x, y in zip(c, r, strict=True)])
-        errors = self.whole.rounding(
+        errors = self.view.rounding(
             at=np.array(list(map(float, c))),
             radius=radius,
             reach=reach,
@@ -243,7 +340,7 @@ class GridView:
         """The polynomials (rows `powers`, columns outputs) and errors of the outputs when all lines are summed."""
         sides = self.sides
         first, *others = sides.order
-        left = len(self.head.bias) * self.head.values.shape[1] // sides.sizes[first]
+        left = len(sides.index) * self.head.values.shape[1] // sides.sizes[first]
         key: tuple = (space.degree, ctx.prec, *known(c[first]), *known(r[first]))
         partial = sides.sums.get(key)
         powers = [(a,) for a in range(space.degree + 1)]
@@ -277,16 +374,17 @@ class GridView:
     def _first(self, line: Line, c: arb, r: arb, degree: int) -> tuple[list[list[arb]], np.ndarray]:
         """The sum over the first line, along which values may have slopes."""
         sides = self.sides
-        at_center = sides.values if sides.slopes is None else sides.values + sides.slopes * c
+        slopes = sides.exact_slopes
+        at_center = sides.exact_values if slopes is None else sides.exact_values + slopes * c
         full = (line.series * at_center).tolist()
-        moduli = ceilings(at_center.tolist())
-        if sides.slopes is not None:
-            rising = (line.series * (sides.slopes * r)).tolist()
+        moduli = np.abs(sides.values)  # floats are what they are
+        if slopes is not None:
+            rising = (line.series * (slopes * r)).tolist()
             full = [
                 [x + y for x, y in zip(row, before, strict=True)]
                 for row, before in zip([*full, [ZERO] * len(full[0])], [[ZERO] * len(full[0]), *rising], strict=True)
             ]
-            moduli = moduli + ceilings((sides.slopes * r).tolist())
+            moduli = ceilings(at_center.tolist()) + ceilings((slopes * r).tolist())
         E = line.missed @ moduli + ceilings(full[degree + 1 :]).sum(axis=0)
         return full[: degree + 1], above(E)
 

@@ -53,6 +53,7 @@ below 1e100). Assumed for them: IEEE arithmetic, and that NumPy's exp, expm1 and
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Iterator
@@ -109,33 +110,62 @@ class Head:
         others = [i for i in range(keys.shape[1]) if i not in columns]
         require(not keys[:, others].any() and not slopes[:, :, others].any(), "a part leaves out a variable it needs")
         self.sizes, self.precision, self.affine = sizes, precision, "slopes" in data
-        self.bias, self.bias_size = [exact(b) for b in biases], np.abs(biases)
-        if sizes is not None:  # the bias is the sum over the axes of differences to the grid's corner
-            lines = [tuple(slice(None) if j == i else 0 for j in range(len(sizes))) for i in range(len(sizes))]
-            grid, grid_keys = biases.reshape(sizes), keys.reshape(*sizes, -1)
-            for i, line in enumerate(lines):
-                along = grid_keys[line][:, i].reshape([-1 if j == i else 1 for j in range(len(sizes))])
-                require(np.array_equal(grid_keys[..., i], np.broadcast_to(along, sizes)), "a grid head is not a grid")
-            steps = list(product(*[[exact(b) - self.bias[0] for b in grid[line]] for line in lines]))
-            summed = [total(step) for step in steps]
-            # Every stored bias is a rounded sum of rounded numbers: farther off, the engines would be two networks.
-            room = 16 * len(sizes) * precision.unit
-            for b, one, step in zip(self.bias, summed, steps, strict=True):
-                size = abs(self.bias[0]) + total(map(abs, step)) + abs(b)
-                require(abs(b - self.bias[0] - one) <= room * size, "the biases of a grid head do not add up")
-            self.bias = summed
-            self.bias_size = np.array([ceiling(total(map(abs, step))) for step in steps])
-        self.keys, self.float_bias = np.ascontiguousarray(keys[:, columns]), np.array([float(b) for b in self.bias])
+        self.tokens, self.stored, self.edges = len(biases), biases, None
+        self.float_bias, self.bias_size = biases, np.abs(biases)
+        if sizes is not None:
+            self._read_edges(sizes, keys)
+        self.keys = np.ascontiguousarray(keys[:, columns])
         self.sloped = [n for n, i in enumerate(columns) if slopes[:, :, i].any()]
         self.slopes = np.ascontiguousarray(slopes[:, :, [columns[n] for n in self.sloped]])  # (N, m, sloped)
         self.middle = [exact(x) for x in (self.keys.max(axis=0) + self.keys.min(axis=0)) / 2]
-        factors = np.concatenate([self.values, self.slopes.reshape(len(keys), -1)], axis=1)  # (N, m + m * sloped)
-        self.factors = [[exact(x) for x in column] for column in factors.T]
-        self.exact_keys = [[exact(k) for k in column] for column in self.keys.T]
         self.extent = self.largest = self.lost = self.value_lost = 0.0
         self.frame = np.full(len(columns), 2.0)  # how often each variable is rounded on its way to t
         self.terms = int(np.count_nonzero(self.keys.any(axis=0)))  # variables that have keys
         self.rows: tuple[int, list[list[arb]]] = (0, [])
+        self.sides: dict[tuple[int, ...], Any] = {}  # its lines, if it is a grid (`grid.py`)
+
+    def _read_edges(self, sizes: list[int], keys: np.ndarray) -> None:
+        """A head that is run axis by axis: its bias is the sum over the axes of differences to the grid's corner."""
+        d, grid, grid_keys = len(sizes), self.stored.reshape(sizes), keys.reshape(*sizes, -1)
+        summed, moduli, corner, self.edges = np.zeros(sizes), np.zeros(sizes), self.stored[0], []
+        for i in range(d):
+            line, shape = tuple(slice(None) if j == i else 0 for j in range(d)), [-1 if j == i else 1 for j in range(d)]
+            along = grid_keys[line][:, i].reshape(shape)
+            require(np.array_equal(grid_keys[..., i], np.broadcast_to(along, sizes)), "a grid head is not a grid")
+            self.edges.append([exact(b) - exact(corner) for b in grid[line]])
+            step = (grid[line] - corner).reshape(shape)
+            summed, moduli = summed + step, moduli + np.abs(step)
+        # Every stored bias is a rounded sum of rounded numbers: farther off, the engines would be two networks. Floats
+        # see nearly all of that; what they leave open, by at most 3 d + 8 roundings, is looked at exactly.
+        room = 16 * d * self.precision.unit
+        rest, size = np.abs((grid - corner) - summed), abs(corner) + moduli + np.abs(grid)
+        certain = rest <= (room - (3 * d + 8) * 2.0**-53) * (1 - 2.0**-40) * size
+        for place in np.argwhere(~certain).tolist():
+            steps, b = [edge[j] for edge, j in zip(self.edges, place, strict=True)], exact(grid[tuple(place)])
+            most = abs(exact(corner)) + total(map(abs, steps)) + abs(b)
+            fits = abs(b - exact(corner) - total(steps)) <= room * most
+            require(fits, "the biases of a grid head do not add up")
+        self.float_bias = summed.ravel()
+        self.bias_size = np.nextafter(moduli.ravel() * (1 + 2.0**-40), np.inf)
+
+    # Balls of all tokens are made when somebody asks for them: a large grid is looked at by windows of its lines.
+    @functools.cached_property
+    def bias(self) -> list[arb]:
+        return list(map(exact, self.stored)) if self.edges is None else [total(each) for each in product(*self.edges)]
+
+    @functools.cached_property
+    def factors(self) -> list[list[arb]]:
+        """Values, then slopes, by columns: m + m * sloped of N numbers."""
+        columns = np.concatenate([self.values, self.slopes.reshape(self.tokens, -1)], axis=1).T
+        return [[exact(x) for x in column] for column in columns]
+
+    @functools.cached_property
+    def exact_keys(self) -> list[list[arb]]:
+        return [[exact(k) for k in column] for column in self.keys.T]
+
+    @functools.cached_property
+    def span(self) -> np.ndarray:
+        return np.ptp(self.keys, axis=0)
 
     def measure(self, reach: np.ndarray, scale: np.ndarray, frame: np.ndarray | None = None) -> None:
         """Bounds, for |t| <= reach, of |k||t| + |b|, of |v| + |G||t|, and of what flushing takes from either; `frame`
@@ -151,10 +181,10 @@ class Head:
 
     def monomials(self, space: Space, tokens: list[int]) -> list[list[arb]]:
         """(k_j - middle)^alpha/alpha! for these tokens, at the precision of the moment; kept unless too many."""
-        if len(self.bias) * (1 + len(space.recipe)) > KEPT:
+        if self.tokens * (1 + len(space.recipe)) > KEPT:
             return self.powers(space, tokens, self.middle)
         if self.rows[0] != ctx.prec:
-            self.rows = (ctx.prec, self.powers(space, list(range(len(self.bias))), self.middle))
+            self.rows = (ctx.prec, self.powers(space, list(range(self.tokens)), self.middle))
         return [self.rows[1][j] for j in tokens]
 
     def powers(self, space: Space, tokens: list[int], middle: list[arb]) -> list[list[arb]]:
@@ -169,7 +199,7 @@ class Head:
 
     @property
     def rescalings(self) -> int:
-        return 0 if self.sizes else (len(self.bias) - 1) // KEY_BLOCK
+        return 0 if self.sizes else (self.tokens - 1) // KEY_BLOCK
 
 
 class View:
@@ -182,8 +212,8 @@ class View:
         self.head, self.index, self.dropped, self.run = head, index, dropped, run
         self.keys, self.values, self.slopes = head.keys[index], head.values[index], head.slopes[index]
         # Moments are taken about the middle of the keys: about one of this view if the head's keys spread much wider.
-        span, whole = np.ptp(self.keys, axis=0), np.ptp(head.keys, axis=0)
-        self.own = bool(len(index) < len(head.bias) and (span < whole / WIDE).any())
+        span = np.ptp(self.keys, axis=0)
+        self.own = bool(len(index) < head.tokens and (span < head.span / WIDE).any())
         middle = (self.keys.max(axis=0) + self.keys.min(axis=0)) / 2
         self.middle = [exact(x) for x in middle] if self.own else head.middle
 
@@ -359,7 +389,7 @@ class View:
     ) -> list[float]:
         """|fl(g) - g| of each output: log w <= log_omega, s_max - s <= gaps, |t| <= reach, |t - at| <= radius; run:
         |v - vbar|, |g - vbar|, |g|."""
-        head, d, N = self.head, self.head.terms, len(self.head.bias)
+        head, d, N = self.head, self.head.terms, self.head.tokens
         u, tiny, sizes = head.precision.unit, head.precision.smallest, head.sizes
         twice, rescalings, exps = 2 * u + u * u, head.rescalings, head.exps()
 

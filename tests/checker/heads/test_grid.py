@@ -9,6 +9,7 @@ from flint import arb, ctx
 
 from softwright.attention.head import Axis, Head
 from softwright.attention.network import AttentionNetwork
+from softwright.checker import grid
 from softwright.checker.grid import GridView, sides_of
 from softwright.checker.head import Head as CheckedHead
 from softwright.checker.precision import precision_of
@@ -31,9 +32,22 @@ def exact_value(head: CheckedHead, t: list[arb], output: int) -> arb:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_models_by_axes_contain_the_head_and_its_run(seed: int) -> None:
+    assert not check_models(seed, {2: 7, 3: 5, 4: 3}, None)
+
+
+def test_models_by_windows_contain_the_head_and_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows so narrow that what the tokens outside weigh is seen: the bounds must know of it."""
+    monkeypatch.setattr(grid, "WIDER", 0.0)
+    windows = [check_models(seed, {2: 14, 3: 7}, (0.3, 0.05, 1e-3)[seed % 3]) for seed in range(100, 112)]
+    assert sum(windows) >= 12
+
+
+def check_models(seed: int, longest: dict[int, int], smallest: float | None) -> int:
+    """`longest`: variables -> tokens of an axis at most; `smallest`: weight below which tokens are left out. Returns on
+    how many boxes some were."""
     rng = np.random.default_rng(seed)
-    dim, degree = int(rng.integers(2, 5)), int(rng.integers(2, 6))
-    sizes = [int(n) for n in rng.integers(1, {2: 7, 3: 5, 4: 3}[dim] + 1, dim)]
+    dim, degree = int(rng.integers(2, max(longest) + 1)), int(rng.integers(2, 6))
+    sizes = [int(n) for n in rng.integers(1, longest[dim] + 1, dim)]
     N, m, by_axes = int(np.prod(sizes)), int(rng.integers(1, 3)), bool(seed % 2)
     dtype = torch.float32 if seed % 3 == 0 else torch.float64
     hardness, size = 10.0 ** rng.uniform(-1, 2), 10.0 ** rng.uniform(-2, 4)
@@ -52,7 +66,7 @@ def test_models_by_axes_contain_the_head_and_its_run(seed: int) -> None:
     head.measure(np.ones(dim), np.ones(dim))
     sides = sides_of(head, sizes)
     assert sides is not None and (by_axes or dtype is torch.float64 or sides.off.max() > 0 or sizes.count(1) >= dim - 1)
-    space, before = Space(dim, degree), ctx.prec
+    space, before, narrower = Space(dim, degree), ctx.prec, 0
     ctx.prec = 160
     try:
         for _ in range(3):
@@ -60,7 +74,9 @@ def test_models_by_axes_contain_the_head_and_its_run(seed: int) -> None:
             r = 2.0 ** -rng.integers(1, 9, dim)
             frame = [arb(float(x)) for x in c], [arb(float(x)) for x in r]
             with np.errstate(all="ignore"):
-                (found,) = GridView(sides).on_boxes(space, [frame], 1e-300)
+                view = GridView(sides) if smallest is None else GridView(sides).narrowed(*frame, smallest)
+                (found,) = view.on_boxes(space, [frame], 1e-300)
+            narrower += len(view.sides.index) < N
             models, rounding, moduli = found
             s = np.concatenate([np.round(rng.uniform(-1, 1, (2, dim)) * 8) / 8, np.sign(rng.normal(size=(2, dim)))])
             engine = "factorised" if by_axes else "sdpa"
@@ -76,6 +92,7 @@ def test_models_by_axes_contain_the_head_and_its_run(seed: int) -> None:
                     assert not abs(value - arb(float(outputs[o]))) > arb(rounding[o])
     finally:
         ctx.prec = before
+    return narrower
 
 
 def test_tokens_that_are_no_grid_are_told_apart() -> None:

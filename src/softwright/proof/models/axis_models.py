@@ -55,11 +55,12 @@ def axis_models(
     engine: RunEngine,
     dim: int,
     rounded: float = 2.0,
+    of: tuple[float, float] | None = None,
 ) -> AxisModels:
     """Models of degree `order` for tokens keys (n,), bias (n,) on the intervals t + t_low +- radius, (G,) each.
 
     `dim` is the number of variables of the whole head, by which the dense engine sums its scores; `rounded` says how
-    often t is.
+    often t is. `of` are the first and the largest bias of the axis, where these tokens are some of its tokens.
     """
     n, p, G = len(keys), order, len(t)
     start = np.broadcast_to(bias, (G, n))
@@ -111,8 +112,8 @@ def axis_models(
     omega = np.fmin(1.0, up(norm + rho))
 
     below = np.maximum(reach - S, 0.0) + np.maximum((S + reach).max(axis=1, keepdims=True), 0.0)
-    corner = abs(float(bias[0])) if engine.axis_sizes else 0.0
-    bias_size = np.abs(bias) + corner if engine.axis_sizes else up(np.abs(bias - bias.max()))
+    first, highest = (float(bias[0]), float(bias.max())) if of is None else of
+    bias_size = np.abs(bias) + abs(first) if engine.axis_sizes else up(np.abs(bias - highest))
     theta = engine.score_error(score_size, bias_size, up(np.abs(kappa)) * (largest * rounded), below, lost=0.0, dim=dim)
     return AxisModels(
         P=P,

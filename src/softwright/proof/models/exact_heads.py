@@ -37,7 +37,12 @@ def check_network(network: AttentionNetwork, engine: str, faults: Faults) -> Non
         name in ARITHMETIC,
         f"dtype {name} has no proved rounding bound; convert with network.to(torch.float64) or torch.float32",
     )
-    faults.check(engine in ENGINES, f"unknown engine {engine!r}; choose from {', '.join(ENGINES)}")
+    choice = f"choose from {', '.join(ENGINES)}"
+    if engine in ("window", "tree"):
+        own = "what it computes is within exact_part + network." + f"{engine}_error()"
+        faults.add(f"no certificate speaks of engine {engine!r}; certify another ({choice}), and {own}")
+    else:
+        faults.check(engine in ENGINES, f"unknown engine {engine!r}; {choice}")
     wide = engine == "double" and name == "float64"
     faults.check(not wide, "engine 'double' is for float32 networks; a float64 one computes so by engine 'sdpa'")
     for key, tensor in network.state_dict().items():

@@ -24,6 +24,9 @@ a sum that is contracted with omega as well.
 *Rounding of the run.* The log error of a weight is a sum over the axes, plus what all tokens share: sum_J w theta |v -
 ref| follows from the pair (sum w |v - ref|, sum w theta |v - ref|), contracted along. The rest is `rounding.py`.
 
+*Large grids* are cut into windows of tokens around blocks of boxes (`grid_windows.py`): everything above then holds of
+the window, and what all other tokens weigh is added.
+
 Boxes on which the noise of float64 or of the biases is too much for the wanted accuracy, or on which rounding changes
 the weights, are left to the models of all tokens (`taylor_head.py`).
 """
@@ -42,6 +45,7 @@ from softwright.proof.arithmetic.series import Basis
 from softwright.proof.arithmetic.taylor_model import TaylorModel
 from softwright.proof.models.axis_models import AxisModels, axis_models
 from softwright.proof.models.grid import Grid
+from softwright.proof.models.grid_windows import theta_beyond, windows
 from softwright.proof.models.head_moments import ExactHead
 from softwright.proof.models.taylor_head import HeadOnBoxes, joined, tokens_on_boxes
 
@@ -66,7 +70,7 @@ def head_on_boxes(
     """A head on boxes centers (B, d) +- radii (B, d), by its axes if it has some; see `taylor_head.tokens_on_boxes`."""
     if head.grid is None or not by_axes(head, shape.dim):
         return tokens_on_boxes(head, shape, centers, radii, groups, accuracy=accuracy)
-    found = _Contraction(head, head.grid, shape).on_boxes(centers, radii, accuracy)
+    found = _by_windows(head, head.grid, shape, _frame(head, centers, radii), accuracy)
     usable = np.isfinite(found.rounding).all(axis=0) & ~(found.noise.max(axis=0) > _NOISY * accuracy)
     loose = usable & (found.rounding.max(axis=0) > _NOISY * accuracy) & (len(head.keys) <= _FEW_TOKENS)
     rest = np.flatnonzero(~usable | loose)
@@ -90,6 +94,24 @@ def head_on_boxes(
     if not len(good):
         return tokens
     return joined([found.take(good), tokens.take(place[rest])], np.concatenate([good, rest]))
+
+
+def _frame(head: ExactHead, centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
+    """The boxes as the head sees them: along each axis t + t_low +- r, (B, d, 3)."""
+    difference, rest = two_sum(centers, np.broadcast_to(-head.center, centers.shape))
+    t, t_rest = two_product(difference, np.broadcast_to(head.scale, centers.shape))
+    return np.stack([t, t_rest + rest * head.scale, radii * head.scale], axis=2)
+
+
+def _by_windows(head: ExactHead, grid: Grid, shape: Basis, frame: np.ndarray, accuracy: float) -> HeadOnBoxes:
+    found = windows(grid, frame)
+    if found is None:
+        return _Contraction(head, grid, shape).on_boxes(frame, accuracy)
+    parts = []
+    for window in found:
+        some, lines = window.of(head, grid)
+        parts.append(_Contraction(some, lines, shape, head, window.weight).on_boxes(frame[window.boxes], accuracy))
+    return joined(parts, np.concatenate([window.boxes for window in found]))
 
 
 def by_axes(head: ExactHead, dim: int) -> bool:
@@ -132,13 +154,19 @@ class _Level:
 
 
 class _Contraction:
-    """A grid head with its axes in the order in which they are contracted."""
+    """A grid head with its axes in the order in which they are contracted: a whole one, or the window `head` of
+    `whole`, whose other tokens weigh at most `weight`."""
 
-    def __init__(self, head: ExactHead, grid: Grid, shape: Basis) -> None:
+    def __init__(
+        self, head: ExactHead, grid: Grid, shape: Basis, whole: ExactHead | None = None, weight: float = 0.0
+    ) -> None:
         self.head, self.grid, self.shape = head, grid, shape
+        self.whole, self.outside = head if whole is None else whole, weight
+        self.lines = grid if whole is None or whole.grid is None else whole.grid
+        self.most_off = 0.0 if self.lines.off is None else float(self.lines.off.max())
         d, m = shape.dim, head.values.shape[1]
         self.known: dict[int, tuple[np.ndarray, AxisModels]] = {}
-        self.sloped = head.sloped[0] if head.sloped else None
+        self.sloped = self.whole.sloped[0] if self.whole.sloped else None
         self.order = sorted(range(d), key=lambda i: (i != self.sloped, i))
         self.sizes = [grid.sizes[i] for i in self.order]
 
@@ -148,15 +176,15 @@ class _Contraction:
 
         self.middle = 0.5 * (head.values.max(axis=0) + head.values.min(axis=0))  # (m,)
         self.base, self.values = arranged(head.values - self.middle), arranged(np.abs(head.values))
+        least, most = self.whole.extremes.least, self.whole.extremes.most
+        self.farthest = np.maximum(np.abs(least - self.middle), np.abs(most - self.middle))  # (m,) of any token
         self.slopes = None
         if self.sloped is not None and head.slopes is not None:
             self.slopes = arranged(np.ascontiguousarray(head.slopes[:, :, self.sloped]))
         self.off = None if grid.off is None else arranged(np.repeat(grid.off.reshape(-1, 1), m, axis=1))
 
-    def on_boxes(self, centers: np.ndarray, radii: np.ndarray, accuracy: float) -> HeadOnBoxes:
-        difference, rest = two_sum(centers, np.broadcast_to(-self.head.center, centers.shape))
-        t, t_rest = two_product(difference, np.broadcast_to(self.head.scale, centers.shape))
-        frame = np.stack([t, t_rest + rest * self.head.scale, radii * self.head.scale], axis=2)  # (B, d, 3)
+    def on_boxes(self, frame: np.ndarray, accuracy: float) -> HeadOnBoxes:
+        """For boxes frame (B, d, 3) as `_frame` has them."""
         widest, rows, left = 1, 1, len(self.head.values) * self.head.values.shape[1]
         for (keep, _, _), n in zip(_steps(self.shape.dim, self.shape.order)[0], self.sizes, strict=True):
             left //= n
@@ -192,6 +220,7 @@ class _Contraction:
                 engine=self.head.engine,
                 dim=self.shape.dim,
                 rounded=float(self.head.frame[i]),
+                of=(float(self.lines.biases[i][0]), float(self.lines.biases[i].max())),
             )
             known = self.known[i] = (intervals, models)
         return known[1]
@@ -206,6 +235,9 @@ class _Contraction:
         # Boxes by prefix; rows of T in the order of the basis.
         where = _places(shape, tuple(self.order))
         T, E = T[self.prefix], E[self.prefix]  # (B, M, m), (B, m)
+        if self.outside:
+            largest = up(np.abs(frame).sum(axis=2))  # (B, d)
+            E = up(E + 2.0 * self.outside * up(self.farthest[:, None] + self._rise(largest)).T)
         reach = up(np.abs(T).sum(axis=1) + E, shape.size + 4)  # |g - middle| for biases that add up
         if drift is not None and self.grid.off is not None:
             E = up(E + (1.0 + 3.0 * float(self.grid.off.max())) * drift[self.prefix] * reach)
@@ -262,18 +294,21 @@ class _Contraction:
         accuracy: float,
     ) -> HeadOnBoxes:
         """The models with what running the head adds; `reach` (B, m) bounds |g - middle|."""
-        head, engine, d = self.head, self.head.engine, self.shape.dim
+        head, engine, d = self.whole, self.whole.engine, self.shape.dim
         B, m, N = len(frame), head.values.shape[1], len(head.keys)
         largest = up(np.abs(frame[..., 0]) + np.abs(frame[..., 1]) + frame[..., 2])  # (B, d)
-        off = 0.0 if self.grid.off is None else float(self.grid.off.max())
+        off = self.most_off
         # The log error of a weight: what all share, and for each axis what it adds.
-        lost = engine.lost(np.abs(head.keys).max(axis=0)[None], head.scale, largest)[:, 0]
+        lost = engine.lost(head.extremes.keys[None], head.scale, largest)[:, 0]
         shared = up(engine.exp_log_error(N) + 2.0 * lost + 4.0 * engine.arithmetic.unit * off)
         if not engine.axis_sizes:
-            top = float(np.abs(head.bias[np.argmax(head.bias)])) + 4.0 * off
+            top = head.extremes.top_bias + 4.0 * off
             shared = up(shared + 2.0 * engine.arithmetic.gamma(d + 1) * top)
         each = [level.models.theta.max(axis=1)[level.interval] for level in levels]
         mean = [(level.models.omega * level.models.theta).sum(axis=1)[level.interval] for level in levels]
+        if self.outside:
+            beyond = theta_beyond(engine, self.lines, largest, head.frame)
+            each = [np.maximum(theta, beyond[:, i]) for theta, i in zip(each, self.order, strict=True)]
         theta = up(shared + sum(each), 2 * d)  # (B,) of any token
         grow = np.where(theta <= _SMALL_ERROR, up(1.0 + theta) * (1.0 + 3.0 * off), np.nan)
 
@@ -288,8 +323,9 @@ class _Contraction:
         deviation, tilted, size = (
             up(x[self.prefix], sum(self.sizes) + 64).T for x in (deviation, tilted, size)
         )  # (m, B)
-        largest_value = up(np.abs(head.values).max(axis=0)[:, None] + self._rise(largest))  # (m, B)
-        farthest = up(np.abs(head.values - self.middle).max(axis=0)[:, None] + self._rise(largest))
+        extremes = np.maximum(np.abs(head.extremes.least), np.abs(head.extremes.most))
+        largest_value = up(extremes[:, None] + self._rise(largest))  # (m, B)
+        farthest = up(self.farthest[:, None] + self._rise(largest))
         deviation = np.fmin(deviation, farthest)
         tilted = np.fmin(tilted, theta * farthest)
         size = np.fmin(size, largest_value)
@@ -318,7 +354,7 @@ class _Contraction:
             )
         rounding = np.where(np.isnan(grow), np.inf, rounding)
         noise = sum((level.models.noise[level.interval] for level in levels), np.zeros(B)) * deviation
-        if self.off is not None:
+        if off:
             noise = noise + off * (deviation + offset)
         pull = np.empty((B, d))
         for level, i in zip(levels, self.order, strict=True):
@@ -327,14 +363,14 @@ class _Contraction:
 
     def _rise(self, largest: np.ndarray) -> np.ndarray:
         """By how much slopes can change a value, (m, B) or 0."""
-        if self.sloped is None or self.head.slopes is None:
+        if self.sloped is None:
             return np.zeros((self.head.values.shape[1], 1))
-        return np.multiply.outer(np.abs(self.head.slopes[:, :, self.sloped]).max(axis=0), largest[:, self.sloped])
+        return np.multiply.outer(self.whole.extremes.steepest[:, self.sloped], largest[:, self.sloped])
 
     def _kept(self, levels: list[_Level], accuracy: float, value: float) -> tuple[np.ndarray, np.ndarray]:
         """How many tokens have a weight that counts, and four times a bound of the others' together, for each box."""
         B = len(levels[0].interval)
-        kept, weight = np.ones(B), np.zeros(B)
+        kept, weight = np.ones(B), np.full(B, 4.0 * self.outside)
         allowed = _DROP * min(accuracy, 1.0) / (4.0 * self.shape.dim * (2.0 * value + 1.0))
         for level in levels:
             omega = np.sort(level.models.omega, axis=1)

@@ -12,6 +12,7 @@ Notation as in `taylor_head.py`. `theta`, `deviation` and so on are what the rou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -40,6 +41,17 @@ GROUP_REACH = 150.0  # how far scores may move within a group that shares a refe
 
 
 @dataclass(frozen=True)
+class Extremes:
+    """What bounds that look at every token of a head need to know of it, read off once."""
+
+    keys: np.ndarray  # (d,) largest |k|
+    top_bias: float  # modulus of the largest bias
+    least: np.ndarray  # (m,) smallest value
+    most: np.ndarray  # (m,) largest value
+    steepest: np.ndarray  # (m, d) largest |G|
+
+
+@dataclass(frozen=True)
 class ExactHead:
     """The head in real arithmetic: biases are the sums bias + bias_low; x enters as t = (x - center) * scale."""
 
@@ -59,6 +71,16 @@ class ExactHead:
         """How often each coordinate of t is rounded, (d,): x - 0 and products with powers of two are exact."""
         return (self.center != 0.0).astype(float) + (np.frexp(self.scale)[0] != 0.5)
 
+    @cached_property
+    def extremes(self) -> Extremes:
+        return Extremes(
+            np.abs(self.keys).max(axis=0),
+            abs(float(self.bias.max())),
+            self.values.min(axis=0),
+            self.values.max(axis=0),
+            np.zeros((1, self.keys.shape[1])) if self.slopes is None else np.abs(self.slopes).max(axis=0),
+        )
+
     @property
     def looked_at(self) -> int:
         """In how many coordinates some token has a key: the others add zeros to a score."""
@@ -67,7 +89,7 @@ class ExactHead:
     @property
     def sloped(self) -> list[int]:
         """The coordinates along which some value has a slope."""
-        return [] if self.slopes is None else np.flatnonzero(np.any(self.slopes != 0, axis=(0, 1))).tolist()
+        return [] if self.slopes is None else np.flatnonzero(self.extremes.steepest.max(axis=0)).tolist()
 
     def lost_in_scores(self, reach: np.ndarray) -> np.ndarray:
         """What underflow takes from the scores, (..., N), where |t| <= reach (..., d)."""
@@ -75,8 +97,7 @@ class ExactHead:
 
     def lost_in_values(self, reach: np.ndarray) -> np.ndarray:
         """What underflow takes from any token's values, (..., m), where |t| <= reach (..., d)."""
-        steepest = np.zeros_like(self.keys[:1]) if self.slopes is None else np.abs(self.slopes).max(axis=0)  # (m, d)
-        lost = self.engine.lost(steepest, self.scale, reach)
+        lost = self.engine.lost(self.extremes.steepest, self.scale, reach)
         return np.broadcast_to(lost, (*lost.shape[:-1], self.values.shape[1]))
 
 
