@@ -15,9 +15,9 @@ slopes are 1 - v_m, g(s) = (U + (Z - V) s)/Z; both are
 
     g(s) = max(s, 0) + (U - V |s|)/Z.
 
-y = 1 + d for y changes the weight of m by m d; relative to token r, which leads, that is (m - r) d. Products are rounded
-by what the two powers do not share (`power_steps`). Z >= 1, so that what underflow takes is small beside it. How much
-all this is, is in `unit_bounds.py`, and in the checker.
+y = 1 + d for y changes the weight of m by m d; relative to token r, which leads, that is (m - r) d. Products are
+rounded, and of two powers what both hold cancels (`power_slips`). Z >= 1, so what underflow takes is small beside it.
+How much all this is, is in `unit_bounds.py`, and in the checker.
 """
 
 from __future__ import annotations

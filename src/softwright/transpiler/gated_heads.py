@@ -115,10 +115,8 @@ class GatedHeads(nn.Module):
             rate = step if self.second == 0.0 else 2.0 * step
             part = torch.sigmoid(u if rate == 1.0 else u * rate)  # (N, H)
             part = part if self.second == 0.0 else part * 2.0 - 1.0
-            if total is None:
-                total = part if share == 1.0 else part * share
-            else:
-                total = torch.add(total, part, alpha=share)
+            first = part if share == 1.0 else part * share
+            total = first if total is None else torch.add(total, part, alpha=share)
         return cast(Tensor, total) * b
 
     def _head(self, score: Tensor, b: Tensor) -> Tensor:

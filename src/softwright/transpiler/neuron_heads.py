@@ -34,7 +34,13 @@ from softwright.transpiler.closed_softmax import EvenTokens, Pair, by_powers, by
 from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
-_CHUNK = {"softmax": 1 << 19, "powers": 1 << 20, "sdpa": 1 << 18, "multihead": 1 << 18, "sequence": 1 << 22}  # of the largest temporary
+_CHUNK = {
+    "softmax": 1 << 19,
+    "powers": 1 << 20,
+    "sdpa": 1 << 18,
+    "multihead": 1 << 18,
+    "sequence": 1 << 22,
+}  # of the largest temporary
 _WIDTH = 4  # of queries, keys and values of stock attention: unequal widths fall to a slow kernel
 WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256

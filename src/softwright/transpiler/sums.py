@@ -49,7 +49,9 @@ class Sums:
         self.unit = unit * (1 + (4 * n + 32) * 2.0**-53)  # sums of 2n numbers, added in float64
         self.partial: list[np.ndarray] | None = None
         if n <= _SORTED:
-            columns = (np.column_stack([x, np.maximum(sign * bias, 0.0)]) for x, sign in zip(largest, (1, -1)))
+            columns = (
+                np.column_stack([x, np.maximum(sign * bias, 0.0)]) for x, sign in zip(largest, (1, -1), strict=True)
+            )
             self.partial = [np.cumsum(-np.sort(-column), axis=1)[:, 1:] for column in columns]  # (H, n) each
 
     def rounding(self, ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -30,7 +30,7 @@ are w_j (1 + eta_j), eta_j <= e^{t_j + t_r} - 1, eta_r = 0, with t the errors of
 
 Evenly spaced tokens have weights that are powers of one number (`closed_softmax.py`), m of it beside the r of the
 leading token: eta_j <= |m - r| (E + u D |s|) and the roundings of the products that the two do not share. The larger of
-both is taken, and of the roundings of values, which are 2p + 8 there of slopes v_j or, for s > 0, 1 - v_j, and two of g.
+both is taken, and of the roundings of values, 2p + 8 there of slopes v_j or, for s > 0, 1 - v_j, and two of g.
 
 tau = sum w eta, |v_j(s) - g| <= sum_l w_l |v_l(s) - v_j(s)|, all of them bounded on the whole cell.
 

@@ -8,8 +8,8 @@ the number of rungs between a token and the edge on the side of s, the weight of
 and g(s) = max(s, 0) + (U - V |s|)/Z, where Z, U and V are the sums of c_m y^m times 1, u_m and v_m. The layouts softmax
 and double may run this instead of a softmax. In roundings of the dtype, E the relative error of exp:
 
-    y       d |s| is rounded once, then exp: a factor e^{t}, |t| <= E/(1 - E) + u d |s|. Beside the leading token, r rungs
-            from the edge, that changes a weight by |m - r| t
+    y       d |s| is rounded once, then exp: a factor e^{t}, |t| <= E/(1 - E) + u d |s|. Beside the leading token, r
+            rungs from the edge, that changes a weight by |m - r| t
     y^m     made by doubling: from y .. y^n come y^{n+1} .. y^{2n} as y^i y^n. A power is the product of roundings (1 +
             x), those of its own product and of its factors; in the quotient of two powers what both hold cancels
     c_m     and c_m u_m, c_m v_m are stored rounded: one for either token
@@ -47,7 +47,9 @@ class Ladder:
         if p < FEWEST or not np.isfinite(table).all():
             return None
         steps = k[1:] - k[:-1]
-        same = bool((k == -k[::-1]).all() and (b == b[::-1]).all() and (u == u[::-1]).all() and (v == 1 - v[::-1]).all())
+        same = bool(
+            (k == -k[::-1]).all() and (b == b[::-1]).all() and (u == u[::-1]).all() and (v == 1 - v[::-1]).all()
+        )
         if not same or not (steps == steps[0]).all() or steps[0] <= 0 or v[0] != 0 or u[0] != 0:
             return None
         rises = b - b[0]

@@ -10,7 +10,8 @@ t_r} - 1, eta_r = 0, with t_j = gamma (|k_j s| + |b_j|) + u (distance of score j
     |run - g| <= (sum_j w_j eta_j |v_j s + u_j - g| + gamma' sum_j w_j (1 + eta_j) (|v_j s| + |u_j|))/(1 - tau),
 
 tau = sum_j w_j eta_j < 1/2, |v_j s + u_j - g| <= sum_l w_l |v_j s + u_j - v_l s - u_l|, a convex function of s for
-each pair, so largest at an end. Tokens on a `Ladder` may run in a second way; the larger error counts. Where t_j + t_r > 1, w_j (1 + eta_j) <= e^{t_j + t_r - gap_j} is taken instead."""
+each pair, so largest at an end. Where t_j + t_r > 1, w_j (1 + eta_j) <= e^{t_j + t_r - gap_j} is taken instead.
+Tokens on a `Ladder` may run in a second way: of both the larger eta and the larger error of values count."""
 
 from __future__ import annotations
 

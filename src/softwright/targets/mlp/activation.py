@@ -86,7 +86,7 @@ class Activation:
         return None if self.row.tokens is None else self.row.tokens(dtype, *self.parameters)
 
     def local_slope(self, low: Array, high: Array) -> Array:
-        """sup |phi'| for each unit over its own range: 0 where a unit is off or saturated, at most `slope` elsewhere."""
+        """sup |phi'| for each unit over its own range: 0 where it is off or saturated, at most `slope` elsewhere."""
         left, right = self.row.flat(*self.parameters)
         steepest = np.full(np.shape(low), self.slope)
         if self.row.fading is not None:
