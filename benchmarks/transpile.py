@@ -1,12 +1,12 @@
 """What `transpile` costs and how exact it is: every layout against the original network, measured in the same run.
 
-    python benchmarks/transpile.py [--quick] [--part speed models loose digits encoders] [--batch 1024]
+    python benchmarks/transpile.py [--quick] [--part speed models loose digits encoders] [--batch 1024] [--only TEXT]
 
 Speed is the median CPU time of several runs, one thread, float32; "ratio" is the time over that of the original MLP
 (Linear, activation, Linear) measured just before and after. Models: the same for whole models of transformers, from
 configuration, 8 x 32 tokens, where transformers is installed. Loose: the proved bound over the largest deviation that
 climbing finds (`sources/climbing.py`, `sources/rounding_climb.py`), of the digits networks and of a feed-forward block
-as BERT has it, all of them float64 sources, in the layouts that are taken unless one is named, and in float32 throughout.
+as BERT has it, all of them float64 sources, in the layouts taken unless one is named, and in float32 throughout.
 Accuracy: deviation from the original in long double on the 1797 digits of scikit-learn, beside the proved bound and the
 error of the original run in float32.
 """
@@ -111,7 +111,7 @@ def models() -> None:
         print(f"{name:<26}{1e3 * base:>8.2f}" + "".join(f"{one:>12}" for one in ratios), flush=True)
 
 
-def looseness() -> None:
+def looseness(only: str) -> None:
     from sklearn.datasets import load_digits
     from sklearn.neural_network import MLPClassifier
 
@@ -131,8 +131,8 @@ def looseness() -> None:
     for layer in (block[0], block[2]):
         nn.init.normal_(layer.weight, std=0.02)  # type: ignore[arg-type]
     cases.append(("BERT block 64-256-64 gelu", block, -8.01, 8.01))
-    for name, thing, low, high in cases:
-        for dtype, asked in (("float64", None), ("float32", None), ("float32", "softmax")):
+    for dtype, asked in (("float64", None), ("float32", None), ("float32", "softmax")):
+        for name, thing, low, high in (case for case in cases if only in case[0]):
             built = sw.transpile(thing, (low, high), dtype=dtype, layout=asked)
             layout = built.network.layout
             source = built.source
@@ -230,6 +230,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small networks only")
     parser.add_argument("--part", nargs="*", choices=PARTS, default=PARTS)
     parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--only", default="", help="looseness of networks whose names hold this text")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for part in options.part:
@@ -239,7 +240,7 @@ def main() -> None:
             case "models":
                 models()
             case "loose":
-                looseness()
+                looseness(options.only)
             case "digits":
                 digits()
             case _:

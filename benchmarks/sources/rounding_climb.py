@@ -32,11 +32,11 @@ from torch.nn.functional import linear
 from softwright.transpiler.neuron_heads import apply_table
 from sources.lattice_climb import aimed
 
-_POINTS, _CHOICES, _DRAWS = 6, 1 << 13, 6000
-_STARTS = 3  # of searches in a lattice, for each coordinate of a point
+_POINTS, _CHOICES, _DRAWS = 6, 1 << 13, 3000
+_STARTS = 2  # of searches in a lattice, for each coordinate of a point
 
 
-def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 2000) -> float:
+def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 1200) -> float:
     """The largest deviation found."""
     rng = np.random.default_rng(seed)
     source, kind, sides = built.source, built.network.dtype, (low, high)
