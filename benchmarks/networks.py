@@ -1,6 +1,6 @@
 """100 networks that people have: how many does `transpile` build, and does every bound hold under climbing?
 
-    python benchmarks/networks.py [--only TEXT] [--steps 200]        needs transformers, skl2onnx, onnxscript
+    python benchmarks/networks.py [--only TEXT] [--steps 200] [--piece 0:50]        needs transformers, skl2onnx, onnxscript
 
 Nine families of transformers in two sizes, torch's layers and stacks, MLP-Mixers, 30 MLPs over all activations and what
 stands beside them, 20 ONNX graphs over three exporters, skl2onnx, scikit-learn's models and pipelines (`sources/`).
@@ -138,13 +138,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Transpile a hundred networks and try to break their bounds.")
     parser.add_argument("--only", default="", help="cases whose names hold this text")
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--piece", default=":", help="FIRST:END of the cases, for a run in pieces")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     counted: dict[str, int] = {}
-    chosen = [case for case in cases() if options.only in case.name]
+    first, end = (int(text) if text else None for text in options.piece.split(":"))
+    chosen = [case for case in cases() if options.only in case.name][first:end]
     started = time.process_time()
-    for number, case in enumerate(chosen, 1):
+    for number, case in enumerate(chosen, 1 + (first or 0)):
         own = time.process_time()
         found = outcome(case, options.steps)
         counted[found.verdict] = counted.get(found.verdict, 0) + 1

@@ -8,7 +8,8 @@ rounding, whatever the order of the sums, so the error
 
     sum_h g_h (s^_h - s_h),   g = the slope of one output with respect to the first layer's sums, at the point wanted,
 
-is that of the first k coordinates, and of many numbers near the wanted x_k the one is taken that makes it largest.
+is that of the first k coordinates, and of many numbers near the wanted x_k the one is taken that makes it largest. In
+float64, where a number has room for it, most of these are aimed (`lattice_climb.py`), the others drawn.
 Errors of the steps then add up instead of cancelling. Points wanted are those where many large sums meet large slopes.
 At the end the last coordinates are drawn many times, which leaves the first sums alone and draws the later ones anew.
 
@@ -29,8 +30,10 @@ import torch
 from torch.nn.functional import linear
 
 from softwright.transpiler.neuron_heads import apply_table
+from sources.lattice_climb import aimed
 
-_POINTS, _CHOICES, _DRAWS = 6, 1 << 14, 3000
+_POINTS, _CHOICES, _DRAWS = 6, 1 << 13, 3000
+_STARTS = 2  # of searches in a lattice, for each coordinate of a point
 
 
 def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 1200) -> float:
@@ -128,28 +131,41 @@ def tops(source: Any, sides: Any, rng: np.random.Generator, rounds: int) -> np.n
 
 
 def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
-    """The points wanted, moved by up to a hundredth so that the errors of the first layer's sums add up."""
+    """The points wanted, moved by up to a hundredth so that the errors of the first layer's sums add up.
+
+    The bias is left out until the last coordinate: it is added at the end, and its rounding does not stay."""
     low, high = sides
     weight, bias = heads.weight, heads.bias
     kind = weight.dtype
-    W, c = (t.double().numpy().astype(np.longdouble) for t in (weight, bias))
+    W = weight.double().numpy()
+    wide = W.astype(np.longdouble)
     n, d = x.shape
-    point, sums = np.zeros((n, d)), np.tile(c, (n, 1))  # and the exact sums so far
+    point, sums = np.zeros((n, d)), np.zeros((n, len(W)), dtype=np.longdouble)  # and the exact sums so far
     sign = np.where(np.arange(n) % 2, -1.0, 1.0)
     used = [np.flatnonzero(row) for row in g]  # neurons that are on
+
+    def run(tried: np.ndarray, last: bool) -> np.ndarray:
+        with torch.no_grad():
+            return linear(torch.from_numpy(tried).to(kind), weight, bias if last else None).double().numpy()
+
     for k in range(d):
         near = x[:, k, None] + rng.uniform(-1, 1, size=(n, _CHOICES)) * 0.01 * (high - low)[k]
         near = fitting(near, low[k], high[k], kind)  # (n, C)
         for i in range(n):
-            tried = np.repeat(point[i : i + 1], _CHOICES, axis=0)
-            tried[:, k] = near[i]
-            with torch.no_grad():
-                ran = linear(torch.from_numpy(tried).to(kind), weight, bias).double().numpy()
-            on = used[i]
-            true = sums[i, on] + near[i][:, None] * W[on, k]
-            best = (((ran[:, on] - true).astype(np.float64)) @ g[i, on] * sign[i]).argmax()
-            point[i, k] = near[i, best]
-            sums[i] += near[i, best] * W[:, k]
+            on, last, choices = used[i], k == d - 1, near[i]
+            if kind == torch.float64 and k > 0:
+                so_far = run(np.repeat(point[i : i + 1], _CHOICES, axis=0), False)[0]
+                for start in choices[:_STARTS]:
+                    found = aimed(start, 0.01 * (high - low)[k], so_far, W[:, k], g[i] * sign[i], rng)
+                    choices = np.concatenate([choices, fitting(found, low[k], high[k], kind)])
+            tried = np.repeat(point[i : i + 1], len(choices), axis=0)
+            tried[:, k] = choices
+            true = sums[i, on] + choices[:, None] * wide[on, k]
+            if last:
+                true = true + bias.double().numpy()[on]
+            off = (run(tried, last)[:, on] - true).astype(np.float64) @ g[i, on] * sign[i]
+            point[i, k] = choices[off.argmax()]
+            sums[i] += point[i, k] * wide[:, k]
     return point
 
 

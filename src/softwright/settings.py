@@ -18,8 +18,8 @@ one piece, and attention by the kernel that has derivatives of every order.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from types import TracebackType
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
@@ -100,25 +100,52 @@ def looked_through() -> bool:
     return torch.compiler.is_compiling() or _TRANSFORMS() is not None
 
 
+def derivatives_taken() -> bool:
+    """Whether torch.func or forward mode differentiates what runs."""
+    return _TRANSFORMS() is not None or getattr(forward_ad, "_current_level", -1) >= 0
+
+
 def differentiable() -> AbstractContextManager[Any]:
     """A context in which attention has the derivatives that are being taken while a network runs, if any: fused kernels
     have none in forward mode, and none of second order."""
-    taken = _TRANSFORMS() is not None or getattr(forward_ad, "_current_level", -1) >= 0
-    return sdpa_kernel(SDPBackend.MATH) if taken and not torch.compiler.is_compiling() else nullcontext()
+    taken = derivatives_taken() and not torch.compiler.is_compiling()
+    return sdpa_kernel(SDPBackend.MATH) if taken else nullcontext()
+
+
+class _AsProved:
+    """Autocast off where it is on, products in full, attention with the derivatives that are taken."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.inner: list[AbstractContextManager[Any]] = []
+
+    def __enter__(self) -> None:
+        _PRODUCTS.__enter__()
+        try:
+            if torch.is_autocast_enabled(self.device):
+                self.inner.append(torch.autocast(self.device, enabled=False))
+            if derivatives_taken():
+                self.inner.append(sdpa_kernel(SDPBackend.MATH))
+            for context in self.inner:
+                context.__enter__()
+        except BaseException:
+            _PRODUCTS.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            for context in reversed(self.inner):
+                context.__exit__(kind, error, trace)
+        finally:
+            _PRODUCTS.__exit__(kind, error, trace)
 
 
 def as_proved(tensor: Tensor) -> AbstractContextManager[Any]:
     """A context without autocast on the tensor's device, and with float32 products in full."""
-    plain = torch.autocast(tensor.device.type, enabled=False)
-    if torch.compiler.is_compiling():
-        return plain
-    return _both(plain)
-
-
-@contextmanager
-def _both(plain: torch.autocast) -> Iterator[None]:
-    with plain, _PRODUCTS, differentiable():
-        yield
+    device = tensor.device.type
+    return torch.autocast(device, enabled=False) if torch.compiler.is_compiling() else _AsProved(device)
 
 
 def runs_as_proved(forward: Forward[Module, Options]) -> Forward[Module, Options]:

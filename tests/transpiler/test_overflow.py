@@ -65,14 +65,14 @@ def test_where_a_number_could_overflow_there_is_no_certificate(name: str) -> Non
 def test_a_claim_on_all_inputs_needs_a_run_near_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """True in real arithmetic, no number in any run: neither certified nor, where a builder does it, verified."""
     network = dense(layer([[2.0**100]], 0.0, Activation("relu")))
-    assert np.isnan(sw.transpile(network)([[0.5]])).all()
-    refused = sw.transpile(network)
+    refused = sw.transpile(network, layout="sdpa")
+    assert np.isnan(refused([[0.5]])).all()
     assert refused.certificate is None and "overflow for inputs of [-1, 1]" in refused.unproved
     refused.save(tmp_path / "no number.safetensors")
     assert np.isnan(sw.load(tmp_path / "no number.safetensors").observed_error)
     monkeypatch.setattr("softwright.transpiler.bound.near_zero", lambda inputs: (np.zeros(inputs), np.zeros(inputs)))
     path = tmp_path / "overflows.safetensors"
-    replace(sw.transpile(network), observed=None).save(path)
+    replace(sw.transpile(network, layout="sdpa"), observed=None).save(path)
     verdict = sw.verify(path)
     assert not verdict and "overflow" in verdict.reason
     sw.transpile(dense(layer([[2.0**60]], 0.0, Activation("relu")))).save(path)

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from softwright.checker.transpiled.partial_sums import sum_rounding
+from softwright.checker.transpiled.partial_sums import PartialSums
 from softwright.checker.transpiled.slips import Slips
 from softwright.transpiler.errors import Errors
-from softwright.transpiler.sums import rounding_of_sums
+from softwright.transpiler.sums import Sums
 
 _UNIT = 2.0**-24
 
@@ -38,8 +38,8 @@ def test_no_order_of_a_sum_exceeds_its_bound(order: str) -> None:
             for sign in (1.0, -1.0)
         ]
         slack = 4 * n * _UNIT * (ends[0] + ends[1])
-        bound = rounding_of_sums(weight, bias, low, high, (ends[0], ends[1]), slack, _UNIT)
-        again = sum_rounding(weight, bias, low, high, ends[0] + slack, ends[1] + slack, _UNIT)
+        bound = Sums(weight, bias, low, high, slack, _UNIT).rounding((ends[0], ends[1]))
+        again = PartialSums(weight, bias, low, high, _UNIT).rounding(ends[0] + slack, ends[1] + slack)
         assert np.all(again <= bound) and np.all(bound <= 2 * n * _UNIT * sum(ends) * 1.01)
         worst = np.zeros(6)
         for _ in range(30):

@@ -95,7 +95,13 @@ def _softmax(tokens: int) -> Callable[[Tensor], np.ndarray]:
     return values
 
 
-# One row per kernel that float32 networks run: vectors of 16 and of 8 numbers, the rest of a row, softmax, exp itself.
+def _sigmoid(x: Tensor) -> np.ndarray:
+    """exp(-x) of torch.sigmoid, its sum and division included: w = e^x/(1 + e^x), of which 1 + e^x is known."""
+    return torch.sigmoid(x).double().numpy() * (1 + np.exp(x.double().numpy()))
+
+
+# One row per kernel that float32 networks run: vectors of 16 and of 8 numbers, the rest of a row, softmax, exp itself,
+# and the sigmoid that a softmax over two tokens is.
 KERNELS = (
     Kernel("attention, 16 keys", _attention(16, 0)),
     Kernel("attention, 8 keys", _attention(8, 0)),
@@ -104,6 +110,7 @@ KERNELS = (
     Kernel("softmax, 34 numbers", _softmax(34)),
     Kernel("softmax, 2 numbers", _softmax(2)),
     Kernel("exp", lambda x: x.exp().double().numpy()),
+    Kernel("sigmoid", _sigmoid),
 )
 
 

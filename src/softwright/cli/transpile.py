@@ -22,7 +22,10 @@ def transpile_command(
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float64 or float32; the file's own unless given.")] = None,
     certify: Certify = True,
-    layout: Annotated[str, typer.Option(help="softmax, double, sdpa, multihead or sequence.")] = "softmax",
+    layout: Annotated[
+        str | None,
+        typer.Option(help="softmax, double, sdpa, multihead or sequence. Default: softmax; from 64 to 32 bits double."),
+    ] = None,
     output: Output = None,
     plot: Plot = None,
     page: Page = None,

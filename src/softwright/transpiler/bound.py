@@ -4,8 +4,8 @@ The reference is the network of the source in real arithmetic, with exactly the 
 bounded is the attention network as it runs in its dtype, on inputs of the box that are numbers of that dtype. With
 a_l = phi(s_l), s_l = W a_{l-1} + b and hats for what runs (W^ the weights as stored, U the unit of `unit_bounds.py`):
 
-    |s^ - s| <= d = (a^ - a through W) + |W^ - W| |a^| + |b^ - b| + (rounding of the sums)
-    |a^ - a| <= e' = (d through slopes) + U.exact + U.rounding(|s| + d)
+    |s^ - s| <= d = (a^ - a through W) + o,     o = |W^ - W| |a^| + |b^ - b| + (rounding of the sums)
+    |a^ - a| <= e' = (a^ - a through W and slopes) + (slope times o, where s can be) + U.exact + U.rounding(|s| + d)
 
 `errors.py` carries errors through weights and slopes, those over the neuron's own range (0 for a neuron that is off on
 the whole box), `values.py` says what s and a can be on the box, and `sums.py` what rounding does to sums in any order.
@@ -26,7 +26,7 @@ infinite, which is no bound. What is below the smallest normal number may be los
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,14 +35,16 @@ from softwright.precision import PRECISIONS
 from softwright.proof.arithmetic.directed import TINY, gamma, up
 from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
-from softwright.targets.mlp import BETA, DenseLayer, DenseNetwork, GatedNetwork
+from softwright.targets.mlp import BETA, Activation, DenseLayer, DenseNetwork, GatedNetwork
 from softwright.transpiler.errors import Errors
-from softwright.transpiler.sums import power_below, rounding_of_sums
+from softwright.transpiler.sums import Sums, power_below
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
 from softwright.transpiler.unit_bounds import Unit, unit_of
 from softwright.transpiler.values import Values, activated, affine
 
+_PARTS = 32  # of the range of a neuron
+_LARGEST_PARTS = 1 << 24  # entries of W times parts that a bound is worth
 _WIDEST = 1024  # beyond it the powers of W W^T cost more than they are worth
 
 
@@ -140,50 +142,89 @@ class _Setting:
     everywhere: bool = False  # all inputs: ranges of s mean nothing
 
 
-def _affine(layer: DenseLayer, state: State, setting: _Setting) -> tuple[State, np.ndarray]:
-    """s = W a + b: its state, and the sum of the sizes of its terms as they run (0 in real arithmetic)."""
+@dataclass
+class _Sum:
+    """s = W a + b: exact values, errors that came with a, and those of running it, for all s or for a part of them."""
+
+    values: Values
+    inherited: Errors
+    own: np.ndarray  # 0 in real arithmetic
+    size: np.ndarray  # sum of the sizes of its terms as they run
+    ends: tuple[np.ndarray, np.ndarray]
+    entries: int = 0  # of W
+    running: Callable[[tuple[np.ndarray, np.ndarray]], np.ndarray] | None = None  # `own` while terms add up to so much
+
+    @property
+    def state(self) -> State:
+        return State(self.values, self.inherited.plus(self.own))
+
+
+def _affine(layer: DenseLayer, state: State, setting: _Setting) -> _Sum:
+    """s = W a + b."""
     n, a = layer.inputs, state.values
     largest = spectral_norm(layer.weight)
     s, ends = affine(layer, a, largest)
-    errors = state.errors.through(layer.weight, largest)
+    inherited = state.errors.through(layer.weight, largest)
     if setting.arithmetic is None:
-        return State(s, errors), np.zeros(layer.outputs)
+        none = np.zeros(layer.outputs)
+        return _Sum(s, inherited, none, none, ends)
     weight, bias = stored(layer, setting.dtype)
     changed = up(np.abs(weight - layer.weight) @ state.size + np.abs(bias - layer.bias), n + 8)
     total = np.abs(weight) @ state.size + np.abs(bias)
     # What runs has errors of its own, in its terms and in partial sums.
     slack = changed + up(np.abs(weight) @ state.error + setting.arithmetic.gamma(n + 2) * total, n + 8)
-    low, high = a.low - state.error, a.high + state.error
-    rounded = rounding_of_sums(weight, bias, low, high, ends, slack, setting.arithmetic.unit)
+    sums = Sums(weight, bias, a.low - state.error, a.high + state.error, slack, setting.arithmetic.unit)
     # Inputs, weights, products and sums below the smallest normal number may be lost.
     lost = setting.arithmetic.smallest * (2 * n + 4 + np.abs(weight).sum(axis=1) + state.size.sum())
-    rounded = up(rounded + lost, n + 8)
+    rounded = up(sums.rounding(ends) + lost, n + 8)
     size = up(total + rounded, n + 8)
     finite = size <= PRECISIONS[setting.dtype].largest / 8
-    return State(s, errors.plus(np.where(finite, changed + rounded, np.inf))), size
+
+    def running(ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        return changed + up(sums.rounding(ends) + lost, n + 8)
+
+    return _Sum(s, inherited, np.where(finite, changed + rounded, np.inf), size, ends, weight.size, running)
 
 
-def _activated(layer: DenseLayer, before: State, s: State, size: np.ndarray, unit: Unit, setting: _Setting) -> State:
-    """a = phi(s) by heads."""
-    phi = layer.activation
-    low, high = s.values.low - s.error, s.values.high + s.error
-    m, slope = s.size, phi.local_slope(low, high)
+def _bent(phi: Activation, s: _Sum, error: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """What the errors of running s are behind phi: over parts of the range of s, those that sums can have there times
+    the slope there. At one input s = plus - minus, the sums of its positive and of its negative terms, so where s <= t
+    plus is at most t above the largest minus, and where s >= t minus is at most t below the largest plus."""
+    most = np.where(np.isfinite(s.own), up(slope * np.minimum(s.own, PRECISIONS["float64"].largest), 4), np.inf)
+    if s.running is None or s.entries * _PARTS > _LARGEST_PARTS:
+        return most
+    low, high, (plus, minus) = s.values.low, s.values.high, s.ends
+    found = np.zeros_like(most)
+    room = 1e-12 * (plus + minus + np.abs(low) + np.abs(high)) + TINY  # for the rounding of ends
+    for i in range(_PARTS):
+        left, right = (low + (high - low) * (j / _PARTS) for j in (i, i + 1))
+        ends = np.minimum(plus, minus + right + room), np.minimum(minus, plus - left + room)
+        steep = phi.local_slope(left - error - room, right + error + room)
+        found = np.maximum(found, up(steep * s.running(ends), 4))
+    return np.where(np.isfinite(most) & np.isfinite(found), np.minimum(most, found), most)
+
+
+def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _Setting) -> State:
+    """a = phi(s) by heads. An error of running s is one of its neuron alone, and still is one behind phi."""
+    phi, state = layer.activation, s.state
+    low, high = s.values.low - state.error, s.values.high + state.error
+    m, slope = state.size, phi.local_slope(low, high)
     if setting.everywhere:
         m, slope = np.full_like(m, np.inf), np.full_like(slope, phi.slope)
     own = unit.exact_for(m)
     if setting.arithmetic is not None:
         off = unit.sink & (slope == 0.0)
         own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
-        own = np.where(size <= unit.reach, own, np.inf)
-    errors = s.errors.sloped(np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0)), slope).plus(
-        np.where(own > 0, up(own, 4), 0.0)
-    )
+        own = np.where(s.size <= unit.reach, own, np.inf)
+        own = own + _bent(phi, s, state.error, slope)
+    least = np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0))
+    errors = s.inherited.sloped(least, slope).plus(np.where(own > 0, up(own, 4), 0.0))
     return State(activated(layer, before.values, s.values), errors)
 
 
 def _layer(layer: DenseLayer, unit: Unit | None, state: State, setting: _Setting) -> State:
-    s, size = _affine(layer, state, setting)
-    return s if unit is None else _activated(layer, state, s, size, unit, setting)
+    s = _affine(layer, state, setting)
+    return s.state if unit is None else _activated(layer, state, s, unit, setting)
 
 
 def _start(low: np.ndarray, high: np.ndarray) -> State:
@@ -274,7 +315,7 @@ def bound_gated(
         setting = _Setting(arithmetic, dtype)
         start = _start(*box)
         u = _layer(network.gate, unit, start, setting)  # of a direct gate: the score a itself
-        b, _ = _affine(network.value, start, setting)
+        b = _affine(network.value, start, setting).state
         slip = 0.0 if arithmetic is None else 2 * arithmetic.exp_error + arithmetic.gamma(24)
         if direct:
             scores = arithmetic.gamma(12) if arithmetic is not None else 0.0  # a w (1 - w) <= 0.28
@@ -298,7 +339,7 @@ def bound_gated(
             low, high = -b.size * u.size, b.size * u.size
         error = up(error, 16)
         product = State(Values.box(low, high), Errors.of(error))
-        out, _ = _affine(network.down, product, setting)
+        out = _affine(network.down, product, setting).state
         return [u.error, product.error, out.error]
 
     return _parts(run(None), run(arithmetic_of(dtype, layout)))

@@ -98,6 +98,8 @@ class GatedHeads(nn.Module):
             tokens = torch.cat([u, b], dim=1)[:, None] * signs  # (N, 2, 2H)
             query = x.new_zeros(x.shape[0], 1, self.product.embed_dim)
             return self.product(query, tokens, tokens, need_weights=False)[0][:, 0, : self.heads]
+        if self.layout == "softmax" and self.second in (0.0, -1.0) and not looked_through():
+            return self._closed(u, b)
         direct = self.steps.shape[0] == 1 and not looked_through() and float(self.shares[0]) == 1.0
         total = None
         for step, share in zip(self.steps, self.shares, strict=True):
@@ -105,6 +107,17 @@ class GatedHeads(nn.Module):
             term = part if direct else share * part
             total = term if total is None else total + term
         return cast(Tensor, total)
+
+    def _closed(self, u: Tensor, b: Tensor) -> Tensor:
+        """The same, the softmax of two tokens being a sigmoid: w for c = 0, 2 w - 1 for c = -1."""
+        total = None
+        for step, share in zip(self.steps.tolist(), self.shares.tolist(), strict=True):
+            rate = step if self.second == 0.0 else 2.0 * step
+            part = torch.sigmoid(u if rate == 1.0 else u * rate)  # (N, H)
+            part = part if self.second == 0.0 else part * 2.0 - 1.0
+            first = part if share == 1.0 else part * share
+            total = first if total is None else torch.add(total, part, alpha=share)
+        return cast(Tensor, total) * b
 
     def _head(self, score: Tensor, b: Tensor) -> Tensor:
         """{score: b, second * score: second * b}"""

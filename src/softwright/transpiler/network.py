@@ -83,6 +83,7 @@ class TranspiledNetwork(_Transpiled):
         super().__init__()
         self.steps = nn.ModuleList(steps)
         self.names, self.layout = tuple(names), layout
+        self._widest = max(1, self.inputs, *(_width(step) for step in steps))
         if isinstance(steps[-1], NeuronHeads | Projection):
             steps[-1].ends = True
         self.train(False)
@@ -113,9 +114,7 @@ class TranspiledNetwork(_Transpiled):
 
     def _rows(self, entries: int, size: int) -> int:
         """How many rows of so many entries are run at a time: whole windows, where rows are put into sequences."""
-        inputs = max(1, self.inputs)
-        widest = max(inputs, *(_width(step) for step in self.steps))
-        rows = rows_within(4 * widest * max(1, entries // inputs) * max(size, 4))
+        rows = rows_within(4 * self._widest * max(1, entries // max(1, self.inputs)) * max(size, 4))
         return max(rows - rows % WINDOW, WINDOW)
 
     def attention(self, inputs: Any, /) -> AttentionView:

@@ -3,7 +3,8 @@
 The number s = W x + b of a neuron is linear in the token x, so it belongs to the projections of a head: the query is
 (s, 1), the key of token j is (k_j, b_j), its value v_j s + u_j. Five layouts run the same formula:
 
-softmax    scores stacked along a leading axis, `torch.softmax` over it. The fastest on a CPU, and the default.
+softmax    scores stacked along a leading axis, `torch.softmax` over it, or its closed form (`closed_softmax.py`). The
+           fastest on a CPU, and the default.
 double     the same in float64 on float32 weights and inputs; what `ends` a network rounds to float32, once.
 sdpa       `scaled_dot_product_attention`. All neurons of all positions share keys and values (v_j, u_j), so they are
            the queries of one head; with what it returns, (v, u), the neuron is v s + u, since sum_j w_j (v_j s + u_j)
@@ -29,10 +30,17 @@ from softwright.chunks import in_chunks
 from softwright.errors import InvalidInput
 from softwright.precision import name_of
 from softwright.settings import as_proved, looked_through
+from softwright.transpiler.closed_softmax import EvenTokens, Pair, by_powers, by_sigmoid, closed_form
 from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
-_CHUNK = {"softmax": 1 << 19, "sdpa": 1 << 18, "multihead": 1 << 18, "sequence": 1 << 22}  # of the largest temporary
+_CHUNK = {
+    "softmax": 1 << 19,
+    "powers": 1 << 20,
+    "sdpa": 1 << 18,
+    "multihead": 1 << 18,
+    "sequence": 1 << 22,
+}  # of the largest temporary
 _WIDTH = 4  # of queries, keys and values of stock attention: unequal widths fall to a slow kernel
 WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256
@@ -161,6 +169,11 @@ def _rows(layout: str, s: Tensor, numbers: int) -> int:
 def apply_table(s: Tensor, tokens: Tensor, layout: str) -> Tensor:
     """The head at every entry of s (N, H), in chunks that stay in the cache or bound the memory."""
     if layout == "softmax":
+        known = closed_form(s, tokens)
+        if isinstance(known, Pair):
+            return in_chunks(lambda part: by_sigmoid(part, known), s, _rows(layout, s, 2))
+        if isinstance(known, EvenTokens):
+            return in_chunks(lambda part: by_powers(part, known), s, _rows("powers", s, tokens.shape[1]))
         return in_chunks(lambda part: _by_softmax(part, tokens), s, _rows(layout, s, tokens.shape[1]))
     return in_chunks(lambda part: _by_sdpa(part, tokens), s, _rows(layout, s, _WIDTH))
 

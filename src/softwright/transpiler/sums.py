@@ -28,27 +28,38 @@ def power_below(value: np.ndarray) -> np.ndarray:
     return np.where(value > 0, np.ldexp(1.0, exponent - 1), 0.0)
 
 
-def rounding_of_sums(
-    weight: np.ndarray,
-    bias: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    ends: tuple[np.ndarray, np.ndarray],
-    slack: np.ndarray,
-    unit: float,
-) -> np.ndarray:
-    """The bound above for s = W a + b, a in [low, high]; `ends` bound all positive and all negative terms, `slack` is
-    what partial sums of what runs are beyond these."""
-    n = weight.shape[1]
-    sides = weight * low, weight * high
-    largest = [np.maximum(np.maximum(*sides), 0.0), np.maximum(-np.minimum(*sides), 0.0)]
-    products = power_below(np.maximum(*largest) * _ROOM).sum(axis=1)
-    if n <= _SORTED:
-        partial = []
-        for found, sign, end in zip(largest, (1.0, -1.0), ends, strict=True):
-            falling = -np.sort(-np.column_stack([found, np.maximum(sign * bias, 0.0)]))
-            partial.append(np.minimum(np.cumsum(falling, axis=1), end[:, None]))
-        nodes = power_below((np.maximum(*partial)[:, 1:] + slack[:, None]) * _ROOM).sum(axis=1)
-    else:
-        nodes = n * power_below((np.maximum(*ends) + slack) * _ROOM)
-    return unit * (nodes + products) * (1 + (4 * n + 32) * 2.0**-53)  # sums of 2n numbers, added in float64
+class Sums:
+    """The bound above for s = W a + b, a in [low, high], for several bounds of partial sums one after another."""
+
+    def __init__(
+        self,
+        weight: np.ndarray,
+        bias: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        slack: np.ndarray,
+        unit: float,
+    ) -> None:
+        """`slack` is what partial sums of what runs are beyond those of exact numbers."""
+        n = weight.shape[1]
+        sides = weight * low, weight * high
+        largest = [np.maximum(np.maximum(*sides), 0.0), np.maximum(-np.minimum(*sides), 0.0)]
+        self.products = power_below(np.maximum(*largest) * _ROOM).sum(axis=1)
+        self.slack, self.nodes = slack, n
+        self.unit = unit * (1 + (4 * n + 32) * 2.0**-53)  # sums of 2n numbers, added in float64
+        self.partial: list[np.ndarray] | None = None
+        if n <= _SORTED:
+            columns = (
+                np.column_stack([x, np.maximum(sign * bias, 0.0)]) for x, sign in zip(largest, (1, -1), strict=True)
+            )
+            self.partial = [np.cumsum(-np.sort(-column), axis=1)[:, 1:] for column in columns]  # (H, n) each
+
+    def rounding(self, ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """What rounding adds while all positive terms add up to the first of `ends` at most, all negative ones to the
+        second."""
+        if self.partial is None:
+            nodes = self.nodes * power_below((np.maximum(*ends) + self.slack) * _ROOM)
+        else:
+            found = np.maximum(*(np.minimum(x, end[:, None]) for x, end in zip(self.partial, ends, strict=True)))
+            nodes = power_below((found + self.slack[:, None]) * _ROOM).sum(axis=1)
+        return self.unit * (nodes + self.products)

@@ -20,6 +20,7 @@ from softwright.targets.mlp import Activation
 from softwright.transpiler.token_table import TokenTable
 
 FINEST = 99
+_KEY_STEPS = 1 << 14
 _SAMPLES = 400
 _CUT = 1e-13  # singular values below this share of the largest are left out: values stay near 1
 _MOST_FLOAT32 = 16  # finer tokens are no better once they are stored in float32
@@ -70,7 +71,10 @@ def fitted_table(activation: Activation, tokens: int, dtype: str) -> TokenTable:
     table, rate = _fitted(activation.base, tokens), activation.rate
     if rate != 1.0:
         table = TokenTable(rate * table.keys, table.biases, table.slopes, table.offsets / rate)
-    return table.rounded(dtype)
+    stored = table.rounded(dtype)
+    right = stored.slopes[(tokens + 1) // 2 :]  # near 1 or between 1/2 and 1: 1 - v is a number of the type as well
+    slopes = np.concatenate([1.0 - right[::-1], stored.slopes[len(right) : tokens - len(right)], right])
+    return TokenTable(stored.keys, stored.biases, slopes, stored.offsets)
 
 
 @lru_cache(maxsize=64)
@@ -79,7 +83,10 @@ def _fitted(base: Activation, tokens: int) -> TokenTable:
     step = 2 * reach / (tokens - 1)
     places = (np.arange(tokens) - (tokens - 1) / 2) * step  # exactly symmetric
     width = ratio * step
-    table = TokenTable(places / width**2, -(places**2) / (2 * width**2), np.zeros(tokens), np.zeros(tokens))
+    # Keys are multiples of a number of few digits, so that every type stores them evenly spaced (`closed_softmax.py`).
+    spacing = round(step / width**2 * _KEY_STEPS) / _KEY_STEPS
+    keys = (np.arange(tokens) - (tokens - 1) / 2) * spacing
+    table = TokenTable(keys, -keys * places / 2, np.zeros(tokens), np.zeros(tokens))
     s = 1.3 * reach * np.cos(np.pi * (np.arange(_SAMPLES) + 0.5) / _SAMPLES)
     weights = table.weights(s)  # (n, p)
     inner, centres = weights[:, 1:-1], places[1:-1]

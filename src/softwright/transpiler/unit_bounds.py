@@ -28,6 +28,10 @@ are w_j (1 + eta_j), eta_j <= e^{t_j + t_r} - 1, eta_r = 0, with t the errors of
     |fl(g) - g| <= sum_j w_j eta_j |v_j(s) - g|/(1 - tau)
                    + gamma_{2p+5} sum_j w_j (1 + eta_j) (|v_j s| + |u_j|)/(1 - tau),
 
+Evenly spaced tokens have weights that are powers of one number (`closed_softmax.py`), m of it beside the r of the
+leading token: eta_j <= |m - r| (E + u D |s|) and the roundings of the products that the two do not share. The larger of
+both is taken, and of the roundings of values, 2p + 8 there of slopes v_j or, for s > 0, 1 - v_j, and two of g.
+
 tau = sum w eta, |v_j(s) - g| <= sum_l w_l |v_l(s) - v_j(s)|, all of them bounded on the whole cell.
 
 *Underflow*: s, a token's number or a product below the smallest normal number may be lost, and a weight below the floor
@@ -47,6 +51,7 @@ from softwright.precision import FLOAT64, PRECISIONS
 from softwright.proof.arithmetic.rounding import Arithmetic
 from softwright.proof.arithmetic.rounding import arithmetic_of as arithmetic_by_engine
 from softwright.targets.mlp import BETA, ELU_POWERS, ELU_SHIFT, Activation
+from softwright.transpiler.closed_softmax import EvenTokens, power_slips
 from softwright.transpiler.neuron_heads import OMEGA
 from softwright.transpiler.token_proof import proved_error
 from softwright.transpiler.token_table import TokenTable
@@ -245,6 +250,10 @@ def _on_cells(
     error = error + 2 * arithmetic.unit * shift
     rows = np.arange(len(near))
     relative = error + error[rows, leader][:, None]
+    even = EvenTokens.of(np.stack([k, b, v, u])) if how.layout in ("softmax", "double") else None
+    right = near + away > 0  # (c,)
+    if even is not None:
+        relative = np.maximum(relative, _by_powers(even, size, right, leader, arithmetic))
     relative[rows, leader] = 0.0
     # Where the product of weight and change is negligible whatever the change, the exponents are added first.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -258,6 +267,24 @@ def _on_cells(
     weighted = ((weights + moved) * sizes).sum(axis=1)
     good = tau < 0.5
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
-    found = (moved * off).sum(axis=1) * share + arithmetic.gamma(how.values(len(k))) * weighted * share
+    values = arithmetic.gamma(how.values(len(k))) * weighted
+    if even is not None:  # max(s, 0) + (U - V |s|)/Z, with the slopes of the other side where s > 0
+        mirrored = np.where(right[:, None], np.abs(v[::-1]), np.abs(v)) * size + np.abs(u)
+        ran = weights + moved
+        lost = arithmetic.smallest * even.coefficients[0].max() * sizes.shape[1] * (1 + mirrored.max(axis=1))
+        other = arithmetic.gamma(2 * len(k) + 8) * (ran * mirrored).sum(axis=1) + lost
+        values = np.maximum(values, other + 2 * arithmetic.unit * weighted)
+    found = ((moved * off).sum(axis=1) + values) * share
     found += 64 * arithmetic.exp_floor * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
     return np.where(good, found, np.inf)
+
+
+def _by_powers(
+    even: EvenTokens, size: np.ndarray, right: np.ndarray, leader: np.ndarray, arithmetic: Arithmetic
+) -> np.ndarray:
+    """Relative errors (c, p) of weights made as powers of y, beside that of the leading token (`closed_softmax.py`)."""
+    p = even.coefficients.shape[1]
+    rank = np.where(right[:, None], np.arange(p)[::-1], np.arange(p))  # (c, p): m of every token
+    first = np.take_along_axis(rank, leader[:, None], axis=1)  # (c, 1): that of the leading one
+    exp = arithmetic.exp_error / (1 - arithmetic.exp_error) + 1.01 * arithmetic.unit * even.spacing * size  # (c, 1)
+    return np.abs(rank - first) * exp + 1.01 * arithmetic.unit * power_slips(p)[rank, first]

@@ -39,6 +39,7 @@ from softwright.transpiler.network import TranspiledModule
 from softwright.transpiler.neuron_heads import LAYOUTS
 from softwright.transpiler.tokens import direct_gate
 
+_SAID = {"double": ": numbers stored in float32, computed with in float64 and rounded once at the end"}
 _METHOD = "closed form: unit bounds through |W| or its norm, layer by layer"
 
 
@@ -48,7 +49,7 @@ def transpile(
     *,
     tol: float | None = None,
     dtype: Dtype | None = None,
-    layout: str = "softmax",
+    layout: str | None = None,
     blocks: Sequence[str] | None = None,
     certify: bool = True,
     progress: Progress = None,
@@ -63,7 +64,8 @@ def transpile(
     tol       largest deviation that the certificate may leave; without it the finest tokens are taken
     dtype     "float64" or "float32", or the torch.dtype of that name; the source's own unless given
     layout    "softmax" (fastest), "double" (float32 that computes in float64 and rounds once: bounds far smaller),
-              "sdpa", "multihead" or "sequence"
+              "sdpa", "multihead" or "sequence". Unless given, "double" where a network in float64 is asked for in
+              float32, since it then costs what the source does, and "softmax" everywhere else
     blocks    names of the submodules to replace, such as ["layers.0.mlp"]; unless given, the feed-forward parts of all
               TransformerEncoderLayer and TransformerDecoderLayer, or every submodule that is a network of its own
     certify   prove a bound; False leaves the deviation observed, i.e. sampled, and holds `tol` against that
@@ -75,7 +77,9 @@ def transpile(
         tol is None or (isinstance(tol, int | float) and math.isfinite(tol) and tol > 0),
         f"tol = {tol!r} must be a positive number; leave it out for the finest tokens",
     )
-    faults.check(layout in LAYOUTS, f"layout {layout!r} is not known; use one of {', '.join(LAYOUTS)}")
+    faults.check(
+        layout is None or layout in LAYOUTS, f"layout {layout!r} is not known; use one of {', '.join(LAYOUTS)}"
+    )
     asked = None if dtype is None else faults.take(precision_of, dtype)
     if blocks is not None:
         faults.check(isinstance(module, nn.Module), "blocks name parts of a torch module; leave them out")
@@ -87,7 +91,8 @@ def transpile(
         else:
             job = _whole(module, faults)
         job = _in_known_dtype(job, dtype is None)
-        options = Options(tol, job.dtype if asked is None else asked.name, layout, certify)
+        stored = job.dtype if asked is None else asked.name
+        options = Options(tol, stored, _default(job, stored) if layout is None else layout, certify)
         job = replace(job, parts=[_ranged(part, box, options, faults) for part in job.parts], boxed=box is not None)
         faults.raise_if_any()
         if job.real:
@@ -101,6 +106,13 @@ def _in_known_dtype(job: Job, told: bool) -> Job:
         return job
     reason = f"the source is stored in {job.dtype}; its weights, as they are, run in float32"
     return replace(job, dtype="float32", reasons=[*job.reasons, reason] if told else job.reasons)
+
+
+def _default(job: Job, stored: str) -> str:
+    """The layout of whoever names none: the arithmetic of the source, where it is finer than what is stored."""
+    gated = any(isinstance(part.network, GatedNetwork) for part in job.parts)
+    narrowed = stored == "float32" and job.dtype == "float64"
+    return "double" if narrowed and not gated and job.source is not None else "softmax"
 
 
 def _whole(thing: Any, faults: Faults) -> Job:
@@ -238,7 +250,7 @@ def _described(
         ],
         tokens=network.tokens,
         parameters=sum(tensor.numel() for tensor in network.state_dict().values()),
-        reasons=[*job.reasons, f"layout {options.layout}"],
+        reasons=[*job.reasons, f"layout {options.layout}{_SAID.get(options.layout, '')}"],
     )
     return Built(
         network,

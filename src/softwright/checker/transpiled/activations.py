@@ -27,6 +27,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from softwright.checker.refusal import require
+from softwright.checker.transpiled.outward import LOST, UNIT, exp_up
 
 Array = np.ndarray
 Piece = tuple[Fraction, Fraction]  # slope and offset
@@ -52,6 +53,8 @@ class Row:
     slope: Callable[..., float]
     least: Callable[..., float] | None = None  # inf phi'; None: no more is known than -slope
     flat: Callable[..., tuple[float, float]] = lambda *_: (-math.inf, math.inf)
+    bell: float = 0.0  # r where phi' = height r e/(1 + e)^2, e = e^{-r |s|}
+    height: float = 1.0
     span: Callable[..., tuple[Array, Array]]
     tokens: tuple[tuple[float, ...], ...] | None = None  # of an exact one, b None where it is log 2
     pieces: Callable[..., tuple[list[Piece], list[Fraction]]] | None = None  # of a gate: pieces and where they meet
@@ -88,9 +91,13 @@ class Activation:
         return self.row.smooth is not None and self.row.smooth(*self.parameters).jump is not None
 
     def local_slope(self, low: Array, high: Array) -> Array:
-        """sup |phi'| over the range of each neuron: 0 where phi is constant there."""
+        """sup |phi'| over the range of each neuron: 0 where phi is constant there, less than `slope` far from 0."""
         left, right = self.row.flat(*self.parameters)
-        return np.where((high < left) | (low > right), 0.0, self.slope)
+        steepest = np.full(np.shape(low), self.slope)
+        if self.row.bell:  # rate e/(1 + e)^2, e = e^{-rate |s|}, grows with e <= 1
+            e = np.minimum(exp_up(-self.row.bell * np.maximum(np.maximum(low, -high), 0.0)), 1.0)
+            steepest = np.minimum(steepest, self.row.bell * e / (1 + e) ** 2 * self.row.height * (1 + 16 * UNIT) + LOST)
+        return np.where((high < left) | (low > right), 0.0, steepest)
 
     def span(self, low: Array, high: Array) -> tuple[Array, Array]:
         """An interval that holds phi([low, high])."""
@@ -222,6 +229,7 @@ ROWS: dict[str, Row] = {
     "sigmoid": Row(
         slope=lambda: 0.25,
         least=lambda: 0.0,
+        bell=1.0,
         span=lambda low, high: wider(
             np.maximum(0.5 + np.minimum(low, 0.0) / 4, 0.0), np.minimum(0.5 + np.maximum(high, 0.0) / 4, 1.0)
         ),
@@ -230,6 +238,8 @@ ROWS: dict[str, Row] = {
     "tanh": Row(
         slope=lambda: 1.0,
         least=lambda: 0.0,
+        bell=2.0,
+        height=2.0,
         span=lambda low, high: (np.maximum(np.minimum(low, 0.0), -1.0), np.minimum(np.maximum(high, 0.0), 1.0)),
         tokens=((1, 0, 0, 1), (-1, 0, 0, -1)),
     ),

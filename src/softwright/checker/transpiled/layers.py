@@ -1,8 +1,12 @@
 """Errors carried through layers: a_l = phi(s_l), s_l = W a_{l-1} + b, hats for what runs, W^ for what the network
 stores.
 
-    |s^ - s| <= d  = (errors of a^, through W) + |W^ - W| |a^| + |b^ - b| + (rounding of the sum) + underflow
-    |a^ - a| <= e' = (d through slopes of phi) + unit.exact + unit.run(|s| + d)
+    |s^ - s| <= d  = (errors of a^, through W) + o,   o = |W^ - W| |a^| + |b^ - b| + (rounding of the sum) + underflow
+    |a^ - a| <= e' = (errors of a^, through W and slopes of phi) + (o behind phi) + unit.exact + unit.run(|s| + d)
+
+What o is behind phi: the range of s is cut into PARTS. Where t <= s <= t', positive terms add up to what negative ones
+can and t' at most, negative ones to what positive ones can less t, since s is their difference; partial sums are no
+larger, and the slope is that over the part, wider by d. The largest product over the parts counts.
 
 `slips.py` carries errors through W and through slopes, those over the neuron's own range, 0 where phi is constant
 there. `extents.py` says what exact numbers can be on the box, `partial_sums.py` what rounding does to a sum of n
@@ -18,6 +22,7 @@ In real arithmetic W^ = W, gammas are 0 and units have their exact errors alone;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,10 +31,13 @@ from softwright.checker.limits import check_time
 from softwright.checker.refusal import require
 from softwright.checker.transpiled.activations import Activation
 from softwright.checker.transpiled.extents import SAFE, Extent, activated_extent, affine_extent
-from softwright.checker.transpiled.outward import gamma, up
-from softwright.checker.transpiled.partial_sums import power_of_two, sum_rounding
+from softwright.checker.transpiled.outward import LOST, UNIT, gamma, up
+from softwright.checker.transpiled.partial_sums import PartialSums, power_of_two
 from softwright.checker.transpiled.slips import Slips
 from softwright.checker.transpiled.unit import Array, Run, Unit
+
+PARTS = 64  # of the range of s
+LARGE = 1 << 19  # weights beyond which the range is not cut
 
 
 @dataclass(frozen=True)
@@ -79,10 +87,15 @@ class State:
 
 @dataclass(frozen=True)
 class Sums:
-    """What running s adds by rounding alone, and the sum of the sizes of its terms."""
+    """What running s adds by rounding alone, the sum of the sizes of its terms, and what its errors are made of."""
 
     rounded: Array
     size: Array
+    inherited: Slips
+    own: Array
+    plus: Array
+    minus: Array
+    within: Callable[[Array, Array], Array] | None = None  # `own` while terms add up to so much
 
 
 def affine_state(affine: Affine, state: State, run: Run | None, twice: bool = False) -> tuple[State, Sums]:
@@ -92,22 +105,27 @@ def affine_state(affine: Affine, state: State, run: Run | None, twice: bool = Fa
     slips = state.slips.mapped(affine.weight)
     own = np.zeros(len(affine.bias))
     if run is None:
-        return State(extent, slips), Sums(own, own)
+        return State(extent, slips), Sums(own, own, slips, own, plus, minus)
     n, unit, size = affine.inputs, run.precision.unit, state.size
     weight, bias = affine.stored_weight, affine.stored_bias
     moved = up(np.abs(weight - affine.weight) @ size + np.abs(bias - affine.bias), n + 4)
     total = up(np.abs(weight) @ size + np.abs(bias), n + 2)
     beyond = moved + up(np.abs(weight) @ state.error, n + 2) + gamma(n + 1, unit) * total
     low, high = state.extent.low - state.error * SAFE, state.extent.high + state.error * SAFE
-    plus, minus = (plus + beyond) * SAFE, (minus + beyond) * SAFE
     lost = run.precision.smallest * up(2 * n + 2 + np.abs(weight).sum(axis=1) + size.sum(), n + 4)
+    partial = PartialSums(weight, bias, low, high, unit)
+
+    def within(plus: Array, minus: Array) -> Array:
+        return (moved + partial.rounding((plus + beyond) * SAFE, (minus + beyond) * SAFE) + lost) * SAFE
+
     if twice:
-        rounded = gamma(n + 4, unit) * total + lost
+        rounded, own = gamma(n + 4, unit) * total + lost, None
     else:
-        rounded = sum_rounding(weight, bias, low, high, plus, minus, unit) + lost
-    sums = Sums(rounded * SAFE, (total + rounded) * SAFE)
+        rounded, own = partial.rounding((plus + beyond) * SAFE, (minus + beyond) * SAFE) + lost, within
+    changed = (moved + rounded * SAFE) * SAFE
+    sums = Sums(rounded * SAFE, (total + rounded) * SAFE, slips, changed, plus, minus, own)
     require((sums.size <= run.precision.largest / 8).all(), f"sums could overflow in {run.precision.name}")
-    return State(extent, slips.with_own((moved + sums.rounded) * SAFE)), sums
+    return State(extent, slips.with_own(changed)), sums
 
 
 def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = False) -> State:
@@ -136,7 +154,26 @@ def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = 
     own = np.where(own > 0, own * SAFE, 0.0)
     falling = np.where(slope > 0, np.maximum(activation.least_slope, -slope), 0.0)
     extent = activated_extent(activation, affine.weight, affine.bias, state.extent, s.extent)
-    return State(extent, s.slips.bent(falling, slope).with_own(own))
+    if sums.within is None:
+        return State(extent, s.slips.bent(falling, slope).with_own(own))
+    own = (own + _behind(activation, s, sums, slope, affine.weight.size)) * SAFE
+    return State(extent, sums.inherited.bent(falling, slope).with_own(np.where(own > 0, own, 0.0)))
+
+
+def _behind(activation: Activation, s: State, sums: Sums, slope: Array, entries: int) -> Array:
+    """What running s adds, behind phi."""
+    whole = slope * sums.own * SAFE
+    if sums.within is None or entries > LARGE:
+        return whole
+    low, high, plus, minus = s.extent.low, s.extent.high, sums.plus, sums.minus
+    room = 64 * UNIT * (plus + minus + np.abs(low) + np.abs(high)) + LOST
+    found = np.zeros_like(whole)
+    for part in range(PARTS):
+        left, right = (low + (high - low) * ((part + side) / PARTS) for side in (0, 1))
+        rising, falling = np.minimum(plus, minus + right + room), np.minimum(minus, plus - left + room)
+        steep = activation.local_slope(left - s.error - room, right + s.error + room)
+        found = np.maximum(found, steep * sums.within(np.maximum(rising, 0.0), np.maximum(falling, 0.0)) * SAFE)
+    return np.minimum(whole, found)
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -31,19 +31,27 @@ def power_of_two(x: Array) -> Array:
     return np.where(fraction > 0, np.ldexp(0.5, exponent), 0.0)
 
 
-def sum_rounding(weight: Array, bias: Array, low: Array, high: Array, plus: Array, minus: Array, unit: float) -> Array:
-    """For each row, a in [low, high]; all positive terms add up to `plus` at most, all negative ones to `minus`."""
-    check_time()
-    rows, n = weight.shape
-    one, two = weight * low, weight * high
-    most, least = np.maximum(np.maximum(one, two), 0.0), np.maximum(-np.minimum(one, two), 0.0)
-    total = power_of_two(np.maximum(most, least) * WIDER).sum(axis=1)
-    if n > FEW:
-        total = total + n * power_of_two(np.maximum(plus, minus) * WIDER)
-    else:
-        reach = np.zeros((rows, n + 1))
-        for terms, own, whole in ((most, bias, plus), (least, -bias, minus)):
-            ordered = np.sort(np.concatenate([terms, np.maximum(own, 0.0)[:, None]], axis=1), axis=1)[:, ::-1]
-            reach = np.maximum(reach, np.minimum(np.cumsum(ordered, axis=1) * WIDER, whole[:, None]))
-        total = total + power_of_two(reach[:, 1:] * WIDER).sum(axis=1)
-    return up(unit * total, 2 * n + 4)
+class PartialSums:
+    """The sums of all rows, a in [low, high]."""
+
+    def __init__(self, weight: Array, bias: Array, low: Array, high: Array, unit: float) -> None:
+        self.count, self.unit = weight.shape[1], unit
+        one, two = weight * low, weight * high
+        sides = np.maximum(np.maximum(one, two), 0.0), np.maximum(-np.minimum(one, two), 0.0)
+        self.products = power_of_two(np.maximum(*sides) * WIDER).sum(axis=1)
+        self.ordered: list[Array] = []  # sums of the k largest terms of either sign, k = 2 .. n + 1
+        if self.count <= FEW:
+            for terms, own in zip(sides, (bias, -bias), strict=True):
+                falling = np.sort(np.concatenate([terms, np.maximum(own, 0.0)[:, None]], axis=1), axis=1)[:, ::-1]
+                self.ordered.append((np.cumsum(falling, axis=1) * WIDER)[:, 1:])
+
+    def rounding(self, plus: Array, minus: Array) -> Array:
+        """For each row; all positive terms add up to `plus` at most, all negative ones to `minus`."""
+        check_time()
+        if self.ordered:
+            most, least = self.ordered
+            reach = np.maximum(np.minimum(most, plus[:, None]), np.minimum(least, minus[:, None]))
+            nodes = power_of_two(reach * WIDER).sum(axis=1)
+        else:
+            nodes = self.count * power_of_two(np.maximum(plus, minus) * WIDER)
+        return up(self.unit * (nodes + self.products), 2 * self.count + 4)

@@ -10,7 +10,8 @@ t_r} - 1, eta_r = 0, with t_j = gamma (|k_j s| + |b_j|) + u (distance of score j
     |run - g| <= (sum_j w_j eta_j |v_j s + u_j - g| + gamma' sum_j w_j (1 + eta_j) (|v_j s| + |u_j|))/(1 - tau),
 
 tau = sum_j w_j eta_j < 1/2, |v_j s + u_j - g| <= sum_l w_l |v_j s + u_j - v_l s - u_l|, a convex function of s for
-each pair, so largest at an end. Where t_j + t_r > 1, w_j (1 + eta_j) <= e^{t_j + t_r - gap_j} is taken instead."""
+each pair, so largest at an end. Where t_j + t_r > 1, w_j (1 + eta_j) <= e^{t_j + t_r - gap_j} is taken instead.
+Tokens on a `Ladder` may run in a second way: of both the larger eta and the larger error of values count."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.checker.limits import check_time
+from softwright.checker.transpiled.ladder import Ladder
 from softwright.checker.transpiled.outward import UNIT, exp_down, exp_up, expm1_up, gamma
 from softwright.checker.transpiled.unit import Array, Run
 
@@ -88,6 +90,10 @@ def _on_cells(near: Array, away: Array, table: Array, run: Run) -> tuple[Array, 
     below = np.maximum(*(s.max(axis=1, keepdims=True) - s for s in scores)) + 8 * UNIT * weight.max(axis=1)[:, None]
     wrong = wrong + unit * (below + 2 * wrong.max(axis=1)[:, None]) + run.exps / (1 - run.exps) * (1 + 4 * UNIT)
     moved = (wrong + wrong[rows, leader][:, None]) * SLACK
+    ladder = Ladder.of(table) if run.layout in ("softmax", "double") else None
+    right = near + away > 0  # (c,)
+    if ladder is not None:
+        moved = np.maximum(moved, ladder.slips(size, right, leader, run) * SLACK)
     moved = np.where(moved <= 1, w * expm1_up(np.minimum(moved, 1.0)), exp_up(np.minimum(moved - least, 700.0)))
     moved[rows, leader] = 0.0
     tau = moved.sum(axis=1) * SLACK
@@ -98,7 +104,10 @@ def _on_cells(near: Array, away: Array, table: Array, run: Run) -> tuple[Array, 
     distance = (w[:, None, :] * spread).sum(axis=2)  # (c, j): |value of j - g|
     share = SLACK / np.where(tau < 0.5, 1 - tau, np.nan)
     ran = (w + moved) * share[:, None]  # the weights that run, at most
-    error = (moved * distance).sum(axis=1) * share + gamma(run.values(p), unit) * (ran * extent).sum(axis=1)
+    values = gamma(run.values(p), unit) * (ran * extent).sum(axis=1)
+    if ladder is not None:
+        values = np.maximum(values, ladder.values(table, size, right, ran, run))
+    error = (moved * distance).sum(axis=1) * share + values
     affine = np.any(v != 0)
     tiny = run.precision.smallest + run.precision.exp_floor  # of a product and of a weight
     error += 12 * p * tiny * (1 + extent.max(axis=1) + affine * size[:, 0]) * (1 + np.abs(v).max())

@@ -86,9 +86,13 @@ class Activation:
         return None if self.row.tokens is None else self.row.tokens(dtype, *self.parameters)
 
     def local_slope(self, low: Array, high: Array) -> Array:
-        """sup |phi'| for each unit over its own range: 0 where a unit is off or saturated, `slope` elsewhere."""
+        """sup |phi'| for each unit over its own range: 0 where it is off or saturated, at most `slope` elsewhere."""
         left, right = self.row.flat(*self.parameters)
-        return np.where((high < left) | (low > right), 0.0, self.slope)
+        steepest = np.full(np.shape(low), self.slope)
+        if self.row.fading is not None:
+            away = np.maximum(np.maximum(low, -high), 0.0)
+            steepest = np.minimum(steepest, self.row.fading(away, *self.parameters) * (1 + 1e-12) + 1e-300)
+        return np.where((high < left) | (low > right), 0.0, steepest)
 
     def span(self, low: Array, high: Array) -> tuple[Array, Array]:
         """An interval that holds phi([low, high]), from inequalities that need no library function."""

@@ -226,6 +226,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             tokens=lambda dtype: ((0, 0, 0, 0), (1, 0, 0, 1)),
             slope=lambda: 0.25,
             least=lambda: 0.0,
+            fading=lambda r: np.exp(-r) / (1 + np.exp(-r)) ** 2,
             span=lambda low, high: (
                 np.maximum(0.5 + np.minimum(low, 0.0) / 4, 0.0),
                 np.minimum(0.5 + np.maximum(high, 0.0) / 4, 1.0),
@@ -241,6 +242,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             tokens=lambda dtype: ((1, 0, 0, 1), (-1, 0, 0, -1)),
             slope=lambda: 1.0,
             least=lambda: 0.0,
+            fading=lambda r: 4 * np.exp(-2 * r) / (1 + np.exp(-2 * r)) ** 2,
             span=lambda low, high: (
                 np.maximum(np.minimum(low, 0.0), -1.0),
                 np.minimum(np.maximum(high, 0.0), 1.0),
