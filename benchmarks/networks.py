@@ -1,6 +1,8 @@
 """100 networks that people have: how many does `transpile` build, and does every bound hold under climbing?
 
-    python benchmarks/networks.py [--only TEXT] [--steps 200] [--piece 0:50]        needs transformers, skl2onnx, onnxscript
+    python benchmarks/networks.py [--only TEXT] [--steps 200] [--piece 0:50]
+
+It needs transformers, skl2onnx and onnxscript.
 
 Nine families of transformers in two sizes, torch's layers and stacks, MLP-Mixers, 30 MLPs over all activations and what
 stands beside them, 20 ONNX graphs over three exporters, skl2onnx, scikit-learn's models and pipelines (`sources/`).

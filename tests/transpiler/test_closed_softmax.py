@@ -23,7 +23,9 @@ FITTED = ("gelu", "gelu_tanh", "softplus")
 
 def _points(dtype: str, seed: int) -> torch.Tensor:
     rng = np.random.default_rng(seed)
-    s = np.concatenate([rng.normal(size=20_000) * 3, np.geomspace(1e-30, 60, 200), -np.geomspace(1e-30, 60, 200), [0.0]])
+    s = np.concatenate(
+        [rng.normal(size=20_000) * 3, np.geomspace(1e-30, 60, 200), -np.geomspace(1e-30, 60, 200), [0.0]]
+    )
     return torch.tensor(s).to(KINDS[dtype])
 
 
