@@ -122,7 +122,8 @@ def attack(changes: int) -> int:
             fewer = name in ("two leaves made one", "the domain as one leaf")
             attacks, believed = attacks + 1, believed + (verdict.verified and not fewer)
             print(f"  {name}: {verdict.status}, {verdict.reason[:90]}")
-        save(network, frequency, replace(found, bound=0.9 * float(off.max()), exact_part=0.8 * float(off.max())), file)
+        less = 0.9 * float(off.max())
+        save(network, frequency, replace(found, bound=less, exact_part=0.8 * less, lower=0.0), file)
         attacks, verdict = attacks + 1, sw.verify(file, max_seconds=600)
         believed += verdict.verified
         print(f"  a smaller bound: {verdict.status}, {verdict.reason[:90]}")

@@ -10,6 +10,7 @@ from flint import arb
 from softwright.attention.head import Axis, Head
 from softwright.attention.network import AttentionNetwork
 from softwright.domain import Box
+from softwright.errors import InvalidInput
 from softwright.proof import certify
 from softwright.proof.arithmetic.balls import precision
 from softwright.proof.arithmetic.series import basis
@@ -124,6 +125,13 @@ def test_keys_that_are_no_grid_are_not_taken_for_one() -> None:
         head.keys[5, 0] += 1.0
     assert exact_heads(network, "sdpa")[0].grid is None
     assert exact_heads(network, "factorised")[0].grid is not None  # reads the edges alone
+
+
+@pytest.mark.parametrize("engine", ["window", "tree"])
+def test_engines_without_certificate_are_refused_with_what_bounds_them(engine: str) -> None:
+    network = grid_network(np.random.default_rng(1), [3, 4])
+    with pytest.raises(InvalidInput, match=rf"no certificate speaks of engine '{engine}'.*network\.{engine}_error\(\)"):
+        certify(network, "x0 + x1", bound=1.0, engine=engine)
 
 
 @pytest.mark.parametrize("engine", ["sdpa", "factorised"])
