@@ -1,7 +1,8 @@
 """One function per format: a network in, what runs its exported form out; None where the runtime is not installed.
 
 Files are run as they were written. TransformerLens and stock attention have no file: the module stands for it, and
-since every token asks there, a batch is answered in pieces of at most `TOGETHER` scores.
+since every token asks there, a batch is answered in pieces of at most `TOGETHER` scores. Layouts of one transpiled
+network have one such form, which answers once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from softwright.precision import name_of
 Run = Callable[..., np.ndarray]
 TOGETHER = 1 << 25  # scores, or entries of queries, of all heads of a layer
 LEVELS = ("-O0", "-O2", "-O3")
+_ANSWERS: dict[bytes, np.ndarray] = {}  # by what was asked and what it was asked of
 
 
 def by_onnxruntime(built: sw.Built[Any], folder: Path, _: tuple[np.ndarray, ...]) -> Run | None:
@@ -128,12 +131,22 @@ class InPieces:
         heads = max(layer.Wq.shape[0] for layer in stack.layers)
         size = head_size(*(n for layer in stack.layers for n in (layer.Wq.shape[2], layer.Wv.shape[2])))
         self.together = max(1, TOGETHER // (heads * tokens * max(tokens, size)))
+        self.embed, self.digest = stack.embed, sha256(type(call).__name__.encode())
+        of_layers = [tensor for one in stack.layers for tensor in (one.Wq, one.Wk, one.Wv, one.Wo)]
+        for tensor in (stack.base, stack.read, *of_layers):
+            self.digest.update(tensor.detach().numpy().tobytes())
 
     def __call__(self, *x: np.ndarray) -> np.ndarray:
-        with torch.no_grad():
-            starts = range(0, len(x[0]), self.together)
-            pieces = [[torch.from_numpy(a[at : at + self.together]) for a in x] for at in starts]
-            return np.concatenate([self.call(*piece).numpy() for piece in pieces])
+        asked = self.digest.copy()
+        few = self.embed(*(torch.from_numpy(array[:64]) for array in x))  # affine in few numbers: 64 inputs tell it
+        for array in (*x, few.numpy()):
+            asked.update(array.tobytes())
+        if asked.digest() not in _ANSWERS:
+            with torch.no_grad():
+                starts = range(0, len(x[0]), self.together)
+                pieces = [[torch.from_numpy(a[at : at + self.together]) for a in x] for at in starts]
+                _ANSWERS[asked.digest()] = np.concatenate([self.call(*piece).numpy() for piece in pieces])
+        return _ANSWERS[asked.digest()]
 
 
 EXPORTERS: dict[str, Callable[[sw.Built[Any], Path, tuple[np.ndarray, ...]], Run | None]] = {
