@@ -8,7 +8,7 @@
 `guards`   branches of `where`, `max` and `min` whose functions have no value, or no slope, beyond the border of a guard
 `many`     sums and affine formulas of 9 to 20 variables
 `further`  sixty of engineering, physics, finance and statistics, 1 to 12 variables, guards, kinks and SI units
-`functions`  every continuous function of the language on its own example, which the tests build at 1e-3 alone
+`functions`  every continuous function of the language on its own example, which the tests build at 1e-4 alone
 
 Tolerances are relative to half the range in `further` and in rows marked R, absolute elsewhere.
 A row is good if it is proved, VERIFIED and not seen above its bound at 100,000 points and 20,000 points beside the

@@ -287,9 +287,9 @@ def _example(name: str) -> tuple[str, sw.Box]:
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - JUMPS))
 def test_every_continuous_function_is_built_proved_and_verified(name: str, tmp_path: Path) -> None:
     text, box = _example(name)
-    built = sw.approximate(text, box, tol=1e-3)  # `benchmarks/brought.py --list functions`: 1e-6
+    built = sw.approximate(text, box, tol=1e-4)  # `benchmarks/brought.py --list functions`: 1e-6
     assert built.certificate is not None
-    assert built.certificate.bound <= 1e-3
+    assert built.certificate.bound <= 1e-4
     built.save(tmp_path / "built.safetensors")
     assert sw.verify(tmp_path / "built.safetensors")
 
