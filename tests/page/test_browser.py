@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, Callable[[], sw.Built[Any]]] = {
     "one variable": lambda: sw.approximate("sin(3*x)*exp(-x)", BOX1, tol=1e-6),
     "kinks": lambda: sw.approximate("abs(sin(3*x))", BOX1, tol=1e-4),
     "float32": lambda: sw.approximate("sin(3*x)*exp(-y**2)", BOX2, tol=1e-4, dtype="float32", strategy="layer"),
+    "float64 inside float32": lambda: sw.approximate("sin(3*x)*exp(-x)", BOX1, tol=1e-4, dtype="float32"),
     "three variables, two outputs": lambda: sw.approximate("sin(x) + cos(y*z), x*z", BOX3, tol=1e-3, strategy="grid"),
     "stack": lambda: sw.approximate("sin(3*x)*exp(-y**2) + max(x*y, 0.1)", BOX2, tol=1e-5, strategy="compose"),
     "stack in float32": lambda: sw.approximate("x*y*exp(x)", BOX2, tol=1e-1, strategy="compose", dtype="float32"),

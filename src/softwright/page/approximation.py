@@ -24,7 +24,11 @@ def content(built: Built[Any]) -> Content:
         headline=f"{len(network.heads())} softmax head(s), {network.tokens} tokens, {network.box.dim} variable(s)",
         fragments=("explore.html", "attention.html"),
         scripts=("formula.js", "layer.js", "heads.js", "explore.js"),
-        data={**explored(built, network.box, network.outputs), **weights(network)},
+        data={
+            **explored(built, network.box, network.outputs),
+            **weights(network),
+            "wide": network.engine == "double",
+        },
     )
 
 

@@ -46,6 +46,7 @@ def content(built: Built[Any]) -> Content:
         "outputs": network.outputs,
         "start": (0.5 * (low + high) + 0.2 * (high - low)).tolist(),
         "float32": name_of(network.dtype) == "float32",
+        "wide": network.layout == "double",
         "bound": None if proved is None else proved.bound,
         "boxes": 0,
         "proof": [],

@@ -10,7 +10,8 @@ const D = JSON.parse($("data").textContent, (_, value) => {
   }
   return value;
 });
-const rnd = D.float32 ? Math.fround : v => v;
+/* What is `wide` computes in float64 on float32 numbers: it rounds what comes in and what goes out, and nothing between. */
+const atEnds = D.float32 ? Math.fround : v => v, rnd = D.float32 && !D.wide ? Math.fround : v => v;
 
 /* Elements from plain text only: nothing that a file says is ever read as markup. */
 function el(tag, attributes, ...inside) {

@@ -1,7 +1,7 @@
 /* One layer of softmax heads on a box: t = (x - center) scale, then sum over heads of sum_j w_j(t) (v_j + G_j t). */
 function layerOfHeads({names, outputs: m, center, scale, heads: given}) {
   const d = names.length, heads = given.map(h => ({...h, count: h.biases.length, scores: new Float64Array(h.biases.length)}));
-  const unit = x => x.map((v, i) => rnd(rnd(rnd(v) - center[i]) * scale[i]));
+  const unit = x => x.map((v, i) => rnd(rnd(atEnds(v) - center[i]) * scale[i]));
   function attend({keys, biases, scores, count}, t) {
     for (let j = 0, p = 0; j < count; j++) {
       let s = 0;
@@ -26,7 +26,7 @@ function layerOfHeads({names, outputs: m, center, scale, heads: given}) {
   function net(x) {
     const t = unit(x), total = new Array(m).fill(0);
     for (const head of heads) run(head, t, total);
-    return total;
+    return total.map(atEnds);
   }
   return {heads, unit, attend, net};
 }

@@ -34,7 +34,7 @@ function apply(step, x) {
   return {s: gate.s, y, gate: u, value: b};
 }
 function pass(x) {
-  let now = x.map(rnd);
+  let now = x.map(atEnds);
   return D.steps.map(step => { const made = apply(step, now); now = made.y; return made; });
 }
 const activations = D.source ? D.source.map(({tape}) => formula(tape)) : null;
@@ -48,7 +48,7 @@ function affineExactly({weight, bias, inputs, outputs}, x) {
   return Array.from({length: outputs}, (_, i) => { let t = bias[i]; for (let j = 0; j < inputs; j++) t += weight[i * inputs + j] * x[j]; return t; });
 }
 const model = {
-  net(x) { const all = pass(x); return Array.from(all[all.length - 1].y); },
+  net(x) { const all = pass(x); return Array.from(all[all.length - 1].y, atEnds); },
   target: activations ? source : null,
   show(x) { last = pass(x); update(); return ""; },
 };
