@@ -112,6 +112,16 @@ def differentiable() -> AbstractContextManager[Any]:
     return sdpa_kernel(SDPBackend.MATH) if taken else nullcontext()
 
 
+class _Inside(threading.local):
+    """How many of these contexts this thread is in."""
+
+    depth = 0
+
+
+_INSIDE = _Inside()
+_NOTHING = nullcontext()
+
+
 class _AsProved:
     """Autocast off where it is on, products in full, attention with the derivatives that are taken."""
 
@@ -131,10 +141,12 @@ class _AsProved:
         except BaseException:
             _PRODUCTS.__exit__(None, None, None)
             raise
+        _INSIDE.depth += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _INSIDE.depth -= 1
         try:
             for context in reversed(self.inner):
                 context.__exit__(kind, error, trace)
@@ -145,7 +157,11 @@ class _AsProved:
 def as_proved(tensor: Tensor) -> AbstractContextManager[Any]:
     """A context without autocast on the tensor's device, and with float32 products in full."""
     device = tensor.device.type
-    return torch.autocast(device, enabled=False) if torch.compiler.is_compiling() else _AsProved(device)
+    if torch.compiler.is_compiling():
+        return torch.autocast(device, enabled=False)
+    if _INSIDE.depth and not torch.is_autocast_enabled(device) and not derivatives_taken():
+        return _NOTHING  # a part of a network that runs so already
+    return _AsProved(device)
 
 
 def runs_as_proved(forward: Forward[Module, Options]) -> Forward[Module, Options]:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from softwright.attention.factorised import factorised_head
-from softwright.attention.few_points import FEW_TOKENS, MOST_SCORES, few_points
+from softwright.attention.few_points import FEW_TOKENS, MOST_SCORES, RUN_AS, few_points, module_at_one_point
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.attention.token_names import in_user_coordinates, token_names
@@ -136,10 +136,17 @@ class AttentionNetwork(nn.Module):
         """The heads as data, with the very numbers that run."""
         return [head.to_head() for head in self.layer]
 
-    @runs_as_proved
     def forward(self, x: Tensor, engine: str | None = None) -> Tensor:
         """(..., d) -> (..., m), by the network's own engine unless one is named."""
-        engine = check_engine(self.engine if engine is None else engine)
+        engine = self._engine if engine is None else engine
+        if not looked_through() and engine in RUN_AS:
+            found = module_at_one_point(self, x)
+            if found is not None:
+                return found
+        return self._forward(x, check_engine(engine))
+
+    @runs_as_proved
+    def _forward(self, x: Tensor, engine: str) -> Tensor:
         if x.shape[-1:] != self.center.shape:
             wanted = f"{len(self.names)} number(s), {', '.join(self.names)}"
             raise InvalidInput(
@@ -210,7 +217,7 @@ class AttentionNetwork(nn.Module):
         else:
             points = np.asarray(points)
         engine = self._engine if engine is None else engine
-        if engine == "sdpa" and points.ndim and (0 < points.size <= MOST_SCORES or self.tokens <= FEW_TOKENS):
+        if engine in RUN_AS and points.ndim and (0 < points.size <= MOST_SCORES or self.tokens <= FEW_TOKENS):
             found = few_points(self, points if points.dtype == np.float64 else points.astype(np.float64))
             if found is not None:
                 return found
