@@ -62,6 +62,23 @@ def test_b3_and_b4_random_steps(jumps: list, cells: int, p: float, eps0: float, 
     is_caught(made, seed=seed, n=100)
 
 
+@pytest.mark.parametrize(
+    ("formula", "p"),
+    [
+        ("sign(x - 0.1)", 1), ("sign(x - 0.1)", 7), ("sign(x - 0.1)", 11.3), ("sign(x - 0.1)", 123456.5),
+        ("1e3*x**2", 3.7), ("1e3*x*y", 40), ("exp(x + y - z)", 700.5),
+    ],
+)  # fmt: skip
+def test_every_exponent_is_built(formula: str, p: float) -> None:
+    made = B3.build(target=formula, p=p, cells=3)
+    assert B4.build(formula=formula, norm=f"L{p}", cells=3).bound == made.bound
+    found = enclose_lp_error(made.cells, made.integrable, p, tolerance=0.2, most_boxes=1000)
+    volume = float(np.prod(made.box.upper - made.box.lower))
+    size = float(np.ptp(made.cells.values)) * volume ** (1 / p)
+    assert found.lower <= made.bound <= 2.5 * size  # no exponent gives up on the target
+    assert found.lower >= 0.05 * size or p > 500  # beyond, powers of what is less than the largest are no floats
+
+
 def test_enclosed_error_shrinks_with_the_cells() -> None:
     upper = []
     for cells in (4, 8):

@@ -7,6 +7,7 @@ than rho = h sqrt(m) together have mass at most N e^{-beta (rho^2 - m h^2/4)/2} 
 
     sup |g - f| <= omega_f(h sqrt(m)) + 2 |f|_inf N e^{-(3/8) beta m h^2},    beta = 8/(3 m h^2) log(2 N |f|_inf/eps0).
 
+Stored scores are off from these by delta (`cell_attention.score_error`), which multiplies the last term by e^{2 delta}.
 The bound stated has omega_f (1 + 1e-6): omega_f may be sharp, and whoever proves it again rounds in another way.
 Everything is done in the unit frame, D = 1, which a general box is brought to by the query map; omega_f and |f|_inf are
 upper bounds from the formula (`modulus`). The rate is one in h: halving the cells halves the error.
@@ -137,14 +138,15 @@ def grid_construction(
         )
     faults.raise_if_any()
     chosen = beta if beta > 0 else beta_for(cells, m, size, eps0)
-    tools.check_beta(faults, chosen, 1.5 * m * chosen, m + 1)
+    off = tools.score_error(chosen, domain)
+    tools.check_beta(faults, chosen, off, "raise eps0 or take fewer cells")
     faults.raise_if_any()
     centres = grid_centres(cells, m)
     values = expression(domain.from_unit(centres))
     grid = cells_of(centres, values, chosen, domain)
     network = make(label, grid, columns)
     with precision(80):
-        leaked = leak(cells, m, size, chosen)
+        leaked = leak(cells, m, size, chosen) * (2 * arb(off)).exp()
         bound = ball_above(arb(omega) * (1 + arb(_ROOM)) + leaked)
         leaked_up = ball_above(leaked)
 

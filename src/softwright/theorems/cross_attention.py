@@ -19,6 +19,8 @@ from softwright.theorems.tools.cell_attention import OPTIONS, CellConstruction, 
 from softwright.theorems.tools.rivals import Rivals
 from softwright.theorems.tools.theorem import PAPER_B, Theorem, options
 
+_LEAK = 1e-3  # what far cells may add in the sup norm, unless given
+
 
 def _exponent(norm: str) -> float | None:
     """p of "L1", "L2", "L2.5", ..; None for anything else."""
@@ -37,7 +39,7 @@ def _construct(
     the same bounds as self-attention. The projection matrices do not depend on the function; the sequence does.
     """
     if norm == "sup":
-        return grid_construction("B4", cross_attention, formula, cells, side, eps0, beta, columns, box)
+        return grid_construction("B4", cross_attention, formula, cells, side, eps0 or _LEAK, beta, columns, box)
     p = _exponent(norm)
     if p is None:
         speaks = "the theorem speaks of sup (B2) and L_p (B3)"
@@ -53,13 +55,19 @@ B4 = Theorem(
     label="B4",
     title="cross-attention reaches both guarantees: queries from X, keys and values from another sequence",
     paper=PAPER_B,
-    conditions=("f continuous (sup)", "or in L_p", "1 <= p < infinity", "0 < eps0 < 1", "G >= 1 cells per axis"),
+    conditions=(
+        "f continuous (sup)",
+        "or in L_p",
+        "1 <= p < infinity",
+        "eps0 > 0, for sup < 1",
+        "G >= 1 cells per axis",
+    ),
     options=(
         *options(
             """
             formula  sin(3*x)*exp(-y**2)  a formula; for L_p also sign, floor, disc, root
             norm     sup                  sup, or L1, L2, L2.5, ..: L_p for any p >= 1
-            eps0     0.001                what far cells (sup) or walls (L_p) may add
+            eps0     0.0                  what far cells (sup) or walls (L_p) may add; 0: 0.001, or chosen from p
             """
         ),
         *OPTIONS,

@@ -7,20 +7,9 @@ The head of B2 with cell averages c_j as values. With S = c_j on cell j, the ste
 |f - S|_p is an integral, enclosed by `lp_integral` from the ranges of the formula; it tends to zero with the cells for
 every f in L_p.
 
-*|g - S|_p.* Unit frame, spacing h, N cells, scores beta (v_j.t - |v_j|^2/2). On an axis a centre k cells away is
-behind the centre of the cell by beta k h (k h/2 - u), u the offset in the cell. At distance >= s from the walls all
-others are behind by beta h s; anywhere, centres that are not neighbours (2 or more cells away on some axis) are behind
-by beta h^2. For s <= h and e = (N - 1) e^{-beta h s}, C = max c - min c, J_j = max |c_i - c_j| over the 3^m - 1
-neighbours of cell j:
-
-    off the band (distance >= s from every wall)    |g - S| <= C e
-    in the band, a share of at most 2 m s/h of a cell       |g - S| <= J_j + C e
-
-    |g - S|_p^p <= |box| (C e)^p + sum_j |cell| min(1, 2 m s/h) (J_j + C e)^p.                                 (2)
-
-beta = log((N - 1)/e)/(h s) with e = eps0/(4 C |box|^{1/p}) and the s that makes the second term (eps0/2)^p or less (s
-<= h/4), so that |g - S|_p <= eps0. The bound of the theorem is (1) with both parts rounded up. The averages need not
-be exact: they are rounded means over points of the cell, and the bound is that of the rounded ones.
+|g - S|_p is what the soft walls between cells add (`soft_walls`); beta is chosen so that it is at most eps0. The bound
+of the theorem is (1) with both parts rounded up. The averages need not be exact: they are rounded means over points of
+the cell, and the bound is that of the rounded ones.
 
 The error itself, |g - f|_p, is enclosed from both sides by `certify.theorem_integral`.
 """
@@ -33,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import maximum_filter, minimum_filter
 
 from softwright.domain import Box
 from softwright.errors import Faults
@@ -43,10 +31,10 @@ from softwright.theorems.tools import cell_attention as tools
 from softwright.theorems.tools.cell_attention import CellConstruction, Cells, check_grid, draw_slice, grid_centres
 from softwright.theorems.tools.lp_integral import Enclosed, Singularity, enclose_norm
 from softwright.theorems.tools.modulus import formula_on_box
+from softwright.theorems.tools.soft_walls import UP, Walls
 from softwright.theorems.tools.theorem import PAPER_B, Theorem, options
 
-MOST_EXPONENT = 1000  # powers of larger exponents leave the range of floats
-_UP = 1.0 + 1e-12
+MOST_EXPONENT = 1_000_000  # an L_p norm with a larger exponent is the sup norm to all digits that matter
 _POINTS_A_CELL = 4096
 
 
@@ -132,40 +120,6 @@ def step_error(
     )  # fmt: skip
 
 
-def neighbour_jumps(values: np.ndarray, cells: int, variables: int) -> np.ndarray:
-    """J_j (N,): the largest difference to one of the 3^m - 1 neighbours."""
-    grid = values.reshape((cells,) * variables)
-    top = maximum_filter(grid, size=3, mode="nearest")
-    bottom = minimum_filter(grid, size=3, mode="nearest")
-    return np.maximum(top - grid, grid - bottom).ravel()
-
-
-def gate_error(values: np.ndarray, cells: int, variables: int, volume: float, p: float, beta: float, s: float) -> float:
-    """(2), rounded up."""
-    h, N = 2.0 / cells, len(values)
-    C = float(values.max() - values.min())
-    e = (N - 1) * math.exp(-min(beta * h * s, 700.0))
-    band = min(1.0, 2.0 * variables * s / h)
-    jumps = neighbour_jumps(values, cells, variables) + C * e
-    total = volume * (C * e) ** p + volume / N * band * float((jumps**p).sum())
-    return total ** (1.0 / p) * _UP
-
-
-def gate_choice(
-    values: np.ndarray, cells: int, variables: int, volume: float, p: float, eps0: float
-) -> tuple[float, float]:
-    """(beta, s) that make (2) at most eps0; beta = 8/(3 m h^2) if all values are equal."""
-    h, N = 2.0 / cells, len(values)
-    C = float(values.max() - values.min())
-    if C == 0.0 or N == 1:
-        return 8.0 / (3.0 * variables * h * h), 0.25 * h
-    e = min(eps0 / (4.0 * C * volume ** (1.0 / p)), 0.5)
-    jumps = neighbour_jumps(values, cells, variables) + C * e
-    weight = volume / N * float((jumps**p).sum()) * 2.0 * variables / h  # the second term of (2) is weight * s
-    s = min(0.25 * h, (0.5 * eps0) ** p / weight)
-    return math.log((N - 1) / e) / (h * s) * _UP, s
-
-
 def _asked(target: Any, found: Integrable, label: str) -> dict[str, Any]:
     """How the target was named, so that it can be named again."""
     name = "target" if label == "B3" else "formula"
@@ -199,13 +153,17 @@ def lp_construction(
 ) -> LpConstruction:  # fmt: skip
     """Cell averages as B3 (self-attention) or B4 (cross-attention)."""
     faults = Faults(f"theorem {label}")
-    tools.check_eps0(faults, eps0)
+    faults.check(eps0 >= 0, f"eps0 = {eps0:g}: the theorem needs eps0 > 0; give such a number, or 0 to have it chosen")
     found = target if isinstance(target, Integrable) else named_target(str(target))
     if found is None:
         posed = formula_on_box(target, side, box, faults)
         found = None if posed is None else Integrable(*posed)
     p = plain_exponent(p)
-    faults.check(1 <= p <= MOST_EXPONENT, f"p = {p}: the theorem needs 1 <= p < infinity; give at most {MOST_EXPONENT}")
+    faults.check(
+        1 <= p <= MOST_EXPONENT,
+        f"p = {p}: the theorem needs 1 <= p < infinity, and beyond {MOST_EXPONENT:,} the norm is not told from the sup "
+        "norm; give p between the two, or take B2",
+    )
     if found is not None:
         m = found.box.dim
         check_grid(faults, cells, m, columns)
@@ -228,11 +186,18 @@ def lp_construction(
         "on which it is",
     )
     faults.raise_if_any()
-    volume = float(np.prod(domain.upper - domain.lower)) * _UP
-    chosen, s = gate_choice(values, cells, m, volume, p, eps0)
-    if beta > 0:
-        chosen, s = beta, min(0.25 * 2.0 / cells, s)
-    tools.check_beta(faults, chosen, 1.5 * m * chosen, m + 1)
+    volume = float(np.prod(domain.upper - domain.lower)) * UP
+    faults.check(
+        float(values.max()) / 4 - float(values.min()) / 4 < 1e300 and 1e-300 < volume < 1e300,
+        f"values up to {float(np.abs(values).max()):.3g} on a box of volume {volume:.3g}: their integrals leave the "
+        "range of float64; take other units",
+    )
+    faults.raise_if_any()
+    walls, off = Walls(values, cells, m, volume, p), tools.score_error(1.0, domain)
+    least, usual = walls.eps0(tools.LARGEST_SCORE_ERROR / off)
+    eps0 = eps0 or least
+    chosen = beta if beta > 0 else walls.beta(eps0)
+    tools.check_beta(faults, chosen, off * chosen, f"give eps0 = {least:g} or more, or leave it to be chosen")
     faults.raise_if_any()
     steps = step_error(found, values, cells, p, absolute=0.02 * eps0)
     faults.check(
@@ -241,7 +206,8 @@ def lp_construction(
         "choose a domain on which the formula is bounded",
     )
     faults.raise_if_any()
-    gates = gate_error(values, cells, m, volume, p, chosen, s)
+    s = walls.band(chosen, off * chosen, off)
+    gates = walls.error(chosen, s, off * chosen, off)
     centres = grid_centres(cells, m)
     grid = cells_of(centres, values[:, None], chosen, domain)
     network = make(label, grid, columns)
@@ -258,7 +224,7 @@ def lp_construction(
         box=domain,
         cells=grid,
         network=network,
-        bound=float((steps.upper + gates) * _UP),
+        bound=float((steps.upper + gates) * UP),
         sizes={
             **_asked(target, found, label), "cells": cells, "eps0": eps0, "beta": beta, "columns": columns,
             **({"p": p} if label == "B3" else {"norm": f"L{p}"}),
@@ -275,8 +241,16 @@ def lp_construction(
             "values are cell averages; |f - S|_p enclosed by adaptive interval integration "
             f"({steps.boxes} boxes, [{steps.lower:.4g}, {steps.upper:.4g}])",
             f"the walls add at most {gates:.3g}: beta = log((N-1)/e)/(h s), s = {s:.3g}",
+            *_why(eps0, usual, p, beta),
         ),
     )  # fmt: skip
+
+
+def _why(eps0: float, usual: float, p: float, beta: float) -> tuple[str, ...]:
+    """Why eps0 is larger than it is by default for small p, if it is."""
+    if beta > 0 or eps0 <= usual:
+        return ()
+    return (f"eps0 = {eps0:g} instead of {usual:g}, whose beta is (J/eps0)^{p:g} and beyond what float64 resolves",)
 
 
 def sampled_norm(
@@ -292,7 +266,10 @@ def sampled_norm(
     gap = np.abs(got - target.expression(points)[:, 0])
     gap = np.where(np.isnan(gap), np.inf, gap)
     volume = float(np.prod(target.box.upper - target.box.lower))
-    return float((volume * (gap**p).mean()) ** (1.0 / p)), len(points)
+    largest = float(gap.max())
+    if not 0.0 < largest < math.inf:
+        return largest, len(points)
+    return largest * float((volume * ((gap / largest) ** p).mean()) ** (1.0 / p)), len(points)
 
 
 def _construct(
@@ -309,13 +286,13 @@ B3 = Theorem(
     label="B3",
     title="self-attention approximates integrable functions in L_p, jumps and singularities included",
     paper=PAPER_B,
-    conditions=("f in L_p of the box", "1 <= p < infinity", "0 < eps0 < 1", "G >= 1 cells per axis"),
+    conditions=("f in L_p of the box", "1 <= p < infinity", "eps0 > 0", "G >= 1 cells per axis"),
     options=(
         *options(
             """
             target  disc  sign, floor, disc (indicator), root (x^(-1/4)), or a formula
             p       2.0   the exponent of L_p, any p >= 1
-            eps0    0.05  what the walls between cells may add to the L_p error
+            eps0    0.0   what the walls between cells may add to the L_p error; 0: chosen from p and the target
             """
         ),
         *tools.OPTIONS,

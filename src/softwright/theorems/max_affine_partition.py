@@ -113,7 +113,7 @@ def _construct(
     margin = 0.5 * width * nearest
     chosen = beta if beta > 0 else beta_for(N, eps0, margin)
     largest = chosen * float((_REACH * np.abs(A).sum(axis=1) + np.abs(b)).max())
-    check_beta(faults, chosen, largest, d + 1)
+    check_beta(faults, chosen, 2.0 * (d + 3) * FLOAT64.unit * largest, "raise eps0 or width")
     faults.raise_if_any()
     cells = Cells(chosen * A, chosen * b, np.eye(N), np.zeros(d), np.ones(d))
     network = self_attention("B1", cells)

@@ -163,13 +163,25 @@ def check_grid(faults: Faults, cells: int, variables: int, columns: int) -> None
     )
 
 
-def check_beta(faults: Faults, beta: float, largest: float, terms: int) -> bool:
-    """Scores up to `largest`, sums of `terms` products, must keep their meaning in float64."""
-    error = 2.0 * (terms + 2) * _U * largest
+def score_error(beta: float, box: Box) -> float:
+    """How far stored scores of a grid are from beta (v_j.t - |v_j|^2/2) on the box, computed or not; with beta = 1 also
+    how far points of the unit frame are from where they are meant to be.
+
+    Centres are off by 5 u, keys by 6 u beta; the unit frame (1/half, centre/half, two roundings each and those of half
+    and centre) by 6 u M/half with M = max |x|; biases by (7 + m/2) m u beta. The running sum of a score, m + 1 products
+    of numbers up to beta, adds (m + 2) u (3/2) m beta.
+    """
+    m = box.dim
+    far = float((np.maximum(np.abs(box.lower), np.abs(box.upper)) / box.halfwidth).sum())
+    return _U * beta * (m * (14.0 + 0.5 * m) + 6.0 * far + 1.5 * m * (m + 2))
+
+
+def check_beta(faults: Faults, beta: float, error: float, remedy: str) -> bool:
+    """Scores that are off by `error` must keep their meaning in float64."""
     return faults.check(
-        bool(np.isfinite(beta)) and beta > 0 and bool(np.isfinite(largest)) and error <= LARGEST_SCORE_ERROR,
-        f"beta = {beta:.3g} makes scores up to {largest:.3g}, more than float64 resolves (beta overflow); the theorem "
-        "takes beta as large as eps0 and the cells ask: raise eps0 or take fewer cells",
+        bool(np.isfinite(beta)) and beta > 0 and error <= LARGEST_SCORE_ERROR,
+        f"beta = {beta:.3g} makes scores that are off by {error:.3g}, more than float64 resolves (beta overflow); the "
+        f"theorem takes beta as large as eps0 and the cells ask: {remedy}",
     )
 
 

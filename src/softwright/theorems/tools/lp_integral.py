@@ -13,7 +13,9 @@ that touch it: with |r| <= |f| + M there, Minkowski's inequality gives
 
     integral |r|^p <= ( C (b^{1 - alpha p}/(1 - alpha p))^{1/p} + M b^{1/p} )^p,    if alpha p < 1, i.e. f in L_p.
 
-Every sum is rounded outward: the factors 1 +- 1e-12 below cover far more roundings than are made.
+Powers are taken of r over a scale, the largest |r| of the first boxes, and volumes are shares of the whole one, so that
+no exponent leaves the floats; what underflows counts as 1e-300. Every sum is rounded outward: the factors 1 +- 1e-12
+below cover far more roundings than are made, those of a scale and of p-th powers after the p-th root.
 """
 
 from __future__ import annotations
@@ -42,12 +44,12 @@ class Singularity:
         return self.exponent * p < 1.0
 
     def most(self, upper: np.ndarray, others: float, p: float) -> np.ndarray:
-        """Upper bounds of the integral of |r|^p over [at, upper], |r| <= |f| + others."""
+        """Upper bounds of the norm of r over [at, upper], |r| <= |f| + others."""
         b = (upper - self.at) * (1.0 + _OUT)
         power = 1.0 - self.exponent * p
         with np.errstate(divide="ignore"):
             f_part = self.size * (b**power / power) ** (1.0 / p)
-        return (f_part + others * b ** (1.0 / p)) ** p * (1.0 + _OUT)
+        return (f_part + others * b ** (1.0 / p)) * (1.0 + _OUT)
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,15 @@ def enclose_norm(
     """
     low, high = np.array(lower, dtype=float), np.array(upper, dtype=float)
     sides = (high.max(axis=0) - low.min(axis=0)).clip(1e-300)
-    least, most = _shares(ranges, low, high, p, singularity, others)
+    whole = math.fsum(np.prod(high - low, axis=1))
+    shares = _Shares(ranges, p, singularity, others, whole, _scale(ranges, low, high, p))
+    least, most = shares(low, high)
+    unit = shares.scale * whole ** (1.0 / p)
     while True:
         total_least = math.fsum(least) * (1.0 - _OUT)
         total_most = math.fsum(most) * (1.0 + _OUT)
-        root_least = max(total_least, 0.0) ** (1.0 / p) * (1.0 - _OUT)
-        root_most = total_most ** (1.0 / p) * (1.0 + _OUT)
+        root_least = max(total_least, 0.0) ** (1.0 / p) * (1.0 - _OUT) * unit
+        root_most = total_most ** (1.0 / p) * (1.0 + _OUT) * unit
         if root_most - root_least <= max(tolerance * root_most, absolute) or len(low) >= most_boxes:
             return Enclosed(root_least, root_most, len(low))
         excess = np.where(np.isfinite(most), most - least, np.inf)
@@ -103,26 +108,47 @@ def enclose_norm(
         left_high, right_low = high[chosen].copy(), low[chosen].copy()
         left_high[rows, axis], right_low[rows, axis] = middle, middle
         new_low, new_high = np.concatenate([low[chosen], right_low]), np.concatenate([left_high, high[chosen]])
-        new_least, new_most = _shares(ranges, new_low, new_high, p, singularity, others)
+        new_least, new_most = shares(new_low, new_high)
         low, high = np.concatenate([low[rest], new_low]), np.concatenate([high[rest], new_high])
         least, most = np.concatenate([least[rest], new_least]), np.concatenate([most[rest], new_most])
 
 
-def _shares(
-    ranges: Ranges, low: np.ndarray, high: np.ndarray, p: float, singularity: Singularity | None, others: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """What each box contributes to the integral, at least and at most."""
-    volume = np.prod(high - low, axis=1)
+def _scale(ranges: Ranges, low: np.ndarray, high: np.ndarray, p: float) -> float:
+    """The largest |r| that is known of the boxes: a power of two above it while powers of 1/2 are floats."""
     r_low, r_high = ranges(low, high)
-    away = np.maximum(np.maximum(r_low, -r_high), 0.0)
-    size = np.maximum(np.abs(r_low), np.abs(r_high))
-    unknown = ~(np.isfinite(r_low) & np.isfinite(r_high))
-    away = np.where(unknown, 0.0, away)
-    with np.errstate(over="ignore", invalid="ignore"):
-        least = volume * away**p * (1.0 - _OUT)
-        most = np.where(unknown, np.inf, volume * size**p * (1.0 + _OUT))
-    if singularity is not None:
-        touching = low[:, 0] <= singularity.at
-        if touching.any():
-            most[touching] = np.minimum(most[touching], singularity.most(high[touching, 0], others, p))
-    return least, most
+    sizes = np.maximum(np.abs(r_low), np.abs(r_high))
+    largest = float(sizes[np.isfinite(sizes) & (sizes < 1e300)].max(initial=0.0))
+    if largest < 1e-300:
+        return 1.0
+    return largest if p > 500 else 2.0 ** math.ceil(math.log2(largest))
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """What boxes contribute to the integral of |r/scale|^p, at least and at most, as shares of the whole volume."""
+
+    ranges: Ranges
+    p: float
+    singularity: Singularity | None
+    others: float
+    whole: float
+    scale: float
+
+    def __call__(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        p, singularity = self.p, self.singularity
+        volume = np.prod(high - low, axis=1) / self.whole
+        r_low, r_high = self.ranges(low, high)
+        away = np.maximum(np.maximum(r_low, -r_high), 0.0)
+        size = np.maximum(np.abs(r_low), np.abs(r_high))
+        unknown = ~(np.isfinite(r_low) & np.isfinite(r_high))
+        away = np.where(unknown, 0.0, away)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            least = volume * (away / self.scale) ** p * (1.0 - _OUT)
+            power = volume * (size / self.scale) ** p * (1.0 + _OUT) + np.where(size > 0.0, 1e-300, 0.0)
+            most = np.where(unknown, np.inf, power)
+        if singularity is not None:
+            touching = low[:, 0] <= singularity.at
+            if touching.any():
+                norm = singularity.most(high[touching, 0], self.others, p) / (self.scale * self.whole ** (1.0 / p))
+                most[touching] = np.minimum(most[touching], norm**p * (1.0 + _OUT) + 1e-300)
+        return least, most
