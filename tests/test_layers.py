@@ -39,7 +39,8 @@ ALLOWED: dict[str, str] = {
     "methods": SHARED,
     "theorems": f"{SHARED} approximation programs memory transpiler methods",
     "experiments": f"{SHARED} approximation memory transpiler methods theorems",
-    "export": f"{LEAVES} fileformat result attention memory.network transpiler.network theorems.tools.network",
+    "export": f"{LEAVES} fileformat result attention memory.network transpiler.network transpiler.closed_softmax "
+    "theorems.tools.network",
     "page": f"{LEAVES} fileformat result targets attention {NETWORKS}",
     "sklearn": f"{LEAVES} result attention approximation methods",
     "zoo": f"{LEAVES} fileformat result targets approximation programs memory transpiler methods theorems",

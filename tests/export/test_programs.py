@@ -18,11 +18,12 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.export.c_exp import exp_source, vectors_source
-from softwright.export.c_padding import padded
+from softwright.export.c_closed import ClosedForm, form_of
+from softwright.export.c_exp import exp_source, helpers_of, vectors_source
 from softwright.export.c_shapes import shapes_of
-from softwright.export.c_simplify import simplified
-from softwright.export.program import folded, run
+from softwright.export.c_simplify import padded, simplified
+from softwright.export.c_source import c_source
+from softwright.export.program import Closed, Product, folded, run
 from softwright.export.programs import PROGRAMS, program_of
 from softwright.export.selftest import allowance, answered, answers_of, given_to
 from softwright.precision import precision_of
@@ -233,3 +234,36 @@ def test_exp_of_c_sources_is_as_exact_as_is_charged(real: str, ulps: int, plain:
     number = ~np.isnan(x)
     assert (y[number & ~near] <= precision.exp_floor).all()
     assert (y[number & (x < 1.1 * least)] == 0).all()
+
+
+def test_closed_forms_take_the_place_of_softmaxes_where_a_claim_charges_them() -> None:
+    softmaxes = ("softwright_columns(", "softwright_weights", "softwright_pairs(")
+    for name in ("softmax", "double-float32", "gated"):
+        forms = [form_of(closed) for closed in program_of(NETWORKS[name]()).closed.values()]
+        assert forms and None not in forms
+        assert not any(word in c_source(NETWORKS[name]()) for word in softmaxes)
+    for name in ("sdpa-float32", "sequence", "multihead", "gated-sdpa", "gated-multihead"):
+        assert not program_of(NETWORKS[name]()).closed
+        assert any(word in c_source(NETWORKS[name]()) for word in softmaxes)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("real", ["double", "float"])
+def test_tanh_of_steps_in_c_is_as_exact_as_is_charged(real: str, even: bool, tmp_path: Path) -> None:
+    precision = precision_of("float64" if real == "double" else "float32")
+    K = 7
+    steps = (0.19 * np.arange(1, K + 1) + (0 if even else 1e-3) * np.arange(K) ** 2).astype(precision.name)
+    x = np.linspace(-1, 1, 20_000).astype(precision.name)
+    form = ClosedForm(Closed(("u", "b"), Product(steps, np.eye(K)[-1], -1.0)), precision.name)
+    each = form.statements(["softwright_in(x + i)", "1"], "softwright_out(y + i)", "n - i")
+    assert each.count("softwright_exp") == (1 if even else K)
+    loop = f"for (int i = 0; i < n; i += SOFTWRIGHT_LANES) {{ {each} }}"
+    head = ["#include <stdint.h>", "#include <string.h>", vectors_source(real), *helpers_of(loop, real)]
+    (tmp_path / "t.c").write_text("\n".join([*head, f"void all(const {real} *x, {real} *y, int n) {{ {loop} }}", ""]))
+    flags = ["-O2", "-fPIC", "-shared"]
+    subprocess.run(["gcc", *flags, str(tmp_path / "t.c"), "-o", str(tmp_path / "t.so")], check=True)
+    y = np.empty_like(x)
+    ctypes.CDLL(str(tmp_path / "t.so")).all(*(a.ctypes.data_as(ctypes.c_void_p) for a in (x, y)), len(x))
+    exact = np.tanh(np.longdouble(steps[-1]) * x.astype(np.longdouble))
+    assert float(np.abs(y - exact).max()) <= (2 * (K if even else 1) + 5) * precision.unit  # 20 are charged

@@ -95,14 +95,14 @@ def test_transformer_encoder(
     net = net.eval().double()
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     with torch.inference_mode():  # what lets torch take its fused path
-        exact = net(X)
+        exact = net(X[:600])
         for layout in set(LAYOUTS) - {"double"}:  # the network is float64
             built = sw.transpile(net, layout=layout)
             ran: list[nn.Module] = []
             for part in built.network.modules():
                 if isinstance(part, NeuronHeads):
                     part.register_forward_hook(lambda module, *_, ran=ran: ran.append(module))
-            rows = len(X) if layout == "softmax" else 60
+            rows = 600 if layout == "softmax" else 60
             values = built.network(X[:rows])
             assert len(ran) == 2, "torch went round the heads"
             assert float((values - exact[:rows]).abs().max()) <= most

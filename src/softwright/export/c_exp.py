@@ -145,7 +145,13 @@ def helpers_of(text: str, real: str) -> list[str]:
 def _of_type(text: str, real: str) -> str:
     t = _TYPES[real]
     last = 8 * (8 if real == "double" else 4) - 1
-    for word, value in {"REAL": real, "WORD": t.word, "LANES": str(lanes_of(real)), "SIGN": str(last)}.items():
+    for word, value in {
+        "REAL": real,
+        "WORD": t.word,
+        "LANES": str(lanes_of(real)),
+        "SIGN": str(last),
+        "LEAST": f"{t.least}{t.suffix}",
+    }.items():
         text = text.replace(f"@{word}@", value)
     return text
 
@@ -268,6 +274,59 @@ SOFTWRIGHT_INLINE void softwright_columns(@REAL@ *w, const @REAL@ *s, int n, int
   }
   sum = (@REAL@)1 / sum;
   for (c = 0; c < n; c++) softwright_out(w + w_step * c) *= sum;
+}""",
+    "softwright_abs": """\
+SOFTWRIGHT_INLINE void softwright_abs(softwright_v *a)
+{
+  softwright_m x;
+  memcpy(&x, a, sizeof x);
+  x &= ~((@WORD@)1 << @SIGN@);
+  memcpy(a, &x, sizeof x);
+}""",
+    "softwright_sign": """\
+SOFTWRIGHT_INLINE void softwright_sign(softwright_v *a, const softwright_v *s)
+{
+  softwright_m x, y;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, s, sizeof y);
+  x ^= y & ((@WORD@)1 << @SIGN@);
+  memcpy(a, &x, sizeof x);
+}""",
+    "softwright_sigmoid": """\
+SOFTWRIGHT_INLINE void softwright_sigmoid(softwright_v *t)
+{
+  const softwright_m less = SOFTWRIGHT_MASK(*t, <, (softwright_v){0});
+  const softwright_v one = (@REAL@)1 - (softwright_v){0};
+  softwright_v e, over;
+  softwright_m a, b;
+  memcpy(&a, t, sizeof a);
+  a |= (@WORD@)1 << @SIGN@;
+  memcpy(&e, &a, sizeof a);
+  softwright_exp(&e);
+  memcpy(&a, &e, sizeof a);
+  memcpy(&b, &one, sizeof b);
+  a = (a & less) | (b & ~less);
+  memcpy(&over, &a, sizeof a);
+  *t = over / (one + e);
+}""",
+    # of numbers so large that no exp is left of the first n it is 0 or 1, as of all kinks
+    "softwright_step": """\
+SOFTWRIGHT_INLINE void softwright_step(softwright_v *t, int n)
+{
+  const softwright_m less = SOFTWRIGHT_MASK(*t, <, (softwright_v){0});
+  const softwright_v one = (@REAL@)1 - (softwright_v){0}, least = one * @LEAST@;
+  const softwright_m far = SOFTWRIGHT_MASK(*t, <=, least) | SOFTWRIGHT_MASK(-*t, <=, least);
+  @WORD@ each[SOFTWRIGHT_LANES], all = ~(@WORD@)0;
+  softwright_m a;
+  memcpy(each, &far, sizeof each);
+  SOFTWRIGHT_UNROLL for (int j = 0; j < SOFTWRIGHT_LANES; j++) all &= j < n ? each[j] : all;
+  if (!all) {
+    softwright_sigmoid(t);
+    return;
+  }
+  memcpy(&a, &one, sizeof a);
+  a &= ~less;
+  memcpy(t, &a, sizeof a);
 }""",
     # exp(0) is 1: the smaller of two scores has an exp to take, the larger one none
     "softwright_pairs": """\

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from softwright.export.c_closed import ClosedForm
 from softwright.export.c_exp import LANES, lanes_of
 from softwright.export.c_products import Factors, product_lines
 from softwright.export.c_shapes import Shape, Size, times
@@ -58,6 +59,8 @@ class Printer:
                 return self._concat(node, out)
             case "Reshape":
                 return self._copied(self.views[node.inputs[0]], out)
+            case "Closed":
+                return self._closed(node, out)
         return self._entries(node, out)
 
     def leaves(self, node: Node) -> list[str]:
@@ -263,6 +266,27 @@ class Printer:
             start, first = (f"{view.array} + {view.at([*index, ''])}" for view in (out, s))
             text = f"softwright_columns({start}, {first}, {n}, {steps});"
         return [f"  {head}{text} }}"]
+
+    def _closed(self, node: Node, out: View) -> tuple[list[str], bool]:
+        """In whole vectors where all have room for them, else in a vector of which one number is used."""
+        form = ClosedForm(self.program.closed[node.output], self.program.dtype)
+        given, index, axes = [self.views[name] for name in node.inputs], letters_of(out.shape), out.order
+        inner = axes[-1] if axes else -1
+        size = int(out.shape[inner]) if axes else 1
+        room = _whole(size, self.lanes)
+        whole = len(axes) == 1 and all(view.holds(inner, room) for view in (*given, out))
+        if whole and self._neighbours(given, out, inner):
+
+            def statement(letter: str) -> str:
+                places = [letter if axis == inner else one for axis, one in enumerate(index)]
+                words = [view.vector(places, inner) for view in given]
+                return f"{{ {form.statements(words, _vector_at(out, places), f'{size} - {letter}')} }}"
+
+            return [f"  {run_in_vectors(index[inner], room, self.lanes, statement)}"], True
+        outer = loops([out.shape[a] for a in axes], [index[a] for a in axes])
+        words = [f"({view.entry(index)} - (softwright_v){{0}})" for view in given]
+        text = form.statements(words, "const softwright_v found", "1")
+        return [f"  {outer}{{ {text} memcpy(&{out.entry(index)}, &found, sizeof({self.real})); }}"], False
 
     def _hardmax(self, s: View, out: View) -> list[str]:
         n, rows = out.shape[-1], range(len(out.shape) - 1)

@@ -1,9 +1,13 @@
-"""What a program computes only to multiply it by zeros, left out.
+"""What a program computes only to multiply it by zeros, left out, and tokens of weight 0, added.
 
 A row that is put together from parts and then multiplied by a constant matrix is, where the matrix has rows of zeros
 for a part, the product of the other parts with the other rows: a product with 0 is 0, and adding it changes nothing. A
 slice of such rows is put together from the slices of its parts. What nothing reads any more goes. The sums that are
 left have the terms they had, in their order.
+
+Heads of one row have their tokens filled up to whole vectors: a head over constant tokens, softmax(t keys + biases)
+values, is the same with more tokens of bias -inf and value 0. Their exp is exactly 0, which changes neither the largest
+score, nor the sum, nor what is weighted. So a loop over tokens has no rest that is computed number by number.
 """
 
 from __future__ import annotations
@@ -13,8 +17,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from softwright.export.c_exp import lanes_of
 from softwright.export.c_shapes import Shape
 from softwright.export.program import Node, Program
+
+LEAST = 3  # tokens: fewer are computed one by one
 
 
 def simplified(program: Program, shapes: dict[str, Shape]) -> Program:
@@ -55,7 +62,7 @@ def simplified(program: Program, shapes: dict[str, Shape]) -> Program:
                 put(replace(node, inputs=(part,), output=cut[-1]), (*shape[:-1], width))
             node = Node("Concat", tuple(cut), node.output, {"axis": (len(shape) - 1,)})
         put(node, shape)
-    return replace(program, constants=constants, nodes=_read(nodes, program.output))
+    return replace(program, constants=constants, nodes=read_nodes(nodes, program.output))
 
 
 def _fewer(
@@ -75,7 +82,7 @@ def _fewer(
     return replace(node, inputs=(left, key))
 
 
-def _read(nodes: list[Node], output: str) -> list[Node]:
+def read_nodes(nodes: list[Node], output: str) -> list[Node]:
     """Those that the output needs."""
     wanted, kept = {output}, []
     for node in reversed(nodes):
@@ -83,3 +90,58 @@ def _read(nodes: list[Node], output: str) -> list[Node]:
             wanted |= set(node.inputs)
             kept.append(node)
     return kept[::-1]
+
+
+def padded(program: Program, shapes: dict[str, Shape]) -> Program:
+    """The program with such heads filled up."""
+    made = {node.output: node for node in program.nodes}
+    constants, changed = dict(program.constants), dict[str, Node]()
+
+    def constant(name: str, axis: int, room: int, fill: float) -> str:
+        array = program.constants[name]
+        size = [(0, room - array.shape[axis]) if a == axis % array.ndim else (0, 0) for a in range(array.ndim)]
+        key = f"{name}.filled"
+        constants[key] = np.pad(array, size, constant_values=fill)
+        return key
+
+    for node in program.nodes:
+        head = _head(program, node, made, shapes) if node.op == "Softmax" else None
+        if head is None:
+            continue
+        scores, products, users = head
+        n = int(shapes[node.output][-1])
+        lanes = lanes_of("double" if program.dtype == "float64" else "float")
+        room = -(-n // lanes) * lanes
+        if room == n:
+            continue
+        t, keys = products.inputs
+        changed[products.output] = replace(products, inputs=(t, constant(keys, -1, room, 0.0)))
+        changed[scores.output] = replace(
+            scores, inputs=(products.output, constant(scores.inputs[1], -1, room, -np.inf))
+        )
+        for user in users:
+            changed[user.output] = replace(user, inputs=(node.output, constant(user.inputs[1], -2, room, 0.0)))
+    nodes = [changed.get(node.output, node) for node in program.nodes]
+    return replace(program, constants=constants, nodes=nodes)
+
+
+def _head(
+    program: Program, softmax: Node, made: dict[str, Node], shapes: dict[str, Shape]
+) -> tuple[Node, Node, list[Node]] | None:
+    """Its scores, products and the products that use its weights, if it is such a head and all else is constant."""
+    shape = shapes[softmax.output]
+    n = shape[-1]
+    if isinstance(n, str) or n < LEAST or any(size != 1 for size in shape[:-1]):
+        return None
+    scores = made.get(softmax.inputs[0])
+    products = made.get(scores.inputs[0]) if scores is not None and scores.op == "Add" else None
+    if scores is None or products is None or products.op not in ("Mul", "MatMul"):
+        return None
+    users = [node for node in program.nodes if softmax.output in node.inputs]
+    tables = [scores.inputs[1], products.inputs[1], *(user.inputs[-1] for user in users)]
+    read = {scores.inputs[0]: scores, softmax.inputs[0]: softmax}  # by nobody else
+    alone = all([node for node in program.nodes if name in node.inputs] == [one] for name, one in read.items())
+    whole = all(name in program.constants for name in tables) and program.output not in (*read, softmax.output)
+    fits = whole and all(program.constants[name].shape[-1] == n for name in tables[:2])
+    used = all(user.op == "MatMul" and user.inputs[0] == softmax.output for user in users)
+    return (scores, products, users) if alone and fits and used else None

@@ -8,8 +8,8 @@ that link several networks.
 
 The file is the network's program for one point, folded, every node a loop (`c_loops.py`); constants are hexadecimal.
 Rounding: sums run in the order written, each operation is rounded once or fused with its neighbour: an order that the
-rounding part of the claim covers (`program.py`). Where many exps are taken exp is in the file, more exact than was
-charged (`c_exp.py`); for a few it is that of the C library, of which hypothesis exp-ulp asks 4 ulp.
+rounding part of the claim covers (`program.py`). exp is in the file, more exact than was charged (`c_exp.py`), and
+heads whose claim charges closed forms run those (`c_closed.py`).
 Compilers may not reassociate, flush or approximate: -ffast-math is refused by an #error, and so are registers wider
 than the type, in which a number is not rounded where it should be.
 """
@@ -24,10 +24,10 @@ import numpy as np
 
 from softwright.errors import InvalidInput
 from softwright.export.c_body import MOST_ENTRIES, body_of
+from softwright.export.c_closed import shortened
 from softwright.export.c_exp import CLONES, LANES, helpers_of, vectors_source
-from softwright.export.c_padding import padded
 from softwright.export.c_shapes import Shape, Size, shapes_of, times
-from softwright.export.c_simplify import simplified
+from softwright.export.c_simplify import padded, simplified
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.program import Program
@@ -74,6 +74,7 @@ def c_source(built: Built[Any]) -> str:
     if len(program.free) > 1 and len(program.nodes) > MOST_LOOPS:
         fault = f"c holds a network of kind {built.kind!r} of at most {MOST_LOOPS} operations, this one has"
         raise InvalidInput("export", [f"{fault} {len(program.nodes)}; use onnx, numpy or jax, or fewer steps"])
+    program = shortened(program)
     program = simplified(program, shapes_of(program))
     program = padded(program, shapes_of(program))
     real, outside = ("double" if dtype == "float64" else "float" for dtype in (program.dtype, program.outside))

@@ -17,10 +17,9 @@ import numpy as np
 from softwright.export.claim import claim_lines
 from softwright.export.extras import needed
 from softwright.export.onnx_nodes import nodes_of
-from softwright.export.program import Node, Program, with_casts
-from softwright.export.programs import PROGRAMS, program_of
+from softwright.export.program import Node, Program
+from softwright.export.programs import PROGRAMS, stored_program
 from softwright.fileformat import SCHEMA, with_reference, write_atomically
-from softwright.result.constructed import tensors_of
 
 if TYPE_CHECKING:
     import onnx
@@ -46,9 +45,7 @@ class OnnxFile:
 def model_of(built: Built[Any]) -> onnx.ModelProto:
     """The model that the file holds."""
     onnx = needed("onnx", "onnx")
-    program, sections = program_of(built), built.sections()
-    if program.ends:
-        program = with_casts(program, tensors_of(built.network))
+    program, sections = stored_program(built), built.sections()
     kind = {"float64": onnx.TensorProto.DOUBLE, "float32": onnx.TensorProto.FLOAT}[program.outside]
     stored = with_reference(program.constants, built.reference)
     graph = onnx.helper.make_graph(

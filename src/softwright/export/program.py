@@ -52,6 +52,23 @@ class Node:
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Of u and b: b sum_k share_k w_k, w_k the sigmoid of step_k u (second 0) or its tanh (second -1)."""
+
+    steps: np.ndarray
+    shares: np.ndarray
+    second: float
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """What a value is, of which closed forms are charged too: a head of tokens (4, p) at an input, or a product."""
+
+    inputs: tuple[str, ...]
+    what: np.ndarray | Product
+
+
 @dataclass
 class Program:
     """Inputs by name with their shapes, constants, and nodes in order; `output` is the value that is returned.
@@ -69,6 +86,7 @@ class Program:
     whole: frozenset[str] = frozenset()
     ends: str = ""
     divides_last: bool = False  # its claim charges weights divided by their sum and weighted sums divided by it alike
+    closed: dict[str, Closed] = field(default_factory=dict)  # by the value; nodes compute it without them too
 
     @property
     def outside(self) -> str:

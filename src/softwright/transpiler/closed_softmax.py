@@ -4,25 +4,50 @@ fewer operations. Everything else of a head, and what is proved of it, stays as 
 *Pairs.* Two tokens with scores k_0 s and k_1 s, k_1 - k_0 a number of the type: w_1 = 1/(1 + e^{-(k_1 - k_0) s}), w_0 =
 1 - w_1, so values are mixed as v_0 + (v_1 - v_0) w_1. Of relu, silu, sigmoid, tanh and leaky relu this is one sigmoid.
 
-*Even tokens* (GELU, softplus). p keys, evenly spaced by D and symmetric, with symmetric biases, offsets u and slopes v
-and 1 - v: relative to the edge token on the side of s, m steps away from it a token has the weight
+*Even tokens* (GELU, softplus): a quotient of polynomials of half the degree.
 
-    e^{b_m - b_0} y^m,     y = e^{-D |s|} <= 1,
-
-so that one exp makes all weights: powers of y are products, at most two of each other. With Z, U, V the sums of these
-weights times 1, u_m and v_m over the tokens counted from the left, g(s) = (U + V s)/Z for s < 0, and for s >= 0, where
-slopes are 1 - v_m, g(s) = (U + (Z - V) s)/Z; both are
+p keys, p even, spaced by D and symmetric, with symmetric biases and offsets u and slopes v and 1 - v. Relative to the
+edge token on the side of s a token m steps away has the weight c_m y^m, c_m = e^{b_m - b_0}, y = e^{-D |s|} <= 1. With
+Z, U, V the sums of these weights times 1, u_m and v_m over the tokens counted from the left, g(s) = (U + V s)/Z for
+s < 0, and for s >= 0, where slopes are 1 - v_m, g(s) = (U + (Z - V) s)/Z; both are
 
     g(s) = max(s, 0) + (U - V |s|)/Z.
 
-y = 1 + d for y changes the weight of m by m d; relative to token r, which leads, that is (m - r) d. Products are
-rounded, and of two powers what both hold cancels (`power_slips`). Z >= 1, so what underflow takes is small beside it.
-How much all this is, is in `unit_bounds.py`, and in the checker.
+Z and U read the same from both ends, V - Z/2 with the other sign. Such polynomials of odd degree are 1 + y, or 1 - y,
+times one of degree p - 2 that reads the same from both ends, and this is (1 + y)^{p-2} times a polynomial R of degree
+n = p/2 - 1 in x = y/(1 + y)^2 = w (1 - w), where w = y/(1 + y) is the softmax weight of two tokens, D |s| apart. So
+
+    Z = (1 + y)^{p-1} Z'(x),    U = (1 + y)^{p-1} U'(x),    V - Z/2 = (1 - y) (1 + y)^{p-2} A(x),
+
+(1 - y)/(1 + y) = 1 - 2 w, and with B = Z'/2 + A the common factor leaves
+
+    g(s) = max(s, 0) + (U' - |s| (B - 2 w A))/Z'.
+
+Coefficients are made in 120 digits and rounded once. It runs where Z' has no negative one: nothing cancels in it then,
+and Z' >= Z'(0) = 1. B and U' have none of x^0, so that far to the left g(s) is 0 as it should be.
+
+*Rounding* (`unit_bounds.py`), u the unit, E the error of exp, a = |s|:
+
+    y   a factor e^t, |t| <= E/(1 - E) + u D a. It is as if tokens had the weights of that y: `unit_bounds.py`. For all
+        that follows y is this number, so that x is widened by e^t both ways
+    w   a sum and a reciprocal: 2 roundings, of x = w - w w (1 - 2w)/(1 - w) as many; and w/(1 - w) of w w, and one: in
+        all (2 - 3w)/(1 - w) + 1 <= 3, charged 3.2
+    x^k by doubling: 3.2 k, and the roundings of products, of which two powers share many. Powers are shared by all four
+        sums: with f = N/Z' and N_k, Z_k the terms of numerator and denominator, sum_k (N_k - f Z_k) = 0, so that errors
+        eta_k of powers give sum_k |N_k - f Z_k| |eta_k - eta_r|/Z', for any r
+    N   coefficients, products, n additions, product with w (2), with a, sums: n + 8; Z': n + 2; a quotient: charged
+        n + 12 of the sum of |terms| of N, and n + 4 of |f| Z'
+    g   the last sum is one rounding of the result
+
+What underflows is below the smallest number each time, beside coefficients and Z' >= 1.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
@@ -34,58 +59,15 @@ from softwright.settings import derivatives_taken, looked_through
 
 _FEWEST = 6  # tokens for which powers are worth their operations
 _HIGHEST = 60.0  # of the biases' range: e^60 is a number of every type
-
-
-def power_steps(tokens: int) -> list[tuple[int, int]]:
-    """(m, end): the powers m + 1 .. end of y are those from 1 on times power m."""
-    steps, m = [], 1
-    while m < tokens - 1:
-        steps.append((m, min(2 * m, tokens - 1)))
-        m = steps[-1][1]
-    return steps
-
-
-@dataclass(frozen=True, eq=False)
-class EvenTokens:
-    """D, and the coefficients (3, p) of y^m in Z, U and V, m counted from the left."""
-
-    spacing: float
-    coefficients: np.ndarray
-
-    @classmethod
-    def of(cls, table: np.ndarray) -> EvenTokens | None:
-        """That of tokens (4, p) as stored; None if they are not even, to the last digit."""
-        k, b, v, u = table
-        if len(k) < _FEWEST or not np.isfinite(table).all() or not k[-1] > 0:
-            return None
-        spacing = float(k[-1] - k[-2])
-        mirrored = all(np.array_equal(x, y[::-1]) for x, y in ((k, -k), (b, b), (u, u), (v, 1.0 - v)))
-        asymptotes = v[0] == 0.0 and u[0] == 0.0
-        if not (mirrored and asymptotes and np.all(np.diff(k) == spacing) and np.all(np.abs(b - b[0]) <= _HIGHEST)):
-            return None
-        weights = np.exp(b - b[0])
-        return cls(spacing, np.stack([weights, weights * u, weights * v]))
+_TOGETHER = 1 << 16  # numbers at a time: they and their powers stay in the cache
+_ROOMS = 4  # of some MB, for each thread
+_LARGEST = 2.0**90  # of coefficients
+_DIGITS = 120
 
 
 def derived(s: Tensor) -> bool:
     """Whether derivatives are being taken: max(s, 0) and |s| have none at 0, where g has one."""
     return (torch.is_grad_enabled() and s.requires_grad) or derivatives_taken()
-
-
-def by_powers(s: Tensor, even: EvenTokens) -> Tensor:
-    """The head of even tokens at every entry of s."""
-    flat = s.reshape(-1)  # (n,)
-    coefficients = torch.tensor(even.coefficients, dtype=s.dtype, device=s.device)  # (3, p)
-    p = coefficients.shape[1]
-    powers = flat.new_empty(p, len(flat))
-    powers[0] = 1.0
-    size = flat.abs()
-    torch.mul(size, -even.spacing, out=powers[1])
-    powers[1].exp_()
-    for m, end in power_steps(p):
-        torch.mul(powers[1 : end - m + 1], powers[m], out=powers[m + 1 : end + 1])
-    total, offset, slope = coefficients @ powers
-    return torch.addcmul(offset, slope, size, value=-1).div_(total).add_(flat.clamp_min(0.0)).reshape(s.shape)
 
 
 @dataclass(frozen=True)
@@ -109,11 +91,27 @@ class Pair:
 
 def by_sigmoid(s: Tensor, pair: Pair) -> Tensor:
     """The head of two tokens at every entry of s."""
+    if pair.slopes == (0.0, 1.0) and pair.offsets == (0.0, 0.0) and not derived(s):
+        return _gated(s, pair.rate)
     weight = torch.sigmoid(s if pair.rate == 1.0 else s * pair.rate)
     slope, offset = _mixed(weight, *pair.slopes), _mixed(weight, *pair.offsets)
     if slope is None:
         return torch.zeros_like(s) if offset is None else offset
     return slope * s if offset is None else torch.addcmul(offset, slope, s)
+
+
+def _gated(s: Tensor, rate: float) -> Tensor:
+    """s times its weight (relu, silu), without a temporary."""
+    flat = s.reshape(-1)
+    out = torch.empty_like(flat)
+    for start in range(0, len(flat), _TOGETHER):
+        part, weight = flat[start : start + _TOGETHER], out[start : start + _TOGETHER]
+        if rate == 1.0:
+            torch.sigmoid(part, out=weight)
+        else:
+            torch.mul(part, rate, out=weight).sigmoid_()
+        weight.mul_(part)
+    return out.reshape(s.shape)
 
 
 def _mixed(weight: Tensor, first: float, second: float) -> Tensor | None:
@@ -131,22 +129,150 @@ def closed_form(s: Tensor, tokens: Tensor) -> Pair | EvenTokens | None:
         return Pair.of(tokens.tolist())
     if tokens.shape[1] < _FEWEST or derived(s) or name_of(s.dtype) not in PRECISIONS:
         return None
-    content = tokens.double().cpu().numpy().tobytes()
-    return _even(content, tokens.shape[1])
+    numbers = tokens.numpy(force=True)
+    return even_tokens(numbers.tobytes(), numbers.dtype.str)
+
+
+def power_steps(count: int) -> list[tuple[int, int]]:
+    """(m, end): the powers m + 1 .. end, of 0 .. count - 1, are those from 1 on times power m."""
+    steps, m = [], 1
+    while m < count - 1:
+        steps.append((m, min(2 * m, count - 1)))
+        m = steps[-1][1]
+    return steps
+
+
+@dataclass(frozen=True, eq=False)
+class EvenTokens:
+    """D, and the coefficients (4, p/2) of x^k in Z', U', B and A."""
+
+    spacing: float
+    coefficients: np.ndarray
+
+    @classmethod
+    def of(cls, table: np.ndarray) -> EvenTokens | None:
+        """That of tokens (4, p) as stored; None if they are not even, to the last digit."""
+        k, b, v, u = table
+        if len(k) < _FEWEST or len(k) % 2 or not np.isfinite(table).all() or not k[-1] > 0:
+            return None
+        spacing = float(k[-1] - k[-2])
+        mirrored = all(np.array_equal(x, y[::-1]) for x, y in ((k, -k), (b, b), (u, u), (v, 1.0 - v)))
+        asymptotes = v[0] == 0.0 and u[0] == 0.0
+        if not (mirrored and asymptotes and np.all(np.diff(k) == spacing) and np.all(np.abs(b - b[0]) <= _HIGHEST)):
+            return None
+        coefficients = _coefficients(b, v, u)
+        good = bool((coefficients[0] >= 0.0).all() and (np.abs(coefficients) <= _LARGEST).all())
+        return cls(spacing, coefficients) if good else None
 
 
 @lru_cache(maxsize=64)
-def _even(content: bytes, tokens: int) -> EvenTokens | None:
-    return EvenTokens.of(np.frombuffer(content, dtype=np.float64).reshape(4, tokens))
+def even_tokens(content: bytes, kind: str) -> EvenTokens | None:
+    """That of the bytes of a table whose numbers are of this kind."""
+    return EvenTokens.of(np.frombuffer(content, dtype=kind).reshape(4, -1).astype(np.float64))
 
 
-def power_slips(tokens: int) -> np.ndarray:
-    """(p, p): by how many roundings y^m and y^r, times a coefficient each, differ from y^(m - r) times theirs."""
-    powers = [np.zeros(tokens), np.zeros(tokens)]  # which roundings of products a power holds, and how often
-    for m, end in power_steps(tokens):
+def _coefficients(b: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
+    with localcontext(Context(prec=_DIGITS)):
+        biases, slopes, offsets = ([Decimal(float(x)) for x in row] for row in (b, v, u))
+        weights = [(bias - biases[0]).exp() for bias in biases]
+        half = Decimal("0.5")
+        Z = _halved(weights, 1)
+        U = _halved([c * x for c, x in zip(weights, offsets, strict=True)], 1)
+        A = _halved([c * (x - half) for c, x in zip(weights, slopes, strict=True)], -1)
+        B = [half * z + a for z, a in zip(Z, A, strict=True)]
+        return np.array([[float(x) for x in row] for row in (Z, U, B, A)])
+
+
+def _halved(polynomial: list[Decimal], sign: int) -> list[Decimal]:
+    """R with polynomial = (1 + sign y) (1 + y)^{2n} R(y/(1 + y)^2).
+
+    With z = 1/x = y + 1/y + 2 and q the quotient by 1 + sign y: y^{-n} q = q_n + sum_j q_{n-j} L_j(z), L_j = y^j +
+    y^{-j}, L_{j+1} = (z - 2) L_j - L_{j-1}, and R(x) = x^n times that: L_j's coefficient of z^i is one of x^{n-i}.
+    """
+    quotient, carry = [], Decimal(0)
+    for coefficient in polynomial[:-1]:
+        carry = coefficient - sign * carry
+        quotient.append(carry)
+    n = (len(quotient) - 1) // 2
+    found = [Decimal(0)] * n + [quotient[n]]
+    before, now = [2], [-2, 1]
+    for j in range(1, n + 1):
+        for i, whole in enumerate(now):
+            found[n - i] += quotient[n - j] * whole
+        following = [0, *now]
+        for i, whole in enumerate(now):
+            following[i] -= 2 * whole
+        for i, whole in enumerate(before):
+            following[i] -= whole
+        before, now = now, following
+    return found
+
+
+class _Room:
+    """Memory for so many numbers at a time, and views of it: allocating both costs as much as the arithmetic."""
+
+    def __init__(self, even: EvenTokens, s: Tensor, count: int) -> None:
+        self.even, terms = even, even.coefficients.shape[1]
+        with torch.inference_mode(False):
+            self.coefficients = torch.tensor(even.coefficients, dtype=s.dtype, device=s.device)  # (4, n + 1)
+            memory = torch.ones(6 + terms, count, dtype=s.dtype, device=s.device)
+            self.size, self.weight, self.sums, self.powers = memory[0], memory[1], memory[2:6], memory[6:]
+            self.total, self.offset, self.slope, self.fall = self.sums
+            self.x = self.powers[1]
+            self.products = [
+                (self.powers[1 : end - m + 1], self.powers[m], self.powers[m + 1 : end + 1])
+                for m, end in power_steps(terms)
+            ]
+
+    def run(self, s: Tensor, out: Tensor) -> None:
+        weight = torch.mul(torch.abs(s, out=self.size), -self.even.spacing, out=self.weight).sigmoid_()
+        torch.addcmul(weight, weight, weight, value=-1, out=self.x)
+        for one, other, product in self.products:
+            torch.mul(one, other, out=product)
+        torch.mm(self.coefficients, self.powers, out=self.sums)
+        slope = self.slope.addcmul_(self.fall, weight, value=-2)
+        offset = self.offset.addcmul_(slope, self.size, value=-1).div_(self.total)
+        torch.clamp_min(s, 0.0, out=out).add_(offset)
+
+
+class _Rooms(threading.local):
+    """Rooms of this thread that were used last."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[tuple[int, torch.dtype, torch.device, int], _Room] = OrderedDict()
+
+    def take(self, even: EvenTokens, s: Tensor, count: int) -> _Room:
+        key = (id(even), s.dtype, s.device, count)  # of an object that the room keeps
+        room = self.kept.pop(key, None) or _Room(even, s, count)
+        self.kept[key] = room
+        if len(self.kept) > _ROOMS:
+            self.kept.popitem(last=False)
+        return room
+
+
+_OWN = _Rooms()
+
+
+def by_powers(s: Tensor, even: EvenTokens) -> Tensor:
+    """The head of even tokens at every entry of s."""
+    flat = s.reshape(-1)  # (N,)
+    out, count = torch.empty_like(flat), min(len(flat), _TOGETHER)
+    if count == 0:
+        return out.reshape(s.shape)
+    room = _OWN.take(even, s, count)
+    for start in range(0, len(flat), count):
+        first = min(start, len(flat) - count)  # the last part may begin in the one before it
+        room.run(flat[first : first + count], out[first : first + count])
+    return out.reshape(s.shape)
+
+
+def power_slips(count: int) -> np.ndarray:
+    """(count, count): how many roundings of products one of two powers holds and the other does not."""
+    powers = [np.zeros(count), np.zeros(count)]  # which roundings of products a power holds, and how often
+    for m, end in power_steps(count):
         for i in range(1, end - m + 1):
-            own = np.zeros(tokens)
+            own = np.zeros(count)
             own[m + i] = 1.0
             powers.append(powers[i] + powers[m] + own)
-    held = np.array(powers[:tokens])
-    return np.abs(held[:, None] - held[None]).sum(axis=2) + 2.0
+    held = np.array(powers[:count])
+    return np.abs(held[:, None] - held[None]).sum(axis=2)

@@ -14,7 +14,7 @@ from torch.nn.functional import linear
 from softwright.chunks import in_chunks, rows_within
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import Room, load_tensors
-from softwright.settings import as_proved, differentiable
+from softwright.settings import as_proved, differentiable, looked_through
 from softwright.transpiler.gated_heads import GatedHeads
 from softwright.transpiler.neuron_heads import WINDOW, NeuronHeads, widened
 from softwright.transpiler.separate_heads import SeparateHeads
@@ -84,6 +84,7 @@ class TranspiledNetwork(_Transpiled):
         self.steps = nn.ModuleList(steps)
         self.names, self.layout = tuple(names), layout
         self._widest = max(1, self.inputs, *(_width(step) for step in steps))
+        self._at_once = self._rows(self.inputs, 8)  # rows that never need to be parted
         if isinstance(steps[-1], NeuronHeads | Projection):
             steps[-1].ends = True
         self.train(False)
@@ -100,6 +101,9 @@ class TranspiledNetwork(_Transpiled):
     def forward(self, x: Tensor) -> Tensor:
         """(..., d) -> (..., m), in chunks that bound the memory."""
         # Positions that stand in one sequence stay together; all others are rows of their own.
+        if x.dim() == 2 and x.shape[0] <= self._at_once and not looked_through():
+            with as_proved(x):
+                return self._run(x)
         lead = x.dim() - 2 if self.layout == "sequence" and x.dim() >= 3 else x.dim() - 1
         rows = x.reshape(-1, *x.shape[lead:])
         y = in_chunks(

@@ -36,7 +36,6 @@ from softwright.transpiler.token_table import TokenTable
 LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
 _CHUNK = {
     "softmax": 1 << 19,
-    "powers": 1 << 20,
     "sdpa": 1 << 18,
     "multihead": 1 << 18,
     "sequence": 1 << 22,
@@ -173,7 +172,7 @@ def apply_table(s: Tensor, tokens: Tensor, layout: str) -> Tensor:
         if isinstance(known, Pair):
             return in_chunks(lambda part: by_sigmoid(part, known), s, _rows(layout, s, 2))
         if isinstance(known, EvenTokens):
-            return in_chunks(lambda part: by_powers(part, known), s, _rows("powers", s, tokens.shape[1]))
+            return by_powers(s, known)
         return in_chunks(lambda part: _by_softmax(part, tokens), s, _rows(layout, s, tokens.shape[1]))
     return in_chunks(lambda part: _by_sdpa(part, tokens), s, _rows(layout, s, _WIDTH))
 

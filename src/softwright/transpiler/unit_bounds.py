@@ -29,8 +29,8 @@ are w_j (1 + eta_j), eta_j <= e^{t_j + t_r} - 1, eta_r = 0, with t the errors of
                    + gamma_{2p+5} sum_j w_j (1 + eta_j) (|v_j s| + |u_j|)/(1 - tau),
 
 Evenly spaced tokens have weights that are powers of one number (`closed_softmax.py`), m of it beside the r of the
-leading token: eta_j <= |m - r| (E + u D |s|) and the roundings of the products that the two do not share. The larger of
-both is taken, and of the roundings of values, 2p + 8 there of slopes v_j or, for s > 0, 1 - v_j, and two of g.
+leading token: eta_j <= |m - r| (E + u D |s|), and the rest of their rounding is the last term. The larger of both is
+taken.
 
 tau = sum w eta, |v_j(s) - g| <= sum_l w_l |v_l(s) - v_j(s)|, all of them bounded on the whole cell.
 
@@ -51,7 +51,7 @@ from softwright.precision import FLOAT64, PRECISIONS
 from softwright.proof.arithmetic.rounding import Arithmetic
 from softwright.proof.arithmetic.rounding import arithmetic_of as arithmetic_by_engine
 from softwright.targets.mlp import BETA, ELU_POWERS, ELU_SHIFT, Activation
-from softwright.transpiler.closed_softmax import EvenTokens, power_slips
+from softwright.transpiler.closed_softmax import EvenTokens, even_tokens, power_slips
 from softwright.transpiler.neuron_heads import OMEGA
 from softwright.transpiler.token_proof import proved_error
 from softwright.transpiler.token_table import TokenTable
@@ -59,6 +59,7 @@ from softwright.transpiler.token_table import TokenTable
 _W0 = {2: 0.27847, 3: 0.46306, 4: 0.60355, 5: 0.71783}  # W0((N-1)/e), rounded up
 _SLIP = 1.0 + 1e-9  # covers the float64 evaluation of the bounds themselves
 _CORE, _CELLS = 64.0, 2048
+_LOST = 1e-60  # of coefficients of even tokens: far more than what 120 digits lose
 
 
 @dataclass(frozen=True)
@@ -250,10 +251,12 @@ def _on_cells(
     error = error + 2 * arithmetic.unit * shift
     rows = np.arange(len(near))
     relative = error + error[rows, leader][:, None]
-    even = EvenTokens.of(np.stack([k, b, v, u])) if how.layout in ("softmax", "double") else None
+    even = even_tokens(np.stack([k, b, v, u]).tobytes(), "<f8") if how.layout in ("softmax", "double") else None
     right = near + away > 0  # (c,)
     if even is not None:
-        relative = np.maximum(relative, _by_powers(even, size, right, leader, arithmetic))
+        rank = np.where(right[:, None], np.arange(len(k))[::-1], np.arange(len(k)))  # (c, p): m of every token
+        steps = np.abs(rank - np.take_along_axis(rank, leader[:, None], axis=1))
+        relative = np.maximum(relative, steps * _wrong_exp(even, size, arithmetic))
     relative[rows, leader] = 0.0
     # Where the product of weight and change is negligible whatever the change, the exponents are added first.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -268,23 +271,44 @@ def _on_cells(
     good = tau < 0.5
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
     values = arithmetic.gamma(how.values(len(k))) * weighted
-    if even is not None:  # max(s, 0) + (U - V |s|)/Z, with the slopes of the other side where s > 0
-        mirrored = np.where(right[:, None], np.abs(v[::-1]), np.abs(v)) * size + np.abs(u)
-        ran = weights + moved
-        lost = arithmetic.smallest * even.coefficients[0].max() * sizes.shape[1] * (1 + mirrored.max(axis=1))
-        other = arithmetic.gamma(2 * len(k) + 8) * (ran * mirrored).sum(axis=1) + lost
+    if even is not None:
+        other = _by_powers(even, np.minimum(np.abs(near), np.abs(away)), size[:, 0], arithmetic)
         values = np.maximum(values, other + 2 * arithmetic.unit * weighted)
     found = ((moved * off).sum(axis=1) + values) * share
     found += 64 * arithmetic.exp_floor * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
     return np.where(good, found, np.inf)
 
 
-def _by_powers(
-    even: EvenTokens, size: np.ndarray, right: np.ndarray, leader: np.ndarray, arithmetic: Arithmetic
-) -> np.ndarray:
-    """Relative errors (c, p) of weights made as powers of y, beside that of the leading token (`closed_softmax.py`)."""
-    p = even.coefficients.shape[1]
-    rank = np.where(right[:, None], np.arange(p)[::-1], np.arange(p))  # (c, p): m of every token
-    first = np.take_along_axis(rank, leader[:, None], axis=1)  # (c, 1): that of the leading one
-    exp = arithmetic.exp_error / (1 - arithmetic.exp_error) + 1.01 * arithmetic.unit * even.spacing * size  # (c, 1)
-    return np.abs(rank - first) * exp + 1.01 * arithmetic.unit * power_slips(p)[rank, first]
+def _wrong_exp(even: EvenTokens, size: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
+    """t for |s| up to `size`."""
+    return arithmetic.exp_error / (1 - arithmetic.exp_error) + 1.01 * arithmetic.unit * even.spacing * size
+
+
+def _by_powers(even: EvenTokens, least: np.ndarray, most: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
+    """(c,): rounding of f = g - max(s, 0) behind y, for |s| in [least, most]: that of `closed_softmax.py`, without
+    the last sum."""
+    Z, U, B, A = even.coefficients  # (n + 1,) each
+    count = len(Z)
+    t = _wrong_exp(even, most, arithmetic)
+    ends = [np.exp(e) for e in (-even.spacing * most - t, -even.spacing * least + t)]  # of y: at most e^t
+    w0, w1 = ((y / (1 + y))[:, None] for y in ends)
+    x0, x1 = ((y / (1 + y) ** 2)[:, None] ** np.arange(count) for y in np.minimum(ends, 1.0))
+    a0, a1 = least[:, None], most[:, None]
+    slopes = B - 2 * np.maximum(w0 * A, w1 * A), B - 2 * np.minimum(w0 * A, w1 * A)  # (c, n + 1): of B - 2 w A
+    low = U - np.maximum(a0 * slopes[1], a1 * slopes[1])  # the factors of x^k in N
+    high = U - np.minimum(a0 * slopes[0], a1 * slopes[0])
+    total = (Z * x0).sum(axis=1), (Z * x1).sum(axis=1)
+    above, below = np.maximum(high * x0, high * x1).sum(axis=1), np.minimum(low * x0, low * x1).sum(axis=1)
+    f1 = np.maximum(above / total[0], above / total[1])[:, None]
+    f0 = np.minimum(below / total[0], below / total[1])[:, None]
+    terms = x1 / total[0][:, None]
+    apart = np.maximum(np.abs(high - f0 * Z), np.abs(low - f1 * Z))
+    leader = (Z * (x0 + x1)).argmax(axis=1)
+    steps = np.abs(np.arange(count) - leader[:, None])
+    slips = np.expm1(arithmetic.gamma(1) * (3.2 * steps + power_slips(count)[leader]))
+    size = np.maximum(np.abs(f0), np.abs(f1))[:, 0]
+    terms_of_N = ((np.abs(U) + a1 * (np.abs(B) + 2 * w1 * np.abs(A))) * terms).sum(axis=1)
+    found = (apart * terms * slips).sum(axis=1)
+    found += arithmetic.gamma(count + 11) * terms_of_N + arithmetic.gamma(count + 3) * size
+    lost = 16 * count**2 * (arithmetic.smallest + _LOST) * np.abs(even.coefficients).sum() * (1 + most + size)
+    return (found + lost) / (1 - 4 * arithmetic.gamma(8 * count))

@@ -51,11 +51,12 @@ def smooth_run(table: Array, run: Run) -> SmoothRun:
     middle = np.linspace(outer / 16, outer, CELLS + 1)[1:]
     ends = np.concatenate([inner, middle, outer * GROWTH ** np.arange(1, FAR + 1)])
     most, mixing, offset = np.zeros(len(ends)), 0.0, 0.0
+    ladder = Ladder.of(table) if run.layout in ("softmax", "double") else None
     for sign in (-1.0, 1.0):
         for start in range(0, len(ends) - 1, CHUNK):
             check_time()
             edges = sign * ends[start : start + CHUNK + 1]
-            errors, mixed, shifted = _on_cells(edges[:-1], edges[1:], table, run)
+            errors, mixed, shifted = _on_cells(edges[:-1], edges[1:], table, run, ladder)
             place = slice(start + 1, start + len(edges))
             most[place] = np.maximum(most[place], np.where(np.isnan(errors), np.inf, errors))
             finite = np.isfinite(errors)
@@ -73,7 +74,7 @@ def _unrounded(k: Array, b: Array, run: Run) -> Array:
     return (b == 0) & ((fraction == 0.5) | (k == 0))
 
 
-def _on_cells(near: Array, away: Array, table: Array, run: Run) -> tuple[Array, Array, Array]:
+def _on_cells(near: Array, away: Array, table: Array, run: Run, ladder: Ladder | None) -> tuple[Array, Array, Array]:
     """For cells between `near` and `away` (c,): the error, and `mixing` and `offset` there (see `unit`)."""
     k, b, v, u = table  # (p,)
     unit, p = run.precision.unit, len(k)
@@ -90,7 +91,6 @@ def _on_cells(near: Array, away: Array, table: Array, run: Run) -> tuple[Array, 
     below = np.maximum(*(s.max(axis=1, keepdims=True) - s for s in scores)) + 8 * UNIT * weight.max(axis=1)[:, None]
     wrong = wrong + unit * (below + 2 * wrong.max(axis=1)[:, None]) + run.exps / (1 - run.exps) * (1 + 4 * UNIT)
     moved = (wrong + wrong[rows, leader][:, None]) * SLACK
-    ladder = Ladder.of(table) if run.layout in ("softmax", "double") else None
     right = near + away > 0  # (c,)
     if ladder is not None:
         moved = np.maximum(moved, ladder.slips(size, right, leader, run) * SLACK)
@@ -106,7 +106,8 @@ def _on_cells(near: Array, away: Array, table: Array, run: Run) -> tuple[Array, 
     ran = (w + moved) * share[:, None]  # the weights that run, at most
     values = gamma(run.values(p), unit) * (ran * extent).sum(axis=1)
     if ladder is not None:
-        values = np.maximum(values, ladder.values(table, size, right, ran, run))
+        behind = ladder.rounded(np.minimum(np.abs(near), np.abs(away)), size[:, 0], run)
+        values = np.maximum(values, behind + 2 * unit * (ran * extent).sum(axis=1) * (1 + 8 * unit))
     error = (moved * distance).sum(axis=1) * share + values
     affine = np.any(v != 0)
     tiny = run.precision.smallest + run.precision.exp_floor  # of a product and of a weight

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softwright.errors import InvalidInput
-from softwright.export.program import Program
+from softwright.export.program import Program, with_casts
 from softwright.export.programs.approximation import approximation
 from softwright.export.programs.composition import composition
 from softwright.export.programs.in_context import in_context
@@ -42,3 +42,9 @@ def program_of(built: Built[Any]) -> Program:
         raise InvalidInput("export", [f"{fault}; certify it with engine='sdpa' or engine='any'"])
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors_of(built.network).items()}
     return PROGRAMS[built.kind](built.network.describe(), tensors)
+
+
+def stored_program(built: Built[Any]) -> Program:
+    """The same with constants as they are stored, and nodes that change types where it computes in another."""
+    program = program_of(built)
+    return with_casts(program, tensors_of(built.network)) if program.ends else program

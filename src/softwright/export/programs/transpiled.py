@@ -6,7 +6,7 @@ With s the number of a neuron and tokens (key, bias, slope, offset) in the rows 
 
 Each layout is written in the order of operations that its certificate speaks of. Tokens of other positions of a plain
 sequence have weight 0 exactly, so that the layout sequence is written for one position. What stock modules compute is
-in `stock_heads.py`.
+in `stock_heads.py`. Of the layout softmax a claim charges closed forms as well, and the program names them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from softwright.export.program import Program
+from softwright.export.program import Closed, Product, Program
 from softwright.export.programs.stock_heads import shared_head, stock_neurons, stock_product
 
 
@@ -66,6 +66,8 @@ def _neurons(program: Program, at: str, value: str, heads: int, layout: str) -> 
             program.add("MatMul", [f"{at}weights", f"{at}{name}_column"], f"{at}{name}")  # (q, H, 1)
         program.add("Mul", [f"{at}slope", f"{at}numbers"], f"{at}linear")
         program.add("Add", [f"{at}linear", f"{at}offset"], f"{at}out")
+        tokens = program.constants[f"{at}tokens"].astype(np.float64)
+        program.closed[f"{at}out"] = Closed((f"{at}numbers",), tokens)
     else:
         program.add("Mul", [f"{at}numbers", names[2]], f"{at}linear")
         program.add("Add", [f"{at}linear", names[3]], f"{at}values")  # (q, H, p)
@@ -111,4 +113,7 @@ def _gated(program: Program, at: str, value: str, step: Mapping[str, Any], layou
             program.add("Add", [f"{g}own", f"{g}other"], f"{g}out")
         program.add("Mul", [f"{g}out", f"{g}shares"], f"{g}share")
         total = program.add("Add", [total, f"{g}share"], f"{g}sum") if total else f"{g}share"
+    if layout == "softmax" and second in (0, -1):
+        steps, shares = (program.constants[f"{at}{name}"] for name in ("steps", "shares"))
+        program.closed[total] = Closed((u, b), Product(steps, shares, float(second)))
     return total

@@ -1,0 +1,143 @@
+"""Heads with a closed form, in C: what torch runs for them in the layout softmax, in vectors over the units.
+
+The program of a network writes every head as the softmax that it is; the writer of a kind whose claim charges closed
+forms too names them (`Program.closed`), and C takes those. With e the exp of `c_exp.py`, off by at most 3 u:
+
+*Pairs* (`transpiler/closed_softmax.py`), t = rate s and y = e(-|t|): the weight of the second token is 1/(1 + y) for
+t >= 0 and y/(1 + y) for t < 0, a sum and a quotient of numbers that hold no more than an exp's error, as in a sigmoid.
+Of a kink, whose rate is steep, y is 0 nearly everywhere: where it is for all numbers of a vector no exp is taken.
+
+*Even tokens* (same place): w = y/(1 + y) with y = e(-D |s|), the same products for the powers of x = w - w w, and
+max(s, 0) + (U' - |s| (B - 2 w A))/Z', sums of terms in pairs.
+
+*Products* (`transpiler/gated_heads.py`): b sum_k a_k (2 w_k - 1), 2 w_k - 1 = tanh(s_k u), is b sign(u) sum_k a_k
+(1 - y_k)/(1 + y_k) with y_k = exp(-2 s_k |u|). Where s_k = k s_1 up to 2 u of it, y_k is the k-th power of y_1, made of
+k - 1 products. In u, with t_k = 2 s_k |u|, its relative error is at most 3 k + t_k (y_1 and its argument) + k - 1
+(products) + 2 t_k (steps as stored), which moves tanh by 2 w (1 - w) times that; as w (1 - w) <= 1/4 and t w (1 - w) <
+0.23, by less than 2 k - 1/2 + 1.4. Sum, difference and quotient are 3 more, and 1/4 if one of the first two is fused
+with the last product and the other is not: below 2 k + 5, where E/(1 - E) + 12 u are charged, E = 8 u
+(`checker/transpiled/products.py`), so that k may reach 7. A claim demands 2 s_k |u| < pi, so that nothing underflows.
+Steps that are not even, or more of them, have an exp each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from softwright.export.c_simplify import read_nodes
+from softwright.export.program import Closed, Node, Product, Program
+from softwright.precision import PRECISIONS
+from softwright.transpiler.closed_softmax import EvenTokens, Pair, power_steps
+
+CLOSED = "Closed"  # the operation of such a node
+MOST_POWERS = 7
+STEEP = 2.0**20  # the rate of a kink: beyond 1e-3 of it, in double, weights are 0 and 1
+
+
+def shortened(program: Program) -> Program:
+    """The program with closed forms in the place of their softmaxes."""
+    known = {name for name, closed in program.closed.items() if form_of(closed) is not None}
+    nodes = [
+        Node(CLOSED, program.closed[node.output].inputs, node.output) if node.output in known else node
+        for node in program.nodes
+    ]
+    return replace(program, nodes=read_nodes(nodes, program.output))
+
+
+def form_of(closed: Closed) -> Pair | EvenTokens | Product | None:
+    """The form that torch takes, if there is one."""
+    if isinstance(closed.what, Product):
+        return closed.what
+    return Pair.of(closed.what.tolist()) if closed.what.shape[1] == 2 else EvenTokens.of(closed.what)
+
+
+class ClosedForm:
+    """What a node computes of vectors of its inputs, as statements of C that end in one for `place`."""
+
+    def __init__(self, closed: Closed, dtype: str) -> None:
+        self.form, self.dtype = form_of(closed), dtype
+
+    def statements(self, given: Sequence[str], place: str, count: str) -> str:
+        """`given` are vectors of the inputs, of whose numbers `count` matter, `place` is where the result goes."""
+        named = [f"const softwright_v s = {given[0]};"]
+        if isinstance(self.form, Pair):
+            return " ".join([*named, *self._pair(self.form, place, count)])
+        if isinstance(self.form, EvenTokens):
+            return " ".join([*named, *self._even(self.form, place)])
+        if isinstance(self.form, Product):
+            return " ".join([*named, *self._product(self.form, given[1], place)])
+        raise TypeError("a head without a closed form is no node of its own")
+
+    def _number(self, value: float) -> str:
+        kind = np.dtype(self.dtype).type
+        return f"{float(kind(value)).hex()}{'' if self.dtype == 'float64' else 'f'}"
+
+    def _scaled(self, word: str, factor: float) -> str:
+        return word if factor == 1.0 else f"{word} * {self._number(factor)}"
+
+    def _pair(self, pair: Pair, place: str, count: str) -> list[str]:
+        def mixed(first: float, second: float) -> str:
+            if first == 0.0:
+                return "" if second == 0.0 else self._scaled("w", second)
+            return f"{self._scaled('w', second - first)} + {self._number(first)}"
+
+        slope, offset = mixed(*pair.slopes), mixed(*pair.offsets)
+        parts = [f"({slope}) * s"] * bool(slope) + [offset] * bool(offset)
+        weight = f"softwright_step(&w, {count});" if abs(pair.rate) >= STEEP else "softwright_sigmoid(&w);"
+        lines = [f"softwright_v w = {self._scaled('s', pair.rate)};", weight]
+        return [*lines, f"{place} = {' + '.join(parts) or 'w - w'};"]
+
+    def _even(self, even: EvenTokens, place: str) -> list[str]:
+        total, offset, slope, fall = (self._polynomial(row) for row in even.coefficients)
+        lines = [
+            "softwright_v size = s, w, m = s, zero = {0};",
+            f"softwright_abs(&size); w = size * {self._number(-even.spacing)};",
+            "softwright_sigmoid(&w); softwright_max(&m, &zero);",
+            "const softwright_v y1 = w - w * w;",
+            *(f"const softwright_v y{i} = {word};" for i, word in _powers(even.coefficients.shape[1] - 1)),
+        ]
+        above = f"({slope or 'zero'} - (w + w) * {fall}) * size" if fall else f"{slope or 'zero'} * size"
+        return [*lines, f"{place} = m {f'+ ({offset} - {above})' if offset else f'- {above}'} / {total};"]
+
+    def _polynomial(self, row: np.ndarray) -> str:
+        """In brackets, or nothing; neighbours are added first, so that few sums wait for each other."""
+        terms = [self._number(c) if i == 0 else self._scaled(f"y{i}", float(c)) for i, c in enumerate(row) if c != 0.0]
+        while len(terms) > 1:
+            terms = [
+                f"({terms[i]} + {terms[i + 1]})" if i + 1 < len(terms) else terms[i] for i in range(0, len(terms), 2)
+            ]
+        return terms[0] if terms else ""
+
+    def _product(self, product: Product, b: str, place: str) -> list[str]:
+        steps, shares = product.steps.tolist(), product.shares.tolist()
+        if product.second == 0.0:
+            lines = [f"softwright_v g{k} = {self._scaled('s', step)};" for k, step in enumerate(steps)]
+            lines += [f"softwright_sigmoid(&g{k});" for k in range(len(steps))]
+            total = " + ".join(self._scaled(f"g{k}", share) for k, share in enumerate(shares))
+            return [*lines, f"{place} = ({total}) * {b};"]
+        lines = ["softwright_v size = s; softwright_abs(&size);"]
+        even = _even_steps(product.steps, self.dtype)
+        for k in range(1, 2 if even else len(steps) + 1):
+            lines.append(f"softwright_v y{k} = size * {self._number(-2.0 * steps[k - 1])}; softwright_exp(&y{k});")
+        if even:
+            lines += [f"const softwright_v y{k} = {word};" for k, word in _powers(len(steps))]
+        one = self._number(1.0)
+        parts = [f"({one} - y{k}) / ({one} + y{k})" for k in range(1, len(steps) + 1)]
+        total = " + ".join(self._scaled(part, share) for part, share in zip(parts, shares, strict=True))
+        return [*lines, f"size = {total}; softwright_sign(&size, &s); {place} = size * {b};"]
+
+
+def _powers(highest: int) -> list[tuple[int, str]]:
+    """From the second on, each the product of two before it, as in `closed_softmax.power_steps`."""
+    return [(m + i, f"y{i} * y{m}") for m, end in power_steps(highest + 1) for i in range(1, end - m + 1)]
+
+
+def _even_steps(steps: np.ndarray, dtype: str) -> bool:
+    """Whether step k is k times the first, up to two units of rounding of it."""
+    exact, unit = [Fraction(float(step)) for step in steps], Fraction(PRECISIONS[dtype].unit)
+    near = (abs(step - k * exact[0]) <= 2 * unit * step for k, step in enumerate(exact, start=1))
+    return len(exact) <= MOST_POWERS and exact[0] > 0 and all(near)
