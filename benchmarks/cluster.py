@@ -83,20 +83,21 @@ def _imported() -> str:
     return softwright.checker.verify.__name__ + softwright.proof.prover.__name__
 
 
-def same() -> None:
+def same(bound: float) -> None:
     built = network()
+    claim: dict[str, Any] = CLAIM | {"bound": bound}
     started, before = time.perf_counter(), time.process_time()
-    serial = certify(built.network, TEXT, progress=False, **CLAIM)
+    serial = certify(built.network, TEXT, progress=False, **claim)
     print(
         f"serial          {serial.status}, {serial.boxes} boxes, {serial.evaluations} bounded, "
         f"{time.process_time() - before:.1f} s CPU, {time.perf_counter() - started:.1f} s"
     )
     with local(2) as cluster:
         started = time.perf_counter()
-        found = certify(built.network, TEXT, cluster=cluster.scheduler_address, progress=False, **CLAIM)
+        found = certify(built.network, TEXT, cluster=cluster.scheduler_address, progress=False, **claim)
         _compare("two workers", serial, found, time.perf_counter() - started)
         # A claim of few boxes at the usual order, because the checker takes its time for each.
-        short = certify(built.network, TEXT, bound=1e-6, order=4, progress=False)
+        short = certify(built.network, TEXT, bound=bound / 6, order=4, progress=False)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "proved.safetensors"
             replace(built, certificate=short.certificate).save(path)
@@ -341,10 +342,13 @@ def _peak() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", default="all", choices=("all", "same", "worker", "client", "speedup", "memory"))
+    parser.add_argument(
+        "--bound", type=float, default=CLAIM["bound"], help="of the proof of `same`: fewer boxes if larger"
+    )
     parser.add_argument("--leaves", type=int, default=10_000_000, help="of the simulated proof")
     given = parser.parse_args()
     parts = {
-        "same": same,
+        "same": lambda: same(given.bound),
         "worker": worker,
         "client": client,
         "memory": lambda: memory(given.leaves),

@@ -135,7 +135,7 @@ def nonnegative(quick: bool) -> None:
 
 
 def logistic(quick: bool) -> None:
-    x, y = load_breast_cancer(return_X_y=True)
+    x, y = map(np.asarray, load_breast_cancer(return_X_y=True))
     x, y = (x - x.mean(axis=0)) / x.std(axis=0), np.asarray(y, dtype=float)
     built = sw.in_context("logistic", 30, penalty=1 / len(y), sample=False)  # C = 1
     started = time.perf_counter()

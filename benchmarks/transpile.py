@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import importlib
 import time
 import warnings
 from collections.abc import Callable
@@ -79,28 +80,23 @@ def speed(quick: bool, batch: int) -> None:
 
 def models() -> None:
     """Whole models: what their feed-forward blocks cost as attention."""
-    try:
-        from transformers import (  # type: ignore[import-not-found]
-            BertConfig,
-            BertModel,
-            LlamaConfig,
-            LlamaModel,
-        )
+    try:  # by its name: type checkers need not read the whole package
+        transformers = importlib.import_module("transformers")
     except ImportError:
         print("\nmodels: transformers is not installed")
         return
     print("\nwhole models, float32, 8 x 32 tokens, one thread (ratio to the original)\n")
     print(f"{'model':<26}{'ms':>8}" + "".join(f"{layout:>12}" for layout in ("softmax", "sdpa", "multihead")))
     torch.manual_seed(0)
-    bert = BertConfig(
+    bert = transformers.BertConfig(
         vocab_size=100, hidden_size=256, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=4
     )
-    llama = LlamaConfig(
+    llama = transformers.LlamaConfig(
         vocab_size=100, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4
     )
     tokens = torch.randint(0, 100, (8, 32))
-    for name, model in (("BERT 256/1024 x 4", BertModel(bert)), ("Llama 128/256 x 2", LlamaModel(llama))):
-        source, ratios, base = model.eval(), [], np.inf
+    for name, model, config in (("BERT 256/1024 x 4", "BertModel", bert), ("Llama 128/256 x 2", "LlamaModel", llama)):
+        source, ratios, base = getattr(transformers, model)(config).eval(), [], np.inf
         for layout in ("softmax", "sdpa", "multihead"):
             network = sw.transpile(source, layout=layout, certify=False).network
             seconds, times = ratio(
@@ -147,7 +143,7 @@ def digits() -> None:
     from sklearn.datasets import load_digits
     from sklearn.neural_network import MLPClassifier
 
-    X, y = load_digits(return_X_y=True)
+    X, y = map(np.asarray, load_digits(return_X_y=True))
     X = X / 16.0
     print("\ndigits (1797 inputs, box [0, 1]^64)\n")
     print(f"{'network':<24}{'float64':>10}{'bound':>10}{'float32':>10}{'bound':>10}{'MLP f32':>10}{'classes':>10}")

@@ -5,8 +5,9 @@ the suite runs in as many processes as there are cores, and sums in one thread h
 test sees the same numbers. The variables are set before anything loads NumPy or torch; worker processes inherit them.
 Bytecode is kept even where the environment says not to: without it every process that a test starts compiles the
 library again, and every worker all the tests. The tree of commands is made once: the runner of typer makes it anew for
-every call, which takes a hundred times as long as most calls. What is there when all tests are collected, modules and
-thousands of tests, stays to the end: the garbage collector looks at none of it again.
+every call, which takes a hundred times as long as most calls. Files need not outlast a power cut: no save waits for the
+disk (tests of a full disk or a killed process put their own fsync there). What is there when all tests are collected,
+modules and thousands of tests, stays to the end: the garbage collector looks at none of it again.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ settings.register_profile("softwright", derandomize=True, deadline=None, databas
 settings.load_profile("softwright")
 
 typer.testing.__dict__["_get_command"] = functools.cache(get_command)
+os.fsync = lambda _handle: None
 
 
 @pytest.hookimpl(wrapper=True)

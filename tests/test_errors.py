@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import softwright
 from softwright.errors import Faults, FileFormatError, InvalidInput, SoftwrightError, ToleranceNotReached
 
 
@@ -53,14 +52,6 @@ def test_a_missed_tolerance_carries_the_best_result() -> None:
     best = object()
     assert ToleranceNotReached("missed", best).best is best
     assert ToleranceNotReached("missed").best is None
-
-
-def test_public_names() -> None:
-    for name in softwright.__all__:
-        assert getattr(softwright, name) is not None
-    assert set(softwright.__all__) <= set(dir(softwright))
-    with pytest.raises(AttributeError, match="no attribute 'aproximate'"):
-        softwright.aproximate  # noqa: B018
 
 
 def test_faults_of_what_is_made_join_the_others() -> None:

@@ -6,6 +6,7 @@ The public names are loaded when first used, so that `import softwright` is inst
 from __future__ import annotations
 
 import gc
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -108,8 +109,8 @@ def _loaded(module: str) -> Any:
     """The module, imported without collecting garbage: modules are not garbage, and a look through all that torch has
     made takes a fifth of the time of the first call. What was made meanwhile is then as old as what was there before,
     or the first collections of the young would look through all of it (it is what thawing does to the frozen; nothing
-    of a caller's that is frozen may thaw)."""
-    if not gc.isenabled():
+    of a caller's that is frozen may thaw). Only the first time: to ask whether something is frozen is to count it."""
+    if module in sys.modules or not gc.isenabled():
         return import_module(module)
     gc.disable()
     try:

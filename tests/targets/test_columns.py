@@ -110,6 +110,8 @@ def test_policies_can_be_refusals_and_are_checked() -> None:
         (np.array([2**60, 2**60 + 1]), "row 1, column x: 1152921504606846977 has more digits than float64 holds"),
         (["1152921504606846977", "2"], "row 0, column x: 1152921504606846977 has more digits"),
         (np.array([2**60 + 1, None], dtype=object), "row 0, column x: 1152921504606846977 has more digits"),
+        (["0" * 5000 + "1152921504606846977", "2"], "row 0, column x: 1152921504606846977 has more digits"),
+        (["9" * 5000, "2"], "the value is infinite"),
         (["2026-01-01T10:00", "2026-01-02T10:00Z"], "row 0, column x: a time without a zone, where row 1 has one"),
         (np.array([complex(1), None, 2j], dtype=object), "row 0, column 'x': a value is a complex"),
     ],

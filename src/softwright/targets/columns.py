@@ -244,7 +244,8 @@ def column_of_texts(
         return _coded(name, texts, present, places, levels, faults)
     parsed = {i: number for i in present if (number := number_in(texts[i], decimal)) is not None}
     if len(parsed) == len(present):
-        whole = ((i, int(texts[i])) for i in present if abs(parsed[i]) > LARGEST_WHOLE and _WHOLE.fullmatch(texts[i]))
+        large = [i for i in present if LARGEST_WHOLE < abs(parsed[i]) < math.inf and _WHOLE.fullmatch(texts[i])]
+        whole = ((i, int(Decimal(texts[i]))) for i in large)  # int() of a text refuses thousands of leading zeros
         _check_digits(name, whole, places, faults)
         numbers[list(parsed)] = list(parsed.values())
         return _checked(Column(name, "number", numbers), faults, places)

@@ -155,3 +155,13 @@ def test_waves_are_sharp() -> None:
     x = Interval.of([0.0, 1.0, 1.6, 4.0, -0.1], [0.5, 1.6, 4.6, 5.0, 0.1])
     assert (x.sin().lower[:3] > [-1e-9, 0.84, -0.994]).all() and x.sin().upper[1] == 1.0 and x.sin().upper[2] < 1.0
     assert x.cos().upper[0] == 1.0 and x.cos().lower[2] == -1.0 and x.sin().lower[3] == -1.0
+
+
+def test_a_product_that_underflows_is_not_zero() -> None:
+    """x 2^-600 2^-600 2^600 2^600 is x: products with powers of two are exact, but only within the range of floats."""
+    tiny, large = (Interval(np.array([p]), np.array([p])) for p in (2.0**-600, 2.0**600))
+    for low, high in ((0.5, 1.0), (-1.0, -0.5), (-1.0, 1.0), (0.0, 1.0)):
+        small = Interval(np.array([low]), np.array([high])) * tiny * tiny
+        assert (small.lower[0] < 0) == (low < 0) and (small.upper[0] > 0) == (high > 0)
+        again = small * large * large
+        assert again.lower[0] <= low and high <= again.upper[0]

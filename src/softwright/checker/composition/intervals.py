@@ -120,12 +120,16 @@ class Interval:
     def __mul__(self, other: Interval) -> Interval:
         a, b, c, d = self.lower, self.upper, other.lower, other.upper
         with np.errstate(all="ignore"):
-            products = [_product(p, q) for p, q in ((a, c), (a, d), (b, c), (b, d))]
-            least = np.minimum(np.minimum(products[0], products[1]), np.minimum(products[2], products[3]))
-            most = np.maximum(np.maximum(products[0], products[1]), np.maximum(products[2], products[3]))
+            least, most = _extremes(a * c, a * d, b * c, b * d)
+            if lost := bool(np.isnan(least).any()):  # 0 times an infinite end
+                least, most = _extremes(_product(a, c), _product(a, d), _product(b, c), _product(b, d))
             scaled = (_is_binary(a) & _is_binary(b)) | (_is_binary(c) & _is_binary(d))
-            lower = np.where(scaled & _is_normal(least), least, down(least))
-            upper = np.where(scaled & _is_normal(most), most, up(most))
+            lower, upper = down(least), up(most)
+            if scaled.any():
+                lower = np.where(scaled & _is_normal(least), least, lower)
+                upper = np.where(scaled & _is_normal(most), most, upper)
+        if not lost and least.all() and most.all():  # no end is 0: neither end was moved across it
+            return Interval(lower, upper)
         same = ((a >= 0) & (c >= 0)) | ((b <= 0) & (d <= 0))
         opposite = ((a >= 0) & (d <= 0)) | ((b <= 0) & (c >= 0))
         lower, upper = np.where(same, np.maximum(lower, 0.0), lower), np.where(opposite, np.minimum(upper, 0.0), upper)
@@ -236,8 +240,13 @@ def _is_binary(x: Array) -> Array:
 
 
 def _is_normal(x: Array) -> Array:
+    """Neither too large nor too small for a float. 0 is not: a product that underflows looks like it."""
     size = np.abs(x)
-    return ((size >= 2.0**-1022) & (size < np.inf)) | (size == 0)
+    return (size >= 2.0**-1022) & (size < np.inf)
+
+
+def _extremes(p: Array, q: Array, r: Array, s: Array) -> tuple[Array, Array]:
+    return np.minimum(np.minimum(p, q), np.minimum(r, s)), np.maximum(np.maximum(p, q), np.maximum(r, s))
 
 
 def _product(p: Array, q: Array) -> Array:
