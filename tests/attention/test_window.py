@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwright.attention import AttentionNetwork, Axis, Head
+from softwright.attention import AttentionNetwork, Axis, Head, window
 from softwright.attention.window import axis_windows
 from softwright.attention.window_numba import available, kernels
 from softwright.domain import Box
@@ -52,6 +52,14 @@ def points(dim: int, count: int = 60) -> np.ndarray:
     return t
 
 
+@pytest.fixture(params=[False, True], ids=["plain", "compiled"])
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param and not available():
+        pytest.skip("numba is not installed")
+    monkeypatch.setattr(window, "available", lambda: request.param)
+
+
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("sizes", [[1], [7], [200], [40, 30], [1, 60], [12, 9, 15]], ids=str)
 @pytest.mark.parametrize("affine", [False, True])
 def test_within_the_proved_bound(sizes: list[int], affine: bool) -> None:

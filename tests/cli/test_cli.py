@@ -342,6 +342,29 @@ def test_evaluate_csv_keeps_a_column_called_value(sine: Path, tmp_path: Path) ->
     assert lines[1].startswith("0.5,kept,0.99")
 
 
+@pytest.mark.parametrize("rest", ["1_0", "nan", "-inf", "", "1e400", "0x1p3"])
+def test_evaluate_csv_reads_cells_as_whole_columns_do(sine: Path, tmp_path: Path, rest: str) -> None:
+    """Columns of plain numbers take a way of their own; a cell that is none is named as before, wherever it stands."""
+    source = tmp_path / "rows.csv"
+    numbers = [" 0.25 ", "-1e-3", "+.5", "0", "1e-400"]
+    source.write_text("x,note\n" + "".join(f"{number},\n" for number in numbers))
+    plain = [line.rsplit(",", 1)[1] for line in run("evaluate", sine, "--csv", source).stdout.splitlines()[1:]]
+    for number, found in zip(numbers, plain, strict=True):
+        assert float(run("evaluate", sine, f"x={float(number)!r}").stdout) == pytest.approx(float(found), abs=1e-13)
+    source.write_text("x,note\n" + "".join(f"{number},\n" for number in [*numbers, rest]))
+    result = run("evaluate", sine, "--csv", source)
+    assert result.exit_code == 2
+    assert f"line 7, column x: {rest!r}" in result.stderr
+
+
+def test_evaluate_names_the_option_for_a_file(sine: Path, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("x\n0.5\n")
+    result = run("evaluate", sine, source)
+    assert result.exit_code == 2
+    assert "are --csv" in " ".join(result.stderr.split())
+
+
 def test_evaluate_csv_faults_leave_nothing_behind(sine: Path, tmp_path: Path) -> None:
     source, destination = tmp_path / "in.csv", tmp_path / "out.csv"
     for text, expected in (("t\n1\n", "no column x"), ("x\n0\none\nnan\n", "line 3"), ("", "no column x")):

@@ -48,7 +48,9 @@ def evaluate_command(
             faults.check(output is not None or not as_json, "--json with --csv needs -o FILE for the rows")
             faults.check(output is not None or parquet is None, "--parquet needs -o FILE, which will be a Parquet file")
         for other in others:
-            faults.add(f"{other!r} is not NAME=VALUE; write for example x=0.3")
+            option = "--parquet" if other.endswith((".parquet", ".pq")) else "--csv"
+            remedy = f"rows of a file are {option} {other}" if Path(other).is_file() else "write for example x=0.3"
+            faults.add(f"{other!r} is not NAME=VALUE; {remedy}")
         faults.raise_if_any()
         check_outputs(output)
         done: RowEvaluation | None = None
