@@ -16,6 +16,7 @@ import torch
 from flint import arb
 from torch import nn
 
+from softwright.checker.transpiled import activations as checkers
 from softwright.errors import InvalidInput
 from softwright.proof.arithmetic.balls import precision
 from softwright.proof.arithmetic.series import basis
@@ -94,6 +95,12 @@ def test_no_field_is_missing(row: ActivationRow) -> None:
     assert list(lacks(row)) == []
     for call in (row.function, row.formula, row.slope, row.span):
         assert callable(call), row.name
+
+
+def test_the_checker_knows_every_row_by_its_own() -> None:
+    assert set(checkers.ROWS) == set(ACTIVATIONS)
+    for name, row in ACTIVATIONS.items():
+        assert checkers.ROWS[name].parameters.keys() == row.parameters.keys(), name
 
 
 def test_a_missing_field_is_named() -> None:

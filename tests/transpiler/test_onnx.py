@@ -124,9 +124,7 @@ def test_the_tanh_form_is_carried_in_whatever_order_it_is_written(tmp_path: Path
     [
         (gelu(math.sqrt(2), half=0.5000008), "gelu is spelt out with the factor 0.5000008 instead of 0.5"),
         (gelu(math.sqrt(2), one=1.00001), "gelu is spelt out with the factor"),
-        (between([node("Clip", ["s", "", "zero"], ["a"])], zero=0.0), r"only known as Clip\(min=0\)"),
-        (between([node("Clip", ["s", "low"], ["a"])], low=-0.5), r"only known as Clip\(min=0\)"),
-        (between([node("Clip", ["s"], ["a"])]), r"only known as Clip\(min=0\)"),
+        (between([node("Clip", ["s", "low"], ["a"])], low=-math.inf), "has limits -inf and None; give finite ones"),
         (between([node("Clip", ["s", "low", "high"], ["a"])], low=[-1.0, 0.0], high=1.0), "no number"),
         (between([node("Clip", ["s", "low", "high"], ["a"])], low=1.0, high=-1.0), "low < high"),
         (between([node("LeakyRelu", ["s"], ["a"], alpha="steep")]), "no number"),
@@ -134,7 +132,6 @@ def test_the_tanh_form_is_carried_in_whatever_order_it_is_written(tmp_path: Path
         (between([node("Softsign", ["s"], ["a"])]), "node Softsign has no attention form; use .*Gelu"),
         (model([node("Gemm", ["x", "w", "b"], ["y"], transB=1)], {"w": W1, "b": np.zeros(4)}), "4 numbers for 5"),
         (model([node("Gemm", ["x", "w"], ["y"], transB=1)], {"w": W1}, outputs=()), "0 outputs"),
-        (model([node("Relu", ["x"], ["y"])], {}), "before any Gemm"),
         (model([node("MatMul", ["x", "nothing"], ["y"])], {}), "constant matrix"),
     ],
 )
@@ -156,6 +153,20 @@ def test_limits_and_slopes_are_those_of_the_file(tmp_path: Path) -> None:
         built = sw.transpile(written(tmp_path / "a.onnx", between(nodes, **constants)), (-1, 1))
         assert built.source.layers[0].activation == meant
         assert np.abs(built(X) - layers(meant)).max() <= built.certificate.bound
+
+
+def test_clips_of_one_side_or_none_and_activations_of_the_input(tmp_path: Path) -> None:
+    for low, high in ((-0.5, None), (None, 0.2), (None, 0.0), (None, None)):
+        names = ["s", "" if low is None else "low", "" if high is None else "high"]
+        limits: dict[str, Any] = {name: value for name, value in (("low", low), ("high", high)) if value is not None}
+        path = written(tmp_path / "a.onnx", between([node("Clip", names, ["a"])], **limits))
+        built = sw.transpile(path, (-1, 1))
+        hidden = X @ W1.T + B1
+        exact = (hidden if low is None and high is None else np.clip(hidden, low, high)) @ W2.T + B2
+        assert np.abs(built(X) - exact).max() <= built.certificate.bound < 1e-12
+    first = model([node("Tanh", ["x"], ["t"]), node("Gemm", ["t", "w"], ["y"], transB=1)], {"w": W1})
+    built = sw.transpile(written(tmp_path / "first.onnx", first), (-1, 1))
+    assert np.abs(built(X) - np.tanh(X) @ W1.T).max() <= built.certificate.bound < 1e-12
 
 
 @pytest.mark.parametrize(("row", "spelling"), spellings("onnx"), ids=lambda entry: getattr(entry, "name", None))

@@ -294,7 +294,7 @@ def test_an_onnx_graph_lists_all_its_faults(tmp_path: Path) -> None:
             node("Shrink", ["c"], ["y"]),
         ],
         "bad",
-        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, 3])],
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, None])],
         [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [None, 3])],
         [onnx.numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")],
     )

@@ -243,6 +243,15 @@ ROWS: dict[str, Row] = {
         span=lambda low, high: (np.maximum(np.minimum(low, 0.0), -1.0), np.minimum(np.maximum(high, 0.0), 1.0)),
         tokens=((1, 0, 0, 1), (-1, 0, 0, -1)),
     ),
+    "tanhshrink": Row(  # s - tanh(s): phi' = tanh(s)^2
+        slope=lambda: 1.0,
+        least=lambda: 0.0,
+        span=lambda low, high: (
+            np.where(low > 0, np.maximum(wider(low - 1, high)[0], 0.0), low),
+            np.where(high < 0, np.minimum(wider(low, high + 1)[1], 0.0), high),
+        ),
+        tokens=((1, 0, 1, -1), (-1, 0, 1, 1)),
+    ),
     "silu": Row(
         slope=lambda: 1.1,
         least=lambda: -0.1,

@@ -6,16 +6,8 @@ from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.mlp.source import Sample, Sides, Source, look_at, network_of, read_source, run_module
 from softwright.targets.mlp.torch_checks import call_name, check_parts
-from softwright.targets.mlp.torch_reader import (
-    KNOWN,
-    Follower,
-    activation_of,
-    batch_norm,
-    chain_of,
-    check_module,
-    network_from,
-    read_module,
-)
+from softwright.targets.mlp.torch_layers import batch_norm, chain_of
+from softwright.targets.mlp.torch_reader import KNOWN, Follower, activation_of, check_module, network_from, read_module
 from softwright.targets.mlp.values import Product, Value
 from softwright.targets.mlp.values import of as value_of
 

@@ -1,8 +1,8 @@
 """The activations of feed-forward networks: one row per activation says everything that is known of it.
 
     relu, leaky_relu(slope), hardtanh(low, high), hardsigmoid(slope, offset), elu(alpha), softplus(beta, threshold),
-    sigmoid, tanh, silu, mish, gelu (0.5 s (1 + erf(s / sqrt 2))), gelu_tanh (its tanh form), identity; and GELU with
-    constants of its own, as graphs spell it out: gelu_erf(rate, divisor), gelu_cubic(rate, cubic)
+    sigmoid, tanh, tanhshrink, silu, mish, gelu (0.5 s (1 + erf(s / sqrt 2))), gelu_tanh (its tanh form), identity; and
+    GELU with constants of its own, as graphs spell it out: gelu_erf(rate, divisor), gelu_cubic(rate, cubic)
 
 Readers (torch, ONNX), the heads of `transpile`, their bounds, and the Taylor models of the prover are derived from the
 rows, so a new activation is one row here. `tests/contracts/test_activations.py` runs over all of them.
@@ -11,6 +11,7 @@ Tokens, written {score: value}; beta is a power of two, so beta s is not rounded
 
     sigmoid       {s: 1, 0: 0}                                             exact
     tanh          {s: 1, -s: -1}                                           exact
+    tanhshrink    {s: s - 1, -s: s + 1}                                    exact
     silu          {s: s, 0: 0}                                             exact
     mish          {2s: s, s + ln 2: s, ln 2: 0}                            exact
     identity      {0: s}                                                   exact
@@ -246,6 +247,20 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             span=lambda low, high: (
                 np.maximum(np.minimum(low, 0.0), -1.0),
                 np.minimum(np.maximum(high, 0.0), 1.0),
+            ),
+        ),
+        ActivationRow(
+            name="tanhshrink",
+            function=lambda x: x - np.tanh(x),
+            formula=lambda: "x - tanh(x)",
+            torch=_spellings(nn.Tanhshrink, functional.tanhshrink),
+            family="exact",
+            tokens=lambda dtype: ((1, 0, 1, -1), (-1, 0, 1, 1)),
+            slope=lambda: 1.0,
+            least=lambda: 0.0,
+            span=lambda low, high: (
+                np.where(low >= 0, np.maximum(np.nextafter(low - 1.0, -np.inf), 0.0), low),
+                np.where(high <= 0, np.minimum(np.nextafter(high + 1.0, np.inf), 0.0), high),
             ),
         ),
         ActivationRow(

@@ -9,6 +9,7 @@ the result is no larger than its operands together. Any other node is `Missing`,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -235,13 +236,15 @@ class Nodes:
             found = self._activation(kind, names, options)
         except InvalidInput as error:
             return operand if isinstance(operand.thing, Missing) else algebra.missing(*error.faults)
+        if isinstance(found, _Limit):
+            return algebra.clamped(operand, found.low, found.high, f"node {kind}")
         if found is None and kind not in _INSIDE:
             return self._unknown(kind, operand)
-        if isinstance(operand.thing, Branch) and not operand.thing.layers and found is not None:
+        if isinstance(operand.thing, Branch) and operand.thing.width is None and found is not None:
             return algebra.missing(f"{kind} comes before any Gemm or MatMul; put a linear layer first")
         return algebra.function(_INSIDE.get(kind, ""), operand, found, f"node {kind}")
 
-    def _activation(self, kind: str, names: list[str], options: dict[str, Any]) -> Activation | None:
+    def _activation(self, kind: str, names: list[str], options: dict[str, Any]) -> Activation | _Limit | None:
         """The activation that a node is, with the constants of the file; None if it is none."""
 
         def option(position: int, name: str, default: Any) -> Any:
@@ -253,19 +256,23 @@ class Nodes:
         try:
             found = read_spelling([entry for entry in _SPELLINGS if entry[1].call == kind], option)
             low, high = (option(i, name, None) for i, name in enumerate(("min", "max"))) if kind == "Clip" else (1, 1)
-            if found is None and high is None and low is not None and float(low) == 0.0:
-                return Activation("relu")
+            if found is None and kind == "Clip":
+                return _Limit(*(None if limit is None else float(limit) for limit in (low, high)))
         except (TypeError, ValueError) as error:
             if isinstance(error, InvalidInput):
                 raise
             raise InvalidInput(
                 "ONNX", [f"node {kind} has an option that is no number; export the graph again"]
             ) from error
-        if found is None and kind == "Clip":
-            raise InvalidInput(
-                "ONNX", ["Clip without both limits is only known as Clip(min=0), a Relu; give min and max"]
-            )
         return found
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """A Clip on one side."""
+
+    low: float | None
+    high: float | None
 
 
 def _or_none(width: int | None) -> int:

@@ -92,7 +92,7 @@ def _read_graph(graph: Any, source: Path) -> tuple[DenseNetwork | GatedNetwork, 
 def _columns(widths: dict[str, int | None]) -> dict[str, Value]:
     """The inputs as values: one is the row itself, several are columns of it."""
     if len(widths) == 1:
-        return {name: algebra.of(Branch()) for name in widths}
+        return {name: algebra.of(Branch(size=width)) for name, width in widths.items()}
     total, found = sum(width or 0 for width in widths.values()), {}
     start = 0
     for name, width in widths.items():

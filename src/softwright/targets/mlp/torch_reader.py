@@ -24,20 +24,29 @@ from softwright.errors import Faults, InvalidInput
 from softwright.precision import name_of
 from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
-from softwright.targets.mlp.activations import NO_THRESHOLD
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.mlp.torch_checks import DROPOUTS, call_name, check_in_place, check_parts, no_weights
+from softwright.targets.mlp.torch_layers import (
+    CLAMPS,
+    MADE_OF_OTHERS,
+    SHRINKS,
+    batch_norm,
+    called_sum,
+    chain_of,
+    is_foreign,
+    is_transposed,
+    numbers,
+    sum_of,
+    weights_of,
+)
 from softwright.targets.mlp.values import Missing, Product, Value
 
 _SPELLINGS = spellings("torch")
 _CLASSES = [entry for entry in _SPELLINGS if isinstance(entry[1].call, type)]
 _NAMES = [spelling.call.__name__ for row, spelling in _CLASSES if row.name != "identity"]
-_CHAINS = (nn.PReLU, nn.RReLU, nn.SELU, nn.CELU, nn.LogSigmoid, nn.Hardswish, nn.Softshrink)  # made of others
-_MORE = ", ".join(layer.__name__ for layer in _CHAINS)
+_MORE = ", ".join(layer.__name__ for layer in MADE_OF_OTHERS)
 KNOWN = f"Linear, {', '.join(dict.fromkeys(_NAMES))}, {_MORE}, GLU, Identity, BatchNorm1d and Dropout (in eval mode)"
-_SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946  # alpha and scale, as torch has them
-_QUICK = 1.702
 _ROOT = math.sqrt(2 / math.pi)
 _FOREIGN = {  # classes of transformers.activations
     "GELUActivation": Activation("gelu"),
@@ -96,7 +105,7 @@ class _Halves:
 
 class _Tracer(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        if _is_foreign(m):
+        if is_foreign(m):
             return True
         return type(m).__module__.startswith("torch.nn") and not isinstance(m, nn.Sequential)
 
@@ -118,21 +127,6 @@ def _without_questions(graph: fx.Graph) -> fx.Graph:
         if not node.users and (node.op == "get_attr" or node.target in _COMPARISONS or _is_dtype(node)):
             graph.erase_node(node)
     return graph
-
-
-def _numbers(tensor: Any) -> np.ndarray:
-    return tensor.detach().double().cpu().numpy()
-
-
-def _is_foreign(layer: nn.Module) -> bool:
-    """Whether it is a layer of transformers that is read by its name: an activation, or GPT-2's Linear layer."""
-    where = type(layer).__module__
-    return where == "transformers.activations" or _is_transposed(layer)
-
-
-def _is_transposed(layer: nn.Module) -> bool:
-    """Conv1D of transformers: a Linear layer that stores its weight (in, out)."""
-    return type(layer).__module__ == "transformers.pytorch_utils" and type(layer).__name__ == "Conv1D"
 
 
 def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | GatedNetwork:
@@ -201,7 +195,8 @@ class Follower:
             if node.op == "placeholder":
                 inputs += 1
                 second = f"its forward takes a second input {node.target!r}; a network here has one"
-                self.values[node] = algebra.of(Branch()) if inputs == 1 else algebra.missing(second)
+                known = algebra.of(Branch(size=self._size(node))) if inputs == 1 else None
+                self.values[node] = known or algebra.missing(second)
                 if inputs > 1 and not node.args:
                     return self.values[node]
             elif node.op == "output":
@@ -211,6 +206,24 @@ class Follower:
             else:
                 self.values[node] = self.step(node)
         return algebra.missing("it has no output")
+
+    def _size(self, given: fx.Node) -> int | None:
+        """How many values the input has, by the first Linear layer or batch norm that it reaches one by one."""
+        after, seen = list(given.users), set[fx.Node]()
+        while after:
+            node = after.pop(0)
+            layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
+            weight = self._tensor(node.args[1]) if node.target is functional.linear and len(node.args) > 1 else None
+            if weight is not None and weight.ndim == 2:
+                return weight.shape[1]
+            if isinstance(layer, nn.Linear | nn.BatchNorm1d):
+                return layer.in_features if isinstance(layer, nn.Linear) else layer.num_features
+            plain = activation_of(layer) or chain_of(layer) or sum_of(layer) if layer is not None else None
+            alone = plain is not None or isinstance(layer, DROPOUTS) or self.activation(node) is not None
+            if (alone or node.target in _OPERATIONS) and node not in seen:
+                seen.add(node)
+                after += node.users
+        return None
 
     def step(self, node: fx.Node) -> Any:
         """The value of a node from those of its operands."""
@@ -250,6 +263,10 @@ class Follower:
         if called in (functional.selu, torch.selu, functional.celu, torch.celu, functional.logsigmoid):
             layer = self._made_of(called, rest, dict(node.kwargs))
             return _nothing(shown) if layer is None else algebra.chained(first, layer, shown)
+        if called in CLAMPS or called in SHRINKS:
+            plain = not any(isinstance(entry, fx.Node) for entry in (*rest, *node.kwargs.values()))
+            total = called_sum(called, rest, dict(node.kwargs)) if plain else None
+            return _nothing(shown) if total is None else total(first, shown)
         found = self.activation(node)
         if found is not None or called in _SPELT:
             name = _SPELT.get(called) or (found.name if found is not None and found.name in _INSIDE else "")
@@ -278,7 +295,7 @@ class Follower:
         owner, _, name = path.rpartition(".")
         found = getattr(self.modules[owner], name)
         if isinstance(found, torch.Tensor) and found.numel() == (found.shape[-1] if found.ndim else 1):
-            return Value(_numbers(found).reshape(-1) if found.ndim else float(found))
+            return Value(numbers(found).reshape(-1) if found.ndim else float(found))
         return algebra.missing(f"it uses {path}, which is no vector and which no Linear layer holds; use {KNOWN}")
 
     def _tensor(self, entry: Any) -> torch.Tensor | None:
@@ -300,8 +317,8 @@ class Follower:
         plain = given.get("bias") is None or (bias is not None and bias.ndim == 1)
         if not isinstance(first, Value) or weight is None or weight.ndim != 2 or not plain:
             return _nothing(shown)
-        matrix = _numbers(weight if node.target is functional.linear else weight.T).copy()
-        return algebra.linear(first, matrix, np.zeros(len(matrix)) if bias is None else _numbers(bias).copy())
+        matrix = numbers(weight if node.target is functional.linear else weight.T).copy()
+        return algebra.linear(first, matrix, np.zeros(len(matrix)) if bias is None else numbers(bias).copy())
 
     def _join(self, node: fx.Node, shown: str) -> Value:
         parts = node.args[0] if node.args and isinstance(node.args[0], list | tuple) else []
@@ -320,18 +337,16 @@ class Follower:
             return _nothing(shown)
         if any(nn.parameter.is_lazy(tensor) for tensor in layer.parameters(recurse=False)):
             return algebra.missing(no_weights(shown))
-        if isinstance(layer, nn.Linear) or _is_transposed(layer):
+        if isinstance(layer, nn.Linear) or is_transposed(layer):
             return algebra.linear(value, *weights_of(layer))
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             return _normalised(shown, layer, value)
         chain = chain_of(layer)
         if chain is not None:
             return algebra.chained(value, chain, shown)
-        if isinstance(layer, nn.Softshrink) and "forward" not in vars(layer):  # relu(s - l) - relu(-s - l)
-            width, sides = Value(float(layer.lambd)), (value, algebra.arithmetic("neg", [value], shown))
-            moved = [algebra.arithmetic("sub", [side, width], shown) for side in sides]
-            ramps = [algebra.function("", side, Activation("relu"), shown) for side in moved]
-            return algebra.arithmetic("sub", ramps, shown)
+        total = sum_of(layer)
+        if total is not None:
+            return total(value, shown)
         if isinstance(layer, DROPOUTS):
             return value
         if isinstance(layer, nn.GLU):
@@ -347,46 +362,6 @@ class Follower:
 
 def _nothing(shown: str) -> Value:
     return algebra.missing(f"{shown} has no attention form; use {KNOWN}")
-
-
-def weights_of(layer: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Weight (out, in) and bias (out,) of a Linear layer, or of Conv1D of transformers."""
-    weight = _numbers(layer.weight).copy()
-    weight = weight.T.copy() if _is_transposed(layer) else weight
-    return weight, np.zeros(len(weight)) if layer.bias is None else _numbers(layer.bias).copy()
-
-
-def chain_of(layer: nn.Module) -> Callable[[Branch], Any] | None:
-    """Activations that are chains or products of others; None if it is none of them."""
-    if "forward" in vars(layer):
-        return None
-    match layer:
-        case nn.PReLU():
-            return lambda value: value.leaky(layer.weight.detach().double().cpu().numpy())
-        case nn.RReLU() if not layer.training:
-            return lambda value: value.activated(Activation("leaky_relu", ((layer.lower + layer.upper) / 2,)))
-        case nn.SELU():
-            return lambda value: value.activated(Activation("elu", _SELU[:1])).scaled(_SELU[1])
-        case nn.CELU():
-            return lambda value: value.scaled(1 / layer.alpha).activated(Activation("elu", (1.0,))).scaled(layer.alpha)
-        case nn.LogSigmoid():
-            smooth = Activation("softplus", (1.0, NO_THRESHOLD))
-            return lambda value: value.scaled(-1.0).activated(smooth).scaled(-1.0)
-        case nn.Hardswish():
-            return algebra.hard_swish
-    if type(layer).__name__ == "QuickGELUActivation" and _is_foreign(layer):
-        return lambda value: value.scaled(_QUICK).activated(Activation("silu")).scaled(1 / _QUICK)
-    if type(layer).__name__ == "ReLUSquaredActivation" and _is_foreign(layer):
-        return lambda value: algebra.product(value.activated(Activation("relu")), value.settled())
-    return None
-
-
-def batch_norm(layer: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Batch norm in eval mode: (s - mean)/sqrt(variance + eps) gain + shift as scale and shift of every value."""
-    mean, variance = (_numbers(x) for x in (layer.running_mean, layer.running_var))
-    gain, shift = (1.0, 0.0) if layer.weight is None else (_numbers(x) for x in (layer.weight, layer.bias))
-    scale = gain / np.sqrt(variance + layer.eps)
-    return scale, shift - mean * scale
 
 
 def _normalised(shown: str, layer: Any, value: Value) -> Value:

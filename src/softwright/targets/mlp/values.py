@@ -259,6 +259,23 @@ def chained(operand: Value, make: Callable[[Branch], Thing], shown: str) -> Valu
     return _made(lambda: make(thing), [], True)
 
 
+def clamped(operand: Value, low: float | None, high: float | None, shown: str) -> Value:
+    """Values between two limits, a hardtanh, or beside one: max(s, l) = relu(s - l) + l, min(s, h) = -max(-s, -h)."""
+    limits = [limit for limit in (low, high) if limit is not None]
+    if not limits:
+        return operand
+    if not np.isfinite(limits).all() or (low is not None and high is not None and low >= high):
+        return also(operand, missing(f"{shown} has limits {low} and {high}; give finite ones, the lower one first"))
+    if low is None:
+        turned = arithmetic("neg", [operand], shown)
+        return arithmetic("neg", [clamped(turned, -limits[0], None, shown)], shown)
+    if high is not None:
+        return function("", operand, Activation("hardtanh", (low, high)), shown)
+    above = arithmetic("sub", [operand, Value(low)], shown) if low else operand
+    ramp = function("", above, Activation("relu"), shown)
+    return arithmetic("add", [ramp, Value(low)], shown) if low else ramp
+
+
 def hard_swish(branch: Branch, slope: float = 1.0 / 6.0, offset: float = 0.5) -> Product:
     """s hardsigmoid(s)."""
     linear = branch.settled()
