@@ -100,55 +100,29 @@ def test_a_model_without_blocks_is_refused_with_its_own_faults() -> None:
         sw.transpile(Nothing().eval())
 
 
+_USUAL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+_GROUPED = {**_USUAL, "num_key_value_heads": 2, "head_dim": 8}
+_PICTURES = {**_USUAL, "image_size": 32, "patch_size": 8}
+_SIDES = {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")}
 SMALL: dict[str, tuple[str, dict[str, Any], int]] = {
-    "Bert": (
-        "BertModel",
-        {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24},
-        2,
-    ),
+    "Bert": ("BertModel", _USUAL, 2),
     "DistilBert": ("DistilBertModel", {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}, 2),
     "GPT2": ("GPT2Model", {"n_embd": 16, "n_layer": 2, "n_head": 2}, 2),
-    "GPTNeoX": (
-        "GPTNeoXModel",
-        {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24},
-        2,
-    ),
-    "Llama": (
-        "LlamaModel",
-        {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24},
-        2,
-    ),
-    "Mistral": (
-        "MistralModel",
-        {
-            "hidden_size": 16,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "intermediate_size": 24,
-        },
-        2,
-    ),
-    "Qwen2": (
-        "Qwen2Model",
-        {
-            "hidden_size": 16,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "intermediate_size": 24,
-        },
-        2,
-    ),
+    "GPTNeoX": ("GPTNeoXModel", _USUAL, 2),
+    "Llama": ("LlamaModel", _USUAL, 2),
+    "Mistral": ("MistralModel", _GROUPED, 2),
+    "Qwen2": ("Qwen2Model", _GROUPED, 2),
     "T5": ("T5Model", {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}, 4),
-    "ViT": (
-        "ViTModel",
-        {
-            **{"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24},
-            **{"image_size": 32, "patch_size": 8},
-        },
-        2,
-    ),
+    "ViT": ("ViTModel", _PICTURES, 2),
+    "Gemma": ("GemmaModel", _GROUPED, 2),  # norms that multiply by 1 + weight
+    "Gemma2": ("Gemma2Model", _GROUPED, 2),  # and four norms in a layer
+    "Olmo": ("OlmoModel", _USUAL, 2),  # norms without weights
+    "Phi3": ("Phi3Model", {**_USUAL, "pad_token_id": 0}, 2),
+    "Bloom": ("BloomModel", {"hidden_size": 16, "n_layer": 2, "n_head": 2}, 2),
+    "Albert": ("AlbertModel", {**_USUAL, "embedding_size": 8}, 1),  # one layer that runs twice, without a module
+    "OPT": ("OPTModel", {**_USUAL, "ffn_dim": 24, "word_embed_proj_dim": 16}, 2),
+    "Bart": ("BartModel", {"d_model": 16, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, **_SIDES}, 4),
+    "ConvNext": ("ConvNextModel", {"depths": [1, 1, 1, 1], "hidden_sizes": [4, 8, 8, 8], "image_size": 32}, 4),
 }
 
 
@@ -157,15 +131,17 @@ def test_the_families_of_transformers(family: str) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed: pip install 'softwright[hf]'")
     transformers = importlib.import_module("transformers")
     name, sizes, blocks = SMALL[family]
-    vocabulary = {} if family == "ViT" else {"vocab_size": 40, "bos_token_id": 0, "eos_token_id": 1}
+    seeing = family in ("ViT", "ConvNext")
+    vocabulary = {} if seeing else {"vocab_size": 40, "bos_token_id": 0, "eos_token_id": 1}
     model = getattr(transformers, name)(getattr(transformers, f"{family}Config")(**vocabulary, **sizes)).eval()
     built = sw.transpile(model)
     assert len(built.parts) == blocks and built.certificate is not None
+    assert all(part.target["box"] is not None for part in built.parts.values())  # every block was seen behind a norm
     tokens = torch.arange(7)[None]
     given: dict[str, torch.Tensor] = {"input_ids": tokens}
-    if family == "ViT":
+    if seeing:
         given = {"pixel_values": torch.linspace(-1, 1, 3 * 32 * 32).reshape(1, 3, 32, 32)}
-    elif family == "T5":
+    elif family in ("T5", "Bart"):
         given["decoder_input_ids"] = tokens[:, :3]
     with torch.no_grad():
         apart = float((built.network(**given)[0] - model(**given)[0]).abs().max())

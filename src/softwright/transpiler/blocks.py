@@ -38,17 +38,12 @@ from softwright.targets.mlp import (
     run_module,
 )
 from softwright.transpiler.cutting import Cut, PatchNetwork
-from softwright.transpiler.finding import found_parts, norm_before
+from softwright.transpiler.finding import chain_parts, found_parts, norm_before
 from softwright.transpiler.job import Job, Options, Part
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
+from softwright.transpiler.watching import Watched, normalisation, watch
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
-# x/rms(x) times a gain, under the names that models give it (those of Gemma multiply by 1 + gain and are not here).
-ROOT_NORMS = (
-    "RMSNorm",
-    "T5LayerNorm",
-    *(f"{name}RMSNorm" for name in ("Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3")),
-)
 NORMALISED = (
     "inputs with |x_i| <= 1.001 (sqrt(d) |gain_i| + |shift_i|) + 1e-6, where its normalisation puts them unless the "
     "rows it is given are lost in rounding"
@@ -63,7 +58,10 @@ def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> 
     """The blocks named, or the feed-forward part of every transformer layer, or what is found; faults are collected."""
     if names is None and not has_layers(module):
         _check_mode(module, faults)
-        parts = [replace(part, sides=_range_of(module, part)) for part in found_parts(module)]
+        seen = watch(module)
+        parts = found_parts(module)
+        parts += [] if seen is None else chain_parts(module, seen, parts)
+        parts = [replace(part, sides=_range_of(module, part, seen)) for part in parts]
     else:
         parts = _find_parts(module, names, faults)
     faults.check(bool(parts) or bool(faults.found), "the module has no feed-forward block; name some in blocks=[...]")
@@ -84,19 +82,20 @@ def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> 
         reasons=_said(module, parts),
         whole=module,
         assemble=assemble,
-        runner=lambda result, part: _runner(result.module, part.path),
+        runner=lambda result, part: _runner(result.module, part),
         ranges=NORMALISED,
     )
 
 
-def _range_of(module: nn.Module, part: Part) -> Sides | None:
-    norm = part.norm if part.cut is not None else norm_before(module, part.path, part.network.inputs)
-    return None if norm is None else normalised_box(norm)
+def _range_of(module: nn.Module, part: Part, seen: Watched | None) -> Sides | None:
+    if part.cut is not None:
+        return None if part.norm is None else normalised_box(normalisation(part.norm, part.network.inputs))
+    return normalised_box(norm_before(module, part.path, part.network.inputs, seen))
 
 
 def _said(module: nn.Module, parts: Sequence[Part]) -> list[str]:
     """Block by block what becomes attention, and what stays as it is."""
-    inside = tuple(path for part in parts for path in (part.absorbs if part.cut is not None else (part.path,)))
+    inside = tuple(path for part in parts for path in (part.absorbs or (part.path,)))
     stays: dict[str, int] = {}
     for path, layer in module.named_modules():
         own = any(True for _ in layer.parameters(recurse=False))
@@ -161,7 +160,8 @@ def _layer_part(path: str, layer: Any) -> Part:
     network = DenseNetwork([first, second], name_of(layer.linear1.weight.dtype), name)
     decoder = isinstance(layer, nn.TransformerDecoderLayer)
     norm = getattr(layer, ("norm3" if decoder else "norm2") if layer.norm_first else ("norm2" if decoder else "norm1"))
-    return Part(path, Source(network, partial(run_module, layer, method="_ff_block")), normalised_box(norm))
+    sides = normalised_box(normalisation(norm, first.inputs))
+    return Part(path, Source(network, partial(run_module, layer, method="_ff_block")), sides)
 
 
 def _dense(layer: nn.Linear, activation: Activation) -> DenseLayer:
@@ -170,16 +170,12 @@ def _dense(layer: nn.Linear, activation: Activation) -> DenseLayer:
     return DenseLayer(weight, bias, activation)
 
 
-def normalised_box(norm: nn.Module) -> Sides | None:
-    """Where the outputs of a LayerNorm or RMSNorm over its last axis lie, and a thousandth more: NORMALISED."""
-    root = type(norm).__name__ in ROOT_NORMS
-    if not root and not (isinstance(norm, nn.LayerNorm) and len(norm.normalized_shape) == 1):
+def normalised_box(scaled: tuple[np.ndarray, np.ndarray] | None) -> Sides | None:
+    """Where the outputs of a normalisation with this gain and shift lie, and a thousandth more: NORMALISED."""
+    if scaled is None:
         return None
-    weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
-    d = len(cast(Any, weight)) if root else cast(Any, norm).normalized_shape[0]
-    gain = np.ones(d) if weight is None else np.abs(cast(Any, weight).detach().double().cpu().numpy())
-    shift = np.zeros(d) if bias is None else cast(Any, bias).detach().double().cpu().numpy()
-    reach = (np.sqrt(d) * gain + np.abs(shift)) * 1.001 + 1e-6
+    gain, shift = scaled
+    reach = (np.sqrt(len(gain)) * np.abs(gain) + np.abs(shift)) * 1.001 + 1e-6
     return -reach, reach
 
 
@@ -192,6 +188,10 @@ def replace_blocks(
     for part, network in zip(parts, networks, strict=True):
         if part.cut is not None:
             cuts.setdefault(part.cut, []).append(network)
+            continue
+        if part.chain:
+            for path, step in zip(part.chain, (network.steps[0], nn.Identity(), network.steps[1]), strict=True):
+                result = _replaced(result, path, step)
             continue
         place = result.get_submodule(part.path)
         if isinstance(place, LAYERS):
@@ -218,9 +218,11 @@ def _replaced(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
     return module
 
 
-def _runner(module: nn.Module, path: str) -> nn.Module:
+def _runner(module: nn.Module, part: Part) -> nn.Module:
     """What took the place of a block, alone."""
-    place: Any = module.get_submodule(path)
+    if part.chain:
+        return nn.Sequential(*(module.get_submodule(path) for path in part.chain))
+    place: Any = module.get_submodule(part.path)
     if isinstance(place, PatchNetwork):
         return place.network
     return nn.Sequential(place.linear1, place.linear2) if isinstance(place, LAYERS) else place

@@ -3,30 +3,37 @@
 A submodule is a block if its forward can be read (`targets/mlp`), and holds an activation between or behind Linear
 layers. They are looked for from the outside in, so a block is as large as it can be; what is inside of one is not
 looked at again. That finds the feed-forward parts of BERT, DistilBERT, GPT-2, GPT-NeoX, Llama, Mistral, Qwen, T5, ViT
-and of models like them, whatever their classes are called.
+and of models like them, whatever their classes are called. Layers that no module of their own holds together are found
+where the model runs at its example inputs (`watching.py`).
 
-What a block is given comes, in these models, from a normalisation beside it, under one of a few names. Its outputs lie
-in |x_i| <= sqrt(d) |gain_i| + |shift_i|, for RMSNorm too, which bounds x/rms(x) by sqrt(d). The range is named in the
-certificate, which does not say that inputs stay in it: a model that feeds its block from elsewhere is not covered.
+What a block is given comes, in these models, from a normalisation, which is seen in that run; a model without example
+inputs is looked through for one beside the block, under one of a few names. Its outputs lie in |x_i| <= sqrt(d)
+|gain_i| + |shift_i|, for RMSNorm too, which bounds x/rms(x) by sqrt(d). The range is named in the certificate, which
+does not say that inputs stay in it: a model that feeds its block from elsewhere is not covered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from softwright.errors import InvalidInput
-from softwright.targets.mlp import read_source
+from softwright.targets.mlp import DenseNetwork, read_source
 from softwright.transpiler.cutting import cut_parts
 from softwright.transpiler.job import Part
+from softwright.transpiler.watching import Watched, chains, normalisation, running_inputs
+
+Scaled = tuple[np.ndarray, np.ndarray]  # gain and shift
 
 # Names of normalisations whose output a block takes, relative to the modules around it, the nearest first.
 _BEFORE = (
     *(
-        "post_attention_layernorm",
         "pre_feedforward_layernorm",
+        "post_attention_layernorm",
         "ln_2",
         "layernorm_after",
         "sa_layer_norm",
@@ -73,34 +80,53 @@ def _readable(module: nn.Module, path: str) -> Part | None:
     return Part(path, source) if active else None
 
 
-def norm_before(module: nn.Module, path: str, inputs: int) -> nn.Module | None:
-    """The normalisation whose outputs a block at `path` takes, if one stands beside it or around it."""
+def chain_parts(module: nn.Module, seen: Watched, found: Sequence[Part]) -> list[Part]:
+    """Feed-forward parts that no module of their own holds: layers that were seen to follow one another."""
+    taken = {path for part in found for path in (part.absorbs or (part.path,))}
+    parts = []
+    for paths in chains(module, seen, taken):
+        try:
+            source = read_source(nn.Sequential(*(module.get_submodule(path) for path in paths)), paths[0])
+        except InvalidInput:
+            continue
+        layers = source.network.layers
+        if isinstance(source.network, DenseNetwork) and len(layers) == 2 and layers[0].activation.name != "identity":
+            parts.append(Part(paths[0], source, absorbs=paths, chain=paths))
+    return parts
+
+
+def norm_before(module: nn.Module, path: str, inputs: int, seen: Watched | None) -> Scaled | None:
+    """Gain and shift of the normalisation whose outputs a block at `path` takes: the one that was seen to give them,
+    or one that stands beside or around the block under a usual name."""
+    for given in () if seen is None else seen.before(path):
+        found = normalisation(module.get_submodule(given), inputs)
+        if found is not None:
+            return found
     around = path
-    while around:
+    while around and (seen is None or path not in seen.given):
         around = around.rpartition(".")[0]
         parent = module.get_submodule(around)
         for name in _BEFORE:
             try:
-                norm: Any = parent.get_submodule(name)
+                found = normalisation(parent.get_submodule(name), inputs)
             except AttributeError:
                 continue
-            gain = getattr(norm, "weight", None)
-            if isinstance(gain, torch.Tensor) and gain.shape == (inputs,):
-                return norm
+            if found is not None:
+                return found
     return None
 
 
 def deviation(one: nn.Module, other: nn.Module, dtype: torch.dtype) -> float | None:
-    """How far two models are apart at the inputs that a model brings for itself (`dummy_inputs`); None without any."""
-    given = getattr(one, "dummy_inputs", None)
-    if not isinstance(given, dict):
+    """How far two models are apart at the inputs that a model brings for itself; None without any."""
+    given = running_inputs(one, dtype)
+    if given is None:
         return None
     try:
         with torch.no_grad():
-            given = {name: x.to(dtype) if x.is_floating_point() else x for name, x in given.items()}
             left, right = (_first(model(**given)) for model in (one, other))
-    except Exception:  # whatever a foreign model raises at inputs of its own
-        return None
+    except Exception as error:  # whatever a foreign model raises
+        fault = f"with attention in place of its blocks the model fails ({error}); name others in blocks=[...]"
+        raise InvalidInput("transpile", [fault]) from error
     return float((left.double() - right.double()).abs().max())
 
 

@@ -33,6 +33,7 @@ class Part:
     sides: Sides | None = None
     cut: Any = None  # the `Cut` of whose pieces it is one (`cutting.py`)
     absorbs: tuple[str, ...] = ()  # modules that became part of it
+    chain: tuple[str, ...] = ()  # Linear, activation and Linear that it is, where no module holds them together
     norm: nn.Module | None = None  # the layer whose outputs it takes, where that is known
 
     @property

@@ -38,6 +38,7 @@ from softwright.transpiler.job import Job, Options, Part, Result
 from softwright.transpiler.network import TranspiledModule
 from softwright.transpiler.neuron_heads import LAYOUTS
 from softwright.transpiler.tokens import direct_gate
+from softwright.transpiler.watching import example_inputs
 
 _SAID = {"double": ": numbers stored in float32, computed with in float64 and rounded once at the end"}
 _METHOD = "closed form: unit bounds through |W| or its norm, layer by layer"
@@ -126,6 +127,13 @@ def _whole(thing: Any, faults: Faults) -> Job:
             if job.parts:
                 faults.found += found.found
                 return job
+            if any(True for _ in example_inputs(thing)):  # a model, and no network that could be rewritten
+                faults.add(
+                    f"{error.subject} has no feed-forward block that can be read: Linear layers with an activation "
+                    "between them, in a module of their own or one after the other at its example inputs; name some in "
+                    "blocks=[...]"
+                )
+                return Job([], "float64", "", {}, [])
         faults.found += [f"{error.subject}: {fault}" for fault in error.faults]
         return Job([], "float64", "", {}, [])
     return _alone(Part("", source))
