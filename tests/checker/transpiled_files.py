@@ -32,6 +32,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "hardsigmoid": nn.Hardsigmoid,
     "sigmoid": nn.Sigmoid,
     "tanh": nn.Tanh,
+    "softsign": nn.Softsign,
     "silu": nn.SiLU,
     "mish": nn.Mish,
     "elu": lambda: nn.ELU(0.7),
@@ -43,7 +44,7 @@ VERSION_1 = (
     *("statement", "bound", "exact_part", "rounding_part", "method", "dtype", "weights_sha256", "target", "version"),
     *("seconds", "quantities", "assumptions", "engine", "norm"),
 )
-FITTED = ("gelu", "gelu_tanh", "softplus")
+FITTED = ("gelu", "gelu_tanh", "softplus", "softsign")
 
 
 class GatedBlock(nn.Module):

@@ -7,7 +7,8 @@ and one rate 0 make the right side: tokens with keys beta - t_j, biases b_j and 
 
 is near softsign for s >= 0. The left side is its mirror image, keys -(beta - t_j), values -u_j: the head is odd. For
 s > 0 the left side has the share e^{-2 beta s} of the weight. Near 0 the right side is s - s^2, the left s + s^2, so a
-gate of sharpness beta costs at most 2 s^2 e^{-2 beta s}/(1 + e^{-2 beta s}), about 0.24/beta^2.
+gate of sharpness beta costs at most 2 s^2 e^{-2 beta s}/(1 + e^{-2 beta s}), about 0.24/beta^2, and an eighth of that
+where fast rates are fitted to the gate as well.
 
 *Rates.* At s ~ 1/t evenly spaced log t, h apart, leave a ripple of e^{-pi^2/h} of 1/(1 + s) ~ t. For one absolute error
 eps on the whole half line, t e^{-pi^2/h} = eps: the density 1/h = (log t + log 1/eps)/pi^2 is linear in log t, and its

@@ -24,7 +24,7 @@ FINEST = 99
 _KEY_STEPS = 1 << 14
 _SAMPLES = 400
 _CUT = 1e-13  # singular values below this share of the largest are left out: values stay near 1
-_MOST_FLOAT32 = {"fitted": 16, "sides": 20}  # finer tokens are no better once they are stored in float32
+_MOST_FLOAT32 = {"fitted": 16, "sides": 24}  # finer tokens are no better once they are stored in float32
 _LOST = 2.0**-24  # an error of a head that rounding of values near 1 hides in float32
 
 
