@@ -32,7 +32,7 @@ from softwright.transpiler.token_table import TokenTable
 _BITS = 128
 _TERMS = 8  # m
 _GROWTH = 1.02  # of the ends of cells
-_FIRST = 0.02  # the first cell ends at this over k_max
+_FIRST = 0.02  # the first cell ends at this over k_max, or over 1
 _SETTLED = 64.0  # r S of the slowest token at S
 _ROWS = 256  # cells at a time
 
@@ -45,7 +45,7 @@ def proved_side_error(table: TokenTable) -> float:
     if not mirrored or v.any() or not (np.diff(k) > 0).all():
         raise SoftwrightError("the tokens of softsign are not their own mirror image; please report this")
     slowest = float(k[lead] - k[lead - 1])
-    edges = [0.0, _FIRST / float(k[lead])]
+    edges = [0.0, _FIRST / max(float(k[lead]), 1.0)]
     while edges[-1] * slowest < _SETTLED:
         edges.append(edges[-1] * _GROWTH)
     with precision(_BITS):

@@ -11,7 +11,7 @@ of u_e for all s >= L, and phi is between L/(1 + L) and 1. L is the first power 
 keys for which the sum is small beside the errors that were seen.
 
 *Within.* As `fitted.py` has it: Taylor polynomials of g - phi in balls, on cells that grow in proportion to s, from
-a part of 1/k_e on. phi is continued to the left of 0 as s/(1 + s), where the ball of the first cell touches it.
+a part of 1/k_e, or of 1, on. phi is continued to the left of 0 as s/(1 + s), where the ball of the first cell touches it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flint import arb, ctx, fmpq
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.transpiled.fitted import BITS, TERMS, Tokens, largest_within
 
-FIRST = fmpq(1, 4)  # where the first cell ends, over the largest key
+FIRST = fmpq(1, 4)  # where the first cell ends, over the largest key or 1
 GROWTH = fmpq(3, 2)  # of the ends of cells
 SMALL = 1e-3  # what may be left of the other tokens beyond L, of the error
 LONGEST = 80  # powers of two that are tried for L
@@ -53,7 +53,7 @@ def _largest_error(table: np.ndarray) -> float:
     seen = max(tokens.error_at(float(place)) for place in np.geomspace(low, high, PLACES))
     require(seen > 0, "the tokens of softsign are damaged")
     end, beyond = _beyond(tokens, 1 / slowest, seen)
-    edges = [fmpq(0), FIRST / largest]
+    edges = [fmpq(0), FIRST / max(largest, fmpq(1))]
     while edges[-1] < end:
         edges.append(edges[-1] * GROWTH)
     cells = [((near + away) / 2, (away - near) / 2) for near, away in zip(edges, edges[1:], strict=False)]
