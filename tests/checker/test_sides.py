@@ -1,4 +1,4 @@
-"""The tokens of softsign in the checker: tables that are not what they should be are refused, or get their true error."""
+"""The tokens of softsign in the checker: tables that are not as they should be are refused or get their true error."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def climbed(table: TokenTable, rng: np.random.Generator, rounds: int) -> float:
     logs = np.log(10) * np.linspace(-12, 12, 120)
     found = sorted(((error_at(table, float(np.exp(x))), float(x)) for x in logs), reverse=True)[:4]
     best = 0.0
-    for height, start in found:
-        place, step = start, 0.2
+    for start in found:
+        (height, place), step = start, 0.2
         for _ in range(rounds):
             other = place + step * rng.normal()
             value = error_at(table, float(np.exp(other)))

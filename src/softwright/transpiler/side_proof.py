@@ -14,13 +14,14 @@ sum for n = m with all signs the same, u_j + (u_j - 1) s at both ends and the ex
 (1 + s) Z(s) is at least its first factor at the left end times its second at the right. Cells are narrow beside s, or
 beside 1/k_max where s is smaller than that, so that nothing of it is far from the largest error. All of it in balls.
 
-Beyond S all but the leading token, of rate 0, have no weight left: |g - u_0| <= sum_j e^{b_j - b_0 - r_j S} |u_j - u_0|,
-which falls in S, while phi is between S/(1 + S) and 1.
+Beyond S all but the leading token, of rate 0, have no weight left: |g - u_0| is at most the sum of e^{b_j - b_0 - r_j
+S} |u_j - u_0|, which falls in S, while phi is between S/(1 + S) and 1.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from flint import arb, arb_mat
@@ -71,7 +72,7 @@ def _within(balls: list[list[arb]], edges: list[float]) -> float:
             power, before = power * -rate / (n + 1), power
         columns.append(row[: 2 * _TERMS])
         bounds.append([*above, weight])
-    middles = [(low + high) / 2 for low, high in zip(sides, sides[1:], strict=False)]
+    middles = [(low + high) / 2 for low, high in pairwise(sides)]
     at_middles = arb_mat([[(-rate * a).exp() for rate in rates] for a in middles]) * arb_mat(columns)
     at_edges = arb_mat([[(-rate * s).exp() for rate in rates] for s in sides]) * arb_mat(bounds)
     largest = arb(0)

@@ -10,11 +10,12 @@ s > 0 the left side has the share e^{-2 beta s} of the weight. Near 0 the right 
 gate of sharpness beta costs at most 2 s^2 e^{-2 beta s}/(1 + e^{-2 beta s}), about 0.24/beta^2, and an eighth of that
 where fast rates are fitted to the gate as well.
 
-*Rates.* At s ~ 1/t evenly spaced log t, h apart, leave a ripple of e^{-pi^2/h} of 1/(1 + s) ~ t. For one absolute error
-eps on the whole half line, t e^{-pi^2/h} = eps: the density 1/h = (log t + log 1/eps)/pi^2 is linear in log t, and its
-integral log(1/eps)^2/(2 pi^2) the number of rates. So log t_j goes like the root of j, and eps like 16 e^{-pi sqrt(2n)},
-which is the best that n exponentials can do (Braess and Hackbusch). The row holds for each number of tokens beta and the
-first and last log t; between them log t_j runs through q + BEND q^2 (1 - q), q from 0 to 1 like the root of j + START.
+*Rates.* At s ~ 1/t evenly spaced log t, h apart, leave a ripple of e^{-pi^2/h} of 1/(1 + s) ~ t. For one absolute
+error eps on the whole half line, t e^{-pi^2/h} = eps: the density 1/h = (log t + log 1/eps)/pi^2 is linear in log t,
+and its integral log(1/eps)^2/(2 pi^2) the number of rates. So log t_j goes like the root of j, and eps like e^{-pi
+sqrt(2n)}, as that of the best sums of n exponentials (Braess and Hackbusch). The row holds, for each number of tokens,
+beta, the first and the last log t; between them log t_j goes through q + BEND q^2 (1 - q), q from 0 to 1 as the root
+of j + START.
 
 *Biases.* e^{b_j} = t_j h_j e^{-t_j}/2, half the weight of t_j in the integral: values u_j of a few units. *Values* solve
 a linear least-squares problem over a grid of log s, with the keys and biases as they are stored; its points are weighed

@@ -1,10 +1,11 @@
 """The tokens of an activation: those of its row where they are exact, fitted ones otherwise.
 
-Softsign has tokens of its own kind (`side_tokens.py`). The other fitted activations (GELU in its forms, softplus) are s/2 plus an even function, 0 to the left and s to the right.
-Tokens sit at centres c_j, evenly spaced on [-R, R] with spacing h, and have the Gaussian scores (c_j s - c_j^2/2)/w^2,
-w = r h; the values v_j s + u_j of the inner ones solve one linear least-squares problem, those of the two edge tokens
-are the asymptotes 0 and s. Far out an edge token holds all the weight, up to e^{-(|s| - R) h/w^2}, so the error is
-small on the whole real line and not on [-R, R] only. By symmetry v_{-j} = 1 - v_j and u_{-j} = u_j.
+Softsign has tokens of its own kind (`side_tokens.py`). The other fitted activations (GELU in its forms, softplus) are
+s/2 plus an even function, 0 to the left and s to the right. Tokens sit at centres c_j, evenly spaced on [-R, R] with
+spacing h, and have the Gaussian scores (c_j s - c_j^2/2)/w^2, w = r h; the values v_j s + u_j of the inner ones solve
+one linear least-squares problem, those of the two edge tokens are the asymptotes 0 and s. Far out an edge token holds
+all the weight, up to e^{-(|s| - R) h/w^2}, so the error is small on the whole real line and not on [-R, R] only. By
+symmetry v_{-j} = 1 - v_j and u_{-j} = u_j.
 
 R and r stand in the activation's row for each number of tokens. What is proved about a table is proved for its very
 numbers, where it is used (`token_proof.py`).

@@ -7,14 +7,16 @@ are constant, of the other sign. So g and phi are odd, and only s >= 0, where ph
 
     sum_{j != e} e^{(k_j - k_e) L + b_j - b_e} |u_j - u_e|
 
-of u_e for all s >= L, and phi is between L/(1 + L) and 1. L is the first power of two over the distance of the last two
-keys for which the sum is small beside the errors that were seen.
+of u_e for all s >= L, and phi is between L/(1 + L) and 1. L is the first power of two, over the distance of the last
+two keys, for which the sum is small beside the errors that were seen.
 
 *Within.* As `fitted.py` has it: Taylor polynomials of g - phi in balls, on cells that grow in proportion to s, from
 a part of 1/k_e, or of 1, on. phi is continued to the left of 0 as s/(1 + s), where the ball of the first cell touches it.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 from flint import arb, ctx, fmpq
@@ -56,7 +58,7 @@ def _largest_error(table: np.ndarray) -> float:
     edges = [fmpq(0), FIRST / max(largest, fmpq(1))]
     while edges[-1] < end:
         edges.append(edges[-1] * GROWTH)
-    cells = [((near + away) / 2, (away - near) / 2) for near, away in zip(edges, edges[1:], strict=False)]
+    cells = [((near + away) / 2, (away - near) / 2) for near, away in pairwise(edges)]
     found = max(beyond, largest_within(tokens, cells, seen))
     require(found.is_finite(), "nothing is known of the tokens of softsign")
     return float(np.nextafter(float(found.upper()), np.inf))

@@ -1,8 +1,8 @@
 """The activations of feed-forward networks: one row per activation says everything that is known of it.
 
     relu, leaky_relu(slope), hardtanh(low, high), hardsigmoid(slope, offset), elu(alpha), softplus(beta, threshold),
-    sigmoid, tanh, softsign, silu, mish, gelu (0.5 s (1 + erf(s / sqrt 2))), gelu_tanh (its tanh form), identity; and GELU with
-    constants of its own, as graphs spell it out: gelu_erf(rate, divisor), gelu_cubic(rate, cubic)
+    sigmoid, tanh, softsign, silu, mish, gelu (0.5 s (1 + erf(s / sqrt 2))), gelu_tanh (its tanh form), identity; and
+    GELU with constants of its own, as graphs spell it out: gelu_erf(rate, divisor), gelu_cubic(rate, cubic)
 
 Readers (torch, ONNX), the heads of `transpile`, their bounds, and the Taylor models of the prover are derived from the
 rows, so a new activation is one row here. `tests/contracts/test_activations.py` runs over all of them.

@@ -1,9 +1,9 @@
 """Activations that graphs spell out, x * sigmoid(x) say, read exactly: every constant is carried as it is.
 
-Elementwise operations are followed with exact polynomials: a value is a sum of terms c s^k F G .., c a rational number,
-s the values of a branch, F and G functions (erf, tanh, sigmoid, softplus, |.|, 1/.) of such values. Products, sums and quotients
-of constants are exact in rational numbers, so the order in which an exporter multiplies does not matter, and what is
-recognised is
+Elementwise operations are followed with exact polynomials: a value is a sum of terms c s^k F G .., c a rational
+number, s the values of a branch, F and G functions (erf, tanh, sigmoid, softplus, |.|, 1/.) of such values. Products,
+sums and quotients of constants are exact in rational numbers, so the order in which an exporter multiplies does not
+matter, and what is recognised is
 
     silu         s sigmoid(r s), which is silu(r s)/r           gelu_erf     s/2 + s/2 erf(r s)
     mish         s tanh(softplus(s))                            gelu_cubic   s/2 + s/2 tanh(r s + r k s^3)
@@ -158,8 +158,8 @@ def _float(value: Fraction, name: str = "gelu") -> float:
         raise InvalidInput(
             "transpile",
             [
-                f"{name} is spelt out with constants that make {float(value):.9g}, which is no float64 number; export it "
-                "with one constant in place of two"
+                f"{name} is spelt out with constants that make {float(value):.9g}, which is no float64 number; export "
+                "it with one constant in place of two"
             ],
         )
     return float(value)
