@@ -17,9 +17,9 @@ sqrt(2n)}, as that of the best sums of n exponentials (Braess and Hackbusch). Th
 beta, the first and the last log t; between them log t_j goes through q + BEND q^2 (1 - q), q from 0 to 1 as the root
 of j + START.
 
-*Biases.* e^{b_j} = t_j h_j e^{-t_j}/2, half the weight of t_j in the integral: values u_j of a few units. *Values* solve
-a linear least-squares problem over a grid of log s, with the keys and biases as they are stored; its points are weighed
-anew after each of a few rounds by the errors there (Lawson), until the largest is about as small as it can be.
+*Biases.* e^{b_j} = t_j h_j e^{-t_j}/2, half the weight of t_j in the integral: values u_j of a few units. *Values*
+solve a linear least-squares problem over a grid of log s, with the keys and biases as they are stored; its points are
+weighed anew after each of a few rounds by the errors there (Lawson), until the largest is about as small as it can be.
 
 A larger beta means scores of larger size, and rounding of s by u moves a score by u beta |s| where the values still
 differ by 1/(1 + s): it costs some u beta. So float32 has its own, smaller sizes (`tokens.py`).

@@ -10,8 +10,9 @@ are constant, of the other sign. So g and phi are odd, and only s >= 0, where ph
 of u_e for all s >= L, and phi is between L/(1 + L) and 1. L is the first power of two, over the distance of the last
 two keys, for which the sum is small beside the errors that were seen.
 
-*Within.* As `fitted.py` has it: Taylor polynomials of g - phi in balls, on cells that grow in proportion to s, from
-a part of 1/k_e, or of 1, on. phi is continued to the left of 0 as s/(1 + s), where the ball of the first cell touches it.
+*Within.* As `fitted.py` has it: Taylor polynomials of g - phi in balls, on cells that grow in proportion to s, from a
+part of 1/k_e, or of 1, on. phi is continued to the left of 0 as s/(1 + s), where the ball of the first cell touches
+it.
 """
 
 from __future__ import annotations
