@@ -12,8 +12,8 @@ import softwright as sw
 from softwright.checker.transpiled.sides import largest_side_error
 from softwright.errors import SoftwrightError
 from softwright.targets.mlp import Activation
-from softwright.transpiler.side_proof import proved_side_error
-from softwright.transpiler.side_tokens import log_rates
+from softwright.transpiler.sides.proof import proved_side_error
+from softwright.transpiler.sides.tokens import log_rates
 from softwright.transpiler.token_proof import proved_error
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import fitted_table, table_for, token_counts

@@ -1,5 +1,5 @@
 """Sup error of fitted tokens against their activation, on the whole real line, for the very numbers stored; that of
-softsign's is in `side_proof.py`.
+softsign's is in `sides/proof.py`.
 
 On [-L, L], L = 64 (64/rate for base(rate s)/rate) rounded up to a power of two, the Taylor-model prover bounds
 |g - phi|, phi without its jump; scaling the tokens by a power of two is exact. Beyond L the edge token e at that end
@@ -24,7 +24,7 @@ from softwright.domain import Box
 from softwright.errors import SoftwrightError
 from softwright.proof.prover import certify
 from softwright.targets.mlp import Activation
-from softwright.transpiler.side_proof import proved_side_error
+from softwright.transpiler.sides.proof import proved_side_error
 from softwright.transpiler.token_table import TokenTable
 
 _REACH = 64.0

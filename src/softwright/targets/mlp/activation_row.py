@@ -7,7 +7,7 @@ Tokens of a head g(s) = sum_j w_j (v_j s + u_j), w = softmax(k_j s + b_j), are r
     powers   powers of e^s and a gate (ELU)
     fitted   no softmax of a few tokens: tokens are fitted (`transpiler/fitted_tokens.py`) to a base function B that is
              s/2 plus an even function with |B(s) - max(s, 0)| <= e^{-|s|} for |s| >= 8; the row is B(rate s)/rate
-    sides    fitted too (`transpiler/side_tokens.py`): sums of exponentials on either side of 0 and a gate (softsign)
+    sides    fitted too (`transpiler/sides/tokens.py`): sums of exponentials on either side of 0 and a gate (softsign)
 """
 
 from __future__ import annotations

@@ -24,10 +24,9 @@ import math
 from itertools import pairwise
 
 import numpy as np
-from flint import arb, arb_mat
+from flint import arb, arb_mat, ctx
 
 from softwright.errors import SoftwrightError
-from softwright.proof.arithmetic.balls import ball_above, precision
 from softwright.transpiler.token_table import TokenTable
 
 _BITS = 128
@@ -49,7 +48,7 @@ def proved_side_error(table: TokenTable) -> float:
     edges = [0.0, _FIRST / max(float(k[lead]), 1.0)]
     while edges[-1] * slowest < _SETTLED:
         edges.append(edges[-1] * _GROWTH)
-    with precision(_BITS):
+    with ctx.workprec(_BITS):
         balls = [[arb(float(x)) for x in row] for row in (k, b, u)]
         within = max(_within(balls, edges[i : i + _ROWS + 1]) for i in range(0, len(edges) - 1, _ROWS))
         return max(within, _beyond(balls, arb(edges[-1])))
@@ -85,7 +84,7 @@ def _within(balls: list[list[arb]], edges: list[float]) -> float:
         if not found.is_finite():
             return math.inf
         largest = max(largest, found.upper())
-    return ball_above(largest)
+    return _above(largest)
 
 
 def _beyond(balls: list[list[arb]], end: arb) -> float:
@@ -95,4 +94,9 @@ def _beyond(balls: list[list[arb]], end: arb) -> float:
     for key, bias, value in zip(k[:-1], b[:-1], u[:-1], strict=True):
         moved += (bias - b[-1] - (k[-1] - key) * end).exp() * abs(value - u[-1])
     limits = (abs(u[-1] - 1).upper(), abs(u[-1] - end / (1 + end)).upper())
-    return ball_above(moved + max(limits))
+    return _above(moved + max(limits))
+
+
+def _above(ball: arb) -> float:
+    """A float that is not below."""
+    return math.nextafter(float(ball.upper()), math.inf) if ball.is_finite() else math.inf

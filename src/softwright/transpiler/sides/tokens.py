@@ -22,7 +22,7 @@ solve a linear least-squares problem over a grid of log s, with the keys and bia
 weighed anew after each of a few rounds by the errors there (Lawson), until the largest is about as small as it can be.
 
 A larger beta means scores of larger size, and rounding of s by u moves a score by u beta |s| where the values still
-differ by 1/(1 + s): it costs some u beta. So float32 has its own, smaller sizes (`tokens.py`).
+differ by 1/(1 + s): it costs some u beta. So float32 has its own, smaller sizes (`transpiler/tokens.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from softwright.targets.mlp import Activation
 from softwright.transpiler.token_table import TokenTable
 
 START, BEND = 2.0 / 3.0, 0.05
@@ -42,14 +41,14 @@ _CUT = 1e-13  # singular values below this share of the largest are left out
 
 
 @lru_cache(maxsize=64)
-def side_table(activation: Activation, tokens: int, dtype: str) -> TokenTable:
-    """So many tokens, an even number, as the dtype stores them."""
-    sharpness, first, last = activation.row.shapes[tokens]
+def side_table(shape: tuple[float, ...], tokens: int, dtype: str) -> TokenTable:
+    """So many tokens, an even number, as the dtype stores them; `shape` is beta, the first and the last log t."""
+    sharpness, first, last = shape
     logs = log_rates(tokens // 2 - 1, first, last)
     keys = np.append(sharpness - np.exp(logs[::-1]), sharpness).astype(dtype).astype(np.float64)
     biases = logs + np.log(np.gradient(logs) / 2) - np.exp(logs)
     biases = np.append(biases[::-1], 0.0).astype(dtype).astype(np.float64)
-    values = _values(activation, keys, biases).astype(dtype).astype(np.float64)
+    values = _values(keys, biases).astype(dtype).astype(np.float64)
     none = np.zeros(len(keys))
     right, left = (keys, biases, none, values), (-keys[::-1], biases[::-1], none, -values[::-1])
     return TokenTable(*(np.concatenate(pair) for pair in zip(left, right, strict=True)))
@@ -62,7 +61,7 @@ def log_rates(count: int, first: float, last: float) -> np.ndarray:
     return first + (last - first) * (q + BEND * q**2 * (1 - q))
 
 
-def _values(activation: Activation, keys: np.ndarray, biases: np.ndarray) -> np.ndarray:
+def _values(keys: np.ndarray, biases: np.ndarray) -> np.ndarray:
     """u of the right side; keys rise to beta."""
     sharpness = keys[-1]
     rates = sharpness - keys  # exact: of two numbers of one sign near each other, or with few digits
@@ -71,7 +70,7 @@ def _values(activation: Activation, keys: np.ndarray, biases: np.ndarray) -> np.
     right = np.exp(-rates * s[:, None] + biases)
     left = np.exp((rates - 2 * sharpness) * s[:, None] + biases)
     design = (right - left) / (right + left).sum(axis=1, keepdims=True)
-    meant = activation(s)
+    meant = s / (1 + s)
     weights, least, found = np.ones(len(s)), np.inf, np.zeros(len(keys))
     for _ in range(_ROUNDS):
         roots = np.sqrt(weights)
