@@ -36,6 +36,7 @@ LAYERS = {
     "softplus": lambda rng: nn.Softplus(float(rng.choice([1.0, 0.5, 3.0])), float(rng.choice([20.0, 5.0]))),
     "elu": lambda rng: nn.ELU(float(rng.choice([1.0, 0.3, 2.0, -0.5]))),
     "mish": lambda rng: nn.Mish(),
+    "softsign": lambda rng: nn.Softsign(),
     "identity": lambda rng: nn.Identity(),
 }
 LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")

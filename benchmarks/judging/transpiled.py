@@ -72,6 +72,7 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     ),
     "sigmoid": (_sigmoid, _ball_sigmoid),
     "tanh": (np.tanh, lambda x: x.tanh()),
+    "softsign": (lambda x: x / (1 + np.abs(x)), lambda x: x / (1 + abs(x))),
     "silu": (lambda x: x * _sigmoid(x), lambda x: x * _ball_sigmoid(x)),
     "mish": (lambda x: x * np.tanh(_softplus(x, 1.0, 1e9)), lambda x: x * x.exp().log1p().tanh()),
     "elu": (

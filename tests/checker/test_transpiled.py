@@ -55,7 +55,7 @@ def test_every_activation_is_verified(activation: str, dtype: str, layout: str) 
     assert file.target["weights"] == ("reference" if cast else "network")
 
 
-@pytest.mark.parametrize("activation", ["relu", "hardtanh", "elu", "mish", "gelu"])
+@pytest.mark.parametrize("activation", ["relu", "hardtanh", "elu", "mish", "gelu", "softsign"])
 def test_float64_inside_is_verified(activation: str) -> None:
     """Of float32 networks alone; the bound is far below that of the same network in float32."""
     file, single = made(activation, "float32", "double"), made(activation, "float32")
@@ -69,14 +69,14 @@ def test_float64_inside_is_verified(activation: str) -> None:
 
 @pytest.mark.parametrize(
     ("activation", "dtype", "layout"),
-    in_turn(["sigmoid", "tanh", "silu", "relu", "hardtanh", "elu", "gelu"], LAYOUTS[:3]),
+    in_turn(["sigmoid", "tanh", "silu", "relu", "hardtanh", "elu", "gelu", "softsign"], LAYOUTS[:3]),
 )
 def test_gated_blocks_are_verified(activation: str, dtype: str, layout: str) -> None:
     verdict = made(activation, dtype, layout, gated=True).verdict()
     assert verdict, verdict.reason
 
 
-@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "hardsigmoid", "elu", "mish", "softplus"])
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "hardsigmoid", "elu", "mish", "softplus", "softsign"])
 def test_all_inputs_in_real_arithmetic(activation: str) -> None:
     verdict = made(activation, boxed=False).verdict()
     assert verdict, verdict.reason

@@ -18,6 +18,7 @@ BASES: dict[str, Callable[[], TranspiledFile]] = {
     "mish multihead": lambda: made("mish", "float64", "multihead"),
     "relu multihead cast": lambda: made("relu", "float32", "multihead"),
     "elu sequence": lambda: made("elu", "float64", "sequence"),
+    "softsign cast": lambda: made("softsign", "float32"),
     "gated silu": lambda: made("silu", gated=True),
     "gated sigmoid cast": lambda: made("sigmoid", "float32", gated=True),
     "gated relu multihead": lambda: made("relu", "float64", "multihead", gated=True),

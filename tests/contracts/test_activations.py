@@ -77,9 +77,9 @@ def lacks(row: ActivationRow) -> Iterator[str]:
             yield f"{row.name} lacks {name}"
     if row.family not in FAMILIES:
         yield f"{row.name}: family {row.family!r} has no rounding analysis"
-    if row.family == "fitted" and not row.shapes:
-        yield f"{row.name} is fitted and lacks shapes"
-    if row.family != "fitted" and row.tokens is None:
+    if row.family in ("fitted", "sides") and not row.shapes:
+        yield f"{row.name} is {row.family} and lacks shapes"
+    if row.family not in ("fitted", "sides") and row.tokens is None:
         yield f"{row.name} is {row.family} and lacks tokens"
     for spelling in (*row.torch, *row.onnx):
         if spelling.options and len(spelling.options) != len(row.parameters):
@@ -128,7 +128,7 @@ def test_parameters_are_checked() -> None:
     with pytest.raises(InvalidInput, match="finite"):
         Activation("elu", (math.nan,))
     with pytest.raises(InvalidInput, match=r"use one of .*relu"):
-        Activation("softsign")
+        Activation("tanhshrink")
 
 
 # -------------------------------------------------------------------------------------------------- read alike
@@ -254,7 +254,8 @@ def test_span_and_flat_parts_hold(activation: Activation) -> None:
 @_EACH
 def test_fitted_rows_keep_their_promises(activation: Activation) -> None:
     if activation.row.family != "fitted":
-        assert token_counts(activation) == []
+        assert token_counts(activation) == sorted(activation.row.shapes)
+        assert bool(activation.row.shapes) == (activation.row.family == "sides")
         return
     base, rate, s = activation.base, activation.rate, np.linspace(-40, 40, 4001)
     assert np.abs(activation.smooth(s) - base(rate * s) / rate).max() <= 1e-13 * (1 + 1 / rate)

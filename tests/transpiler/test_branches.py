@@ -117,6 +117,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "gelu spelt": lambda: spelt(new_gelu),
     "erf gelu spelt": lambda: spelt(lambda x: x * 0.5 * (1.0 + torch.erf(x / 1.41421))),
     "quick gelu spelt": lambda: spelt(lambda x: x * torch.sigmoid(1.702 * x)),
+    "softsign spelt": lambda: spelt(lambda x: x / (1 + x.abs())),
+    "softsign spelt, with a rate": lambda: spelt(lambda x: x / (1 + torch.abs(x) / 2)),
     "silu spelt, residual": lambda: residual(lambda x: x * torch.sigmoid(x)),
 }
 

@@ -80,11 +80,11 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[torch.Tenso
         1,
         "3 (Softmax)",
     ),
-    "softsign beside relu": (
-        lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3), nn.Softsign(), nn.Linear(3, 3), nn.Tanh()),
+    "tanhshrink beside relu": (
+        lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3), nn.Tanhshrink(), nn.Linear(3, 3), nn.Tanh()),
         rows(5),
         2,
-        "Softsign",
+        "Tanhshrink",
     ),
     "hardswish twice": (lambda: deep(nn.Hardswish), rows(5), 2, "no others"),
     "residual tanh": (

@@ -26,7 +26,7 @@ def values(table: TokenTable, s: np.ndarray, dtype: str, layout: str) -> np.ndar
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", [row.name for row in ACTIVATIONS.values() if row.family != "fitted"])
+@pytest.mark.parametrize("name", [row.name for row in ACTIVATIONS.values() if not row.shapes])
 def test_exact_activations_are_exact_up_to_rounding(name: str, layout: str) -> None:
     activation = Activation(name)
     for dtype, unit in (("float64", 2.0**-53), ("float32", 2.0**-24)):
@@ -82,9 +82,10 @@ def test_all_layouts_agree_on_a_layer(name: str) -> None:
     x = torch.tensor(rng.normal(size=(3, 4, 7)))
     found = [NeuronHeads(weight, bias, table, torch.float64, layout)(x) for layout in LAYOUTS]
     exact = Activation(name)(x.numpy() @ weight.T + bias)
+    apart = 1e-11 if ACTIVATIONS[name].family == "sides" else 1e-13  # scores of size beta |s| are rounded
     for layout, value in zip(LAYOUTS, found, strict=True):
         assert value.shape == (3, 4, 5)
-        assert float((value - found[0]).abs().max()) <= 1e-13, layout
+        assert float((value - found[0]).abs().max()) <= apart, layout
         assert np.abs(value.numpy() - exact).max() <= 1e-10
 
 

@@ -129,7 +129,11 @@ def test_the_tanh_form_is_carried_in_whatever_order_it_is_written(tmp_path: Path
         (between([node("Clip", ["s", "low", "high"], ["a"])], low=1.0, high=-1.0), "low < high"),
         (between([node("LeakyRelu", ["s"], ["a"], alpha="steep")]), "no number"),
         (between([node("Dropout", ["s", "ratio", "train"], ["a"])], ratio=0.5, train=1.0), "training mode"),
-        (between([node("Softsign", ["s"], ["a"])]), "node Softsign has no attention form; use .*Gelu"),
+        (between([node("Shrink", ["s"], ["a"])]), "node Shrink has no attention form; use .*Gelu"),
+        (
+            between([node("Abs", ["s"], ["p"]), node("Add", ["p", "c"], ["q"]), node("Div", ["s", "q"], ["a"])], c=1.5),
+            "softsign is spelt out with",
+        ),
         (model([node("Gemm", ["x", "w", "b"], ["y"], transB=1)], {"w": W1, "b": np.zeros(4)}), "4 numbers for 5"),
         (model([node("Gemm", ["x", "w"], ["y"], transB=1)], {"w": W1}, outputs=()), "0 outputs"),
         (model([node("MatMul", ["x", "nothing"], ["y"])], {}), "constant matrix"),
@@ -290,19 +294,20 @@ def test_a_classifier_is_read_up_to_its_logits_and_several_inputs_are_columns(tm
     assert np.abs(built(X) - layers(_relu)).max() <= built.certificate.bound
 
 
-@pytest.mark.parametrize("form", ["silu", "mish"])
+@pytest.mark.parametrize("form", ["silu", "mish", "softsign"])
 def test_forms_without_constants_are_recognised(tmp_path: Path, form: str) -> None:
     forms = {
         "silu": [node("Sigmoid", ["s"], ["p"]), node("Mul", ["p", "s"], ["a"])],
         "mish": [node("Softplus", ["s"], ["p"]), node("Tanh", ["p"], ["t"]), node("Mul", ["s", "t"], ["a"])],
+        "softsign": [node("Abs", ["s"], ["p"]), node("Add", ["p", "one"], ["q"]), node("Div", ["s", "q"], ["a"])],
     }
-    built = sw.transpile(written(tmp_path / "a.onnx", between(forms[form])), (-1, 1))
+    built = sw.transpile(written(tmp_path / "a.onnx", between(forms[form], one=1.0)), (-1, 1))
     assert built.source.layers[0].activation == Activation(form)
 
 
 def test_torch_exports_are_read_with_their_float32_constants(tmp_path: Path) -> None:
     path = str(tmp_path / "net.onnx")
-    for activation in (nn.GELU(), nn.GELU("tanh"), nn.Hardsigmoid()):
+    for activation in (nn.GELU(), nn.GELU("tanh"), nn.Hardsigmoid(), nn.Softsign()):
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(3, 5), activation, nn.Linear(5, 2)).eval()
         with warnings.catch_warnings():

@@ -1,10 +1,11 @@
 """The tokens of an activation: those of its row where they are exact, fitted ones otherwise.
 
-The fitted activations (GELU in its forms, softplus) are s/2 plus an even function, 0 to the left and s to the right.
-Tokens sit at centres c_j, evenly spaced on [-R, R] with spacing h, and have the Gaussian scores (c_j s - c_j^2/2)/w^2,
-w = r h; the values v_j s + u_j of the inner ones solve one linear least-squares problem, those of the two edge tokens
-are the asymptotes 0 and s. Far out an edge token holds all the weight, up to e^{-(|s| - R) h/w^2}, so the error is
-small on the whole real line and not on [-R, R] only. By symmetry v_{-j} = 1 - v_j and u_{-j} = u_j.
+Softsign has tokens of its own kind (`sides/tokens.py`). The other fitted activations (GELU in its forms, softplus) are
+s/2 plus an even function, 0 to the left and s to the right. Tokens sit at centres c_j, evenly spaced on [-R, R] with
+spacing h, and have the Gaussian scores (c_j s - c_j^2/2)/w^2, w = r h; the values v_j s + u_j of the inner ones solve
+one linear least-squares problem, those of the two edge tokens are the asymptotes 0 and s. Far out an edge token holds
+all the weight, up to e^{-(|s| - R) h/w^2}, so the error is small on the whole real line and not on [-R, R] only. By
+symmetry v_{-j} = 1 - v_j and u_{-j} = u_j.
 
 R and r stand in the activation's row for each number of tokens. What is proved about a table is proved for its very
 numbers, where it is used (`token_proof.py`).
@@ -17,13 +18,14 @@ from functools import lru_cache
 import numpy as np
 
 from softwright.targets.mlp import Activation
+from softwright.transpiler.sides.tokens import side_table
 from softwright.transpiler.token_table import TokenTable
 
 FINEST = 99
 _KEY_STEPS = 1 << 14
 _SAMPLES = 400
 _CUT = 1e-13  # singular values below this share of the largest are left out: values stay near 1
-_MOST_FLOAT32 = 16  # finer tokens are no better once they are stored in float32
+_MOST_FLOAT32 = {"fitted": 16, "sides": 24}  # finer tokens are no better once they are stored in float32
 _LOST = 2.0**-24  # an error of a head that rounding of values near 1 hides in float32
 
 
@@ -39,7 +41,7 @@ def table_for(activation: Activation, dtype: str, fineness: int = FINEST) -> Tok
 @lru_cache(maxsize=64)
 def _helpful(activation: Activation) -> list[int]:
     """The sizes that are worth their time in float32: up to the first whose error is lost in rounding."""
-    counts = [count for count in token_counts(activation) if count <= _MOST_FLOAT32]
+    counts = [count for count in token_counts(activation) if count <= _MOST_FLOAT32[activation.row.family]]
     s = np.linspace(-12.0, 12.0, 4001) / activation.rate
     meant = activation.smooth(s) * activation.rate
     for i, count in enumerate(counts):
@@ -68,6 +70,8 @@ def token_counts(activation: Activation) -> list[int]:
 
 def fitted_table(activation: Activation, tokens: int, dtype: str) -> TokenTable:
     """So many tokens fitted to the activation; for base(rate s)/rate keys and offsets are scaled."""
+    if activation.row.family == "sides":
+        return side_table(activation.row.shapes[tokens], tokens, dtype)
     table, rate = _fitted(activation.base, tokens), activation.rate
     if rate != 1.0:
         table = TokenTable(rate * table.keys, table.biases, table.slopes, table.offsets / rate)

@@ -196,6 +196,7 @@ FAMILIES: dict[str, Callable[[Activation, TokenTable, _Running], Unit]] = {
     "gate": _gate,
     "powers": _powers,
     "fitted": _fitted,
+    "sides": _fitted,
 }
 
 

@@ -12,7 +12,8 @@ constant, `span` an interval that holds phi([low, high]). The constants behind t
 For phi(s) = s F(s), F(s) + F(-s) = 1, as silu and all kinds of gelu are, phi'(s) + phi'(-s) = 1, so phi' >= 1 - slope.
 
 Families say how a head of tokens (k, b, v, u) comes to phi: `exact` tokens are phi itself, `gates` switch between the
-pieces of a piecewise linear phi, `powers` are those of ELU, `fitted` ones only come near it.
+pieces of a piecewise linear phi, `powers` are those of ELU, `fitted` ones only come near it, and so do the `sides` of
+softsign.
 """
 
 from __future__ import annotations
@@ -55,10 +56,12 @@ class Row:
     flat: Callable[..., tuple[float, float]] = lambda *_: (-math.inf, math.inf)
     bell: float = 0.0  # r where phi' = height r e/(1 + e)^2, e = e^{-r |s|}
     height: float = 1.0
+    fading: Callable[[Array], Array] | None = None  # r -> sup |phi'| over |s| >= r, rounded up
     span: Callable[..., tuple[Array, Array]]
     tokens: tuple[tuple[float, ...], ...] | None = None  # of an exact one, b None where it is log 2
     pieces: Callable[..., tuple[list[Piece], list[Fraction]]] | None = None  # of a gate: pieces and where they meet
     powers: bool = False
+    sides: bool = False
     smooth: Callable[..., Smooth] | None = None
 
 
@@ -94,6 +97,8 @@ class Activation:
         """sup |phi'| over the range of each neuron: 0 where phi is constant there, less than `slope` far from 0."""
         left, right = self.row.flat(*self.parameters)
         steepest = np.full(np.shape(low), self.slope)
+        if self.row.fading is not None:
+            steepest = np.minimum(steepest, self.row.fading(np.maximum(np.maximum(low, -high), 0.0)))
         if self.row.bell:  # rate e/(1 + e)^2, e = e^{-rate |s|}, grows with e <= 1
             e = np.minimum(exp_up(-self.row.bell * np.maximum(np.maximum(low, -high), 0.0)), 1.0)
             steepest = np.minimum(steepest, self.row.bell * e / (1 + e) ** 2 * self.row.height * (1 + 16 * UNIT) + LOST)
@@ -156,6 +161,13 @@ def _hardsigmoid_span(low: Array, high: Array, slope: float, offset: float) -> t
 def _softplus_span(low: Array, high: Array, beta: float, threshold: float) -> tuple[Array, Array]:
     least = np.maximum(low, 0.0) if threshold >= 0 else np.minimum(low, 0.0)  # s itself beyond a negative threshold
     return least, np.maximum(high, 0.0) + 0.69315 / beta
+
+
+def _softsign(x: Array, outward: float) -> Array:
+    """x/(1 + |x|), which rises and is rounded twice, or a number above (outward 1) or below (-1)."""
+    x = np.clip(x, -1e300, 1e300)
+    value = x / (1 + np.abs(x))
+    return np.clip(value + outward * (4 * UNIT * np.abs(value) + LOST), -1.0, 1.0)
 
 
 def _knots(slope: float, offset: float) -> tuple[float, float]:
@@ -251,6 +263,13 @@ ROWS: dict[str, Row] = {
             np.where(high < 0, np.minimum(wider(low, high + 1)[1], 0.0), high),
         ),
         tokens=((1, 0, 1, -1), (-1, 0, 1, 1)),
+    ),
+    "softsign": Row(
+        slope=lambda: 1.0,
+        least=lambda: 0.0,
+        fading=lambda r: (1 + 8 * UNIT) / (1 + np.minimum(r, 1e100)) ** 2,
+        span=lambda low, high: (_softsign(low, -1.0), _softsign(high, 1.0)),
+        sides=True,
     ),
     "silu": Row(
         slope=lambda: 1.1,

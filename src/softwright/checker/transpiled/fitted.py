@@ -11,13 +11,15 @@ Each term falls in |s| once |k_j - k_e| L >= 1, which is demanded, and so does t
 L bounds all that is beyond.
 
 *Within.* [-L, L] is cut into cells, fine enough for what follows. On each g - phi is a Taylor polynomial in balls
-about the cell's middle, whose last coefficient is taken over the whole cell (Lagrange). Its range is the sum of
+about the cell's middle, whose last coefficient is taken over the whole cell (Lagrange), which is halved until that is
+small. Its range is the sum of
 |coefficients| of the polynomial shifted to the middles of pieces, which are halved where that sum is not yet within a
 ten-thousandth of the largest value seen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,21 +32,44 @@ from softwright.checker.transpiled.activations import Smooth
 
 TERMS = 24  # of a Taylor polynomial
 CELL = fmpq(1, 8)  # half a cell, divided by the rate
-SMALL, SMALLEST = 1e-6, 1024  # what a polynomial may leave out, of the error; a cell is halved until that is so
+SMALL, NARROWEST = 1e-6, 10  # what a polynomial may leave out, of the error; a cell is halved until that is so
 REACHES = (6, 8, 10, 12, 16, 24, 32, 48, 64)  # L, divided by the rate
 NEAR = 1.0001  # the bound is at most so many times the largest error, where cells are small enough
 DEEPEST = 16  # halvings of a cell
 BITS = 160  # of the balls: errors of 1e-13 are differences of numbers near 1, of degree 24
 
 
-@dataclass(frozen=True)
-class _Tokens:
-    """The stored numbers as they are."""
+Series = Callable[[Any], Any]
 
+
+@dataclass(frozen=True)
+class Tokens:
+    """The stored numbers as they are, and the function that they are to be near to."""
+
+    table: np.ndarray  # (4, p)
+    phi: Series
     k: list[arb]
     b: list[arb]
     v: list[arb]
     u: list[arb]
+
+    @classmethod
+    def of(cls, table: np.ndarray, phi: Series) -> Tokens:
+        return cls(table, phi, *([arb(float(x)) for x in row] for row in table))
+
+    def taylor(self, at: arb, over: arb, terms: int) -> list[arb]:
+        """The first Taylor coefficients of g - phi, over a ball; the leading token is that at `at`."""
+        place = float(at.mid())
+        leader = int((self.table[0] * place + self.table[1]).argmax())
+        ctx.cap = terms
+        s = arb_series([over, 1], prec=terms)
+        difference = self.mean(s, leader) - self.phi(s)
+        ctx.cap = TERMS + 1
+        return [arb(difference[i]) for i in range(terms)]
+
+    def error_at(self, place: float) -> float:
+        """What |g - phi| is at least at one place."""
+        return float(abs(self.taylor(arb(place), arb(place), 1)[0]).lower())
 
     def mean(self, s: arb_series, leader: int) -> Any:
         """g, a series; relative to the token that leads there, so that no exponential is large."""
@@ -66,26 +91,32 @@ def largest_error(table: np.ndarray, smooth: Smooth) -> float:
 
 
 def _largest_error(table: np.ndarray, smooth: Smooth) -> float:
-    tokens = _Tokens(*([arb(float(x)) for x in row] for row in table))
+    tokens = Tokens.of(table, smooth.series)
     rate = fmpq(*smooth.rate.as_integer_ratio())
     places = [float(CELL / rate) * i for i in range(-8 * REACHES[0], 8 * REACHES[0] + 1, 4)]
-    seen = max(float(abs(_taylor(tokens, table, smooth, arb(place), arb(place), 1)[0]).lower()) for place in places)
+    seen = max(tokens.error_at(place) for place in places)
     end, tail = _reach(table, smooth, rate, seen)
     step = CELL / rate
-    places = [(-end + step * (2 * i + 1), step) for i in range(int(end / step))]
+    inside = largest_within(tokens, [(-end + step * (2 * i + 1), step) for i in range(int(end / step))], seen)
+    return float(np.nextafter(float(max(arb(tail), inside).upper()), np.inf))
+
+
+def largest_within(tokens: Tokens, places: list[tuple[fmpq, fmpq]], seen: float) -> arb:
+    """|g - phi| at most in all cells, given by middle and half; `seen` is an error that there is."""
+    left = [(middle, half, 0) for middle, half in places]
     cells = []
-    while places:
+    while left:
         check_time()
-        middle, half = places.pop()
+        middle, half, depth = left.pop()
         centre, whole = arb(middle), arb(middle) + half * arb(0, 1)
-        last = _taylor(tokens, table, smooth, centre, whole, TERMS + 1)[TERMS]
+        last = tokens.taylor(centre, whole, TERMS + 1)[TERMS]
         rest = abs(last).upper() * arb(half) ** TERMS
         if rest <= seen * SMALL:
-            cells.append(_Cell(arb_poly(_taylor(tokens, table, smooth, centre, centre, TERMS)), half, rest))
+            cells.append(_Cell(arb_poly(tokens.taylor(centre, centre, TERMS)), half, rest))
         else:
-            require(half > step / SMALLEST, "fitted tokens, or their function, vary too fast")
-            places += [(middle - half / 2, half / 2), (middle + half / 2, half / 2)]
-    return float(np.nextafter(float(max(arb(tail), _highest(cells)).upper()), np.inf))
+            require(depth < NARROWEST, "fitted tokens, or their function, vary too fast")
+            left += [(middle - half / 2, half / 2, depth + 1), (middle + half / 2, half / 2, depth + 1)]
+    return _highest(cells)
 
 
 def _reach(table: np.ndarray, smooth: Smooth, rate: fmpq, seen: float) -> tuple[fmpq, float]:
@@ -95,17 +126,6 @@ def _reach(table: np.ndarray, smooth: Smooth, rate: fmpq, seen: float) -> tuple[
         if tail <= seen / 2:
             return reach / rate, tail
     raise NotProvedError("fitted tokens do not fall to their asymptotes")
-
-
-def _taylor(tokens: _Tokens, table: np.ndarray, smooth: Smooth, at: arb, over: arb, terms: int) -> list[arb]:
-    """The first Taylor coefficients of g - phi, over a ball; the leading token is that at `at`."""
-    place = float(at.mid())
-    leader = int((table[0] * place + table[1]).argmax())
-    ctx.cap = terms
-    s = arb_series([over, 1], prec=terms)
-    difference = tokens.mean(s, leader) - smooth.series(s)
-    ctx.cap = TERMS + 1
-    return [arb(difference[i]) for i in range(terms)]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from softwright.checker.transpiled.activations import Activation
 from softwright.checker.transpiled.fitted import largest_error
 from softwright.checker.transpiled.pieces import above, gate_unit
 from softwright.checker.transpiled.powers import power_unit
+from softwright.checker.transpiled.sides import largest_side_error
 from softwright.checker.transpiled.smooth import smooth_run
 from softwright.checker.transpiled.unit import Array, Run, Unit
 
-MOST_TOKENS = 64
+MOST_TOKENS = 96
 
 
 def unit_of(activation: Activation, table: Array, run: Run) -> Unit:
@@ -31,11 +32,18 @@ def unit_of(activation: Activation, table: Array, run: Run) -> Unit:
     if row.powers:
         return power_unit(activation, table, run)
     ran = smooth_run(table, run)
+    if row.sides:
+        return Unit(table, _side_error(table.astype(np.float64).tobytes()), ran, ran.mixing, ran.offset)
     if row.smooth is None:
         return Unit(table, exact_tokens(activation, table, run), ran, ran.mixing, ran.offset)
     smooth = row.smooth(*activation.parameters)
     error = _fitted_error(activation, np.ascontiguousarray(table, dtype=np.float64).tobytes())
     return Unit(table, error, ran, ran.mixing, ran.offset, jump=smooth.jump)
+
+
+@lru_cache(maxsize=64)
+def _side_error(stored: bytes) -> float:
+    return largest_side_error(np.frombuffer(stored, dtype=np.float64).reshape(4, -1))
 
 
 @lru_cache(maxsize=64)

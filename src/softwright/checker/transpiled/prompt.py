@@ -73,6 +73,12 @@ def cubic(s: arb, rate: arb, factor: arb) -> arb:
     return s * sigma(2 * rate * (s + factor * s**3))
 
 
+def softsign(s: arb) -> arb:
+    """Rising, so its values over a ball are between those at the ends."""
+    low, high = s.lower(), s.upper()
+    return (low / (1 + abs(low))).union(high / (1 + abs(high)))
+
+
 VALUES: dict[str, Callable[..., arb]] = {
     "identity": lambda s: s,
     "relu": lambda s: arb.max(s, arb(0)),
@@ -81,6 +87,7 @@ VALUES: dict[str, Callable[..., arb]] = {
     "hardsigmoid": lambda s, slope, offset: arb.min(arb.max(arb(slope) * s + arb(offset), arb(0)), arb(1)),
     "sigmoid": sigma,
     "tanh": lambda s: s.tanh(),
+    "softsign": softsign,
     "silu": lambda s: s * sigma(s),
     "mish": lambda s: s * (1 + s.exp()).log().tanh(),
     "elu": lambda s, alpha: arb.max(s, arb(0)) + arb(alpha) * (arb.min(s, arb(0)).exp() - 1),

@@ -7,6 +7,7 @@ Tokens of a head g(s) = sum_j w_j (v_j s + u_j), w = softmax(k_j s + b_j), are r
     powers   powers of e^s and a gate (ELU)
     fitted   no softmax of a few tokens: tokens are fitted (`transpiler/fitted_tokens.py`) to a base function B that is
              s/2 plus an even function with |B(s) - max(s, 0)| <= e^{-|s|} for |s| >= 8; the row is B(rate s)/rate
+    sides    fitted too (`transpiler/sides/tokens.py`): sums of exponentials on either side of 0 and a gate (softsign)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 Array = np.ndarray
 Token = tuple[float, float, float, float]  # key, bias, slope, offset
-Family = Literal["exact", "gate", "powers", "fitted"]
+Family = Literal["exact", "gate", "powers", "fitted", "sides"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class ActivationRow:
     family: Family  # chooses the rounding analysis in transpiler/unit_bounds.py
     tokens: Callable[..., tuple[Token, ...]] | None = None  # (dtype, ...); None: fitted
     slip: float = 0.0  # distance of the tokens as stored from the activation, in units of roundoff
-    shapes: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # fitted: tokens -> (half range, width)
+    # of fitted ones, by the number of tokens: (half range, width); of sides: (sharpness, first and last log rate)
+    shapes: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     rate: Callable[..., float] = lambda *_: 1.0  # fitted: phi(s) = base(rate s)/rate
     base: Callable[..., tuple[float, ...]] = lambda *parameters: parameters  # fitted: the parameters of the base
     smooth: Callable[..., tuple[float, ...]] = lambda *parameters: parameters  # fitted: the parameters without a jump

@@ -1,8 +1,9 @@
 """The activations of feed-forward networks: one row per activation says everything that is known of it.
 
     relu, leaky_relu(slope), hardtanh(low, high), hardsigmoid(slope, offset), elu(alpha), softplus(beta, threshold),
-    sigmoid, tanh, tanhshrink, silu, mish, gelu (0.5 s (1 + erf(s / sqrt 2))), gelu_tanh (its tanh form), identity; and
-    GELU with constants of its own, as graphs spell it out: gelu_erf(rate, divisor), gelu_cubic(rate, cubic)
+    sigmoid, tanh, tanhshrink, softsign, silu, mish, gelu (0.5 s (1 + erf(s / sqrt 2))), gelu_tanh (its tanh form),
+    identity; and GELU with constants of its own, as graphs spell it out: gelu_erf(rate, divisor), gelu_cubic(rate,
+    cubic)
 
 Readers (torch, ONNX), the heads of `transpile`, their bounds, and the Taylor models of the prover are derived from the
 rows, so a new activation is one row here. `tests/contracts/test_activations.py` runs over all of them.
@@ -119,12 +120,25 @@ def _dip(least: float, low: Array, high: Array) -> tuple[Array, Array]:
     return np.where(low >= 0, 0.5 * low, np.maximum(least, low)), np.maximum(high, 0.0)
 
 
+def _softsign(x: Array) -> Array:
+    return x / (1 + np.abs(x))
+
+
 def _spellings(*calls: Any, options: tuple[tuple[str, float | None], ...] = ()) -> tuple[Spelling, ...]:
     return tuple(Spelling(call, options) for call in calls)
 
 
 _GELU_SHAPES = {8: (2.75, 0.9), 12: (5.25, 1.1), 16: (5.75, 1.3), 20: (6.5, 1.4), 24: (9.25, 1.3)}
 _GELU_TANH_SHAPES = {8: (3.75, 0.9), 12: (4.0, 1.0), 16: (4.75, 1.1), 20: (5.0, 1.3), 24: (6.25, 1.3), 28: (7.0, 1.3)}
+_SOFTSIGN_SHAPES = {
+    8: (2.0**5, -3.0, 0.68),
+    14: (2.0**6, -5.94, 1.27),
+    24: (2.0**6, -9.0, 2.2),
+    32: (2.0**11, -11.61, 2.13),
+    48: (2.0**13, -15.5, 2.4),
+    64: (2.0**14, -18.8, 2.6),
+    80: (2.0**16, -21.71, 2.74),
+}
 _SOFTPLUS_SHAPES = {8: (5.25, 1.0), 12: (6.25, 1.1), 16: (8.25, 1.1), 20: (4.25, 1.5), 24: (8.0, 1.2), 28: (8.0, 1.3)}
 
 ACTIVATIONS: dict[str, ActivationRow] = {
@@ -262,6 +276,19 @@ ACTIVATIONS: dict[str, ActivationRow] = {
                 np.where(low >= 0, np.maximum(np.nextafter(low - 1.0, -np.inf), 0.0), low),
                 np.where(high <= 0, np.minimum(np.nextafter(high + 1.0, np.inf), 0.0), high),
             ),
+        ),
+        ActivationRow(
+            name="softsign",
+            function=_softsign,
+            formula=lambda: "x/(1 + abs(x))",
+            torch=_spellings(nn.Softsign, functional.softsign),
+            onnx=_spellings("Softsign"),
+            family="sides",
+            shapes=_SOFTSIGN_SHAPES,
+            slope=lambda: 1.0,
+            least=lambda: 0.0,
+            fading=lambda r: 1 / (1 + r) ** 2,
+            span=lambda low, high: (_softsign(np.maximum(low, -1e300)), _softsign(np.minimum(high, 1e300))),
         ),
         ActivationRow(
             name="silu",

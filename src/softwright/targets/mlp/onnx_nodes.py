@@ -23,7 +23,7 @@ from softwright.targets.mlp.values import Missing, Value
 _SPELLINGS = spellings("onnx")
 _OPERATORS = ", ".join(dict.fromkeys(spelling.call for _, spelling in _SPELLINGS))
 _ARITHMETIC = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Neg": "neg", "Pow": "pow", "Sum": "add"}
-_INSIDE = {"Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus"}
+_INSIDE = {"Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus", "Abs": "abs"}
 _ROWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")  # what keeps the numbers of a row, checked by running
 _SELU = float(np.float32(1.67326319217681884765625)), float(np.float32(1.05070102214813232421875))  # ONNX's defaults
 KNOWN = f"Gemm, MatMul, Add, Sub, Mul, Div, {_OPERATORS}, Selu, Celu, PRelu, HardSwish, Concat, Gather, or Dropout"

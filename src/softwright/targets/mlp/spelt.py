@@ -1,12 +1,13 @@
 """Activations that graphs spell out, x * sigmoid(x) say, read exactly: every constant is carried as it is.
 
-Elementwise operations are followed with exact polynomials: a value is a sum of terms c s^k F G .., c a rational number,
-s the values of a branch, F and G functions (erf, tanh, sigmoid, softplus) of such values. Products, sums and quotients
-of constants are exact in rational numbers, so the order in which an exporter multiplies does not matter, and what is
-recognised is
+Elementwise operations are followed with exact polynomials: a value is a sum of terms c s^k F G .., c a rational
+number, s the values of a branch, F and G functions (erf, tanh, sigmoid, softplus, |.|, 1/.) of such values. Products,
+sums and quotients of constants are exact in rational numbers, so the order in which an exporter multiplies does not
+matter, and what is recognised is
 
     silu         s sigmoid(r s), which is silu(r s)/r           gelu_erf     s/2 + s/2 erf(r s)
     mish         s tanh(softplus(s))                            gelu_cubic   s/2 + s/2 tanh(r s + r k s^3)
+    softsign     s/(1 + r |s|), which is softsign(r s)/r
 
 with r and k as the graph holds them: the float32 nearest to sqrt(2) makes another function than sqrt(2) does. A form
 with any other constant in place of 1 or 1/2 is refused, with the constant.
@@ -23,8 +24,8 @@ Atoms = tuple[tuple[str, "Frozen"], ...]
 Frozen = frozenset[tuple[tuple[int, Atoms], Fraction]]
 Sum = dict[tuple[int, Atoms], Fraction]  # (power of s, functions) -> coefficient
 
-FORMS = ("silu", "mish", "gelu_erf", "gelu_cubic")  # the rows that are recognised here
-FUNCTIONS = ("erf", "tanh", "sigmoid", "softplus")
+FORMS = ("silu", "mish", "softsign", "gelu_erf", "gelu_cubic")  # the rows that are recognised here
+FUNCTIONS = ("erf", "tanh", "sigmoid", "softplus", "abs")
 ITSELF: Sum = {(1, ()): Fraction(1)}
 _MOST, _HIGHEST, _LONGEST = 12, 6, 900  # terms, power and binary digits of what is still followed: ample for the forms
 _HALF = Fraction(1, 2)
@@ -62,6 +63,8 @@ def _step(kind: str, operands: list[Sum]) -> Sum | None:
             return _product(a, of_number(-1.0))
         case ("div", [a, b]):
             divisor = _constant(b)
+            if divisor is None and not any(_nested(atoms) for _, atoms in b):
+                return _product(a, {(0, (("one over", frozenset(b.items())),)): Fraction(1)})
             return _product(a, {(0, ()): 1 / divisor}) if divisor else None
         case ("pow", [a, b]):
             power = _constant(b)
@@ -103,6 +106,8 @@ def recognised(value: Sum) -> tuple[Activation, float] | None:
         return (_with(Activation("silu"), whole, Fraction(1)), rate) if rate > 0 else None
     if kind == "tanh" and inner == {(0, (("softplus", frozenset(ITSELF.items())),)): Fraction(1)} and share is None:
         return _with(Activation("mish"), whole, Fraction(1)), 1.0
+    if kind == "one over" and share is None:
+        return _softsign(whole, inner)
     if share is None or not set(inner) <= {(1, ()), (3, ())} or (1, ()) not in inner:
         return None
     rate, cubic = inner[1, ()], inner.get((3, ()))
@@ -112,6 +117,20 @@ def recognised(value: Sum) -> tuple[Activation, float] | None:
         found = Activation("gelu_cubic", (_float(rate), _float(cubic / rate)))
         return _with(_with(found, share, _HALF), whole, _HALF), 1.0
     return None
+
+
+def _softsign(whole: Fraction, divisor: Sum) -> tuple[Activation, float] | None:
+    """whole s/(c + f |r s|)."""
+    constant = divisor.get((0, ()), Fraction(0))
+    others = [(atoms, factor) for (power, atoms), factor in divisor.items() if power == 0 and len(atoms) == 1]
+    if len(others) != 1 or len(divisor) != 2 or not constant:
+        return None
+    ((kind, frozen),), factor = others[0]
+    inner = dict(frozen)
+    if kind != "abs" or set(inner) != {(1, ())} or factor / constant <= 0:
+        return None
+    rate = _float(factor * abs(inner[1, ()]) / constant, "softsign")
+    return _with(Activation("softsign"), whole / constant, Fraction(1)), rate
 
 
 def _with(found: Activation, factor: Fraction, wanted: Fraction) -> Activation:
@@ -134,13 +153,13 @@ def _gelu_erf(rate: Fraction) -> Activation:
     return Activation("gelu_erf", (1.0, _float(1 / rate)))
 
 
-def _float(value: Fraction) -> float:
+def _float(value: Fraction, name: str = "gelu") -> float:
     if Fraction(float(value)) != value:
         raise InvalidInput(
             "transpile",
             [
-                f"gelu is spelt out with constants that make {float(value):.9g}, which is no float64 number; export it "
-                "with one constant in place of two"
+                f"{name} is spelt out with constants that make {float(value):.9g}, which is no float64 number; export "
+                "it with one constant in place of two"
             ],
         )
     return float(value)

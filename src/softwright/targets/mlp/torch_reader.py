@@ -67,7 +67,10 @@ _OPERATIONS: dict[Any, str] = {
     **dict.fromkeys((operator.neg, torch.neg, "neg"), "neg"),
     **dict.fromkeys((operator.pow, torch.pow, "pow", torch.square, "square"), "pow"),
 }
-_SPELT: dict[Any, str] = {torch.erf: "erf", "erf": "erf", torch.special.erf: "erf"}  # only inside spelt activations
+_SPELT: dict[Any, str] = {  # only inside spelt activations
+    **dict.fromkeys((torch.erf, "erf", torch.special.erf), "erf"),
+    **dict.fromkeys((torch.abs, "abs", operator.abs), "abs"),
+}
 _INSIDE = ("tanh", "sigmoid")  # activations that also occur there; torch's softplus has a jump
 _COMPARISONS = (operator.eq, operator.ne)
 _PRODUCTS = (torch.matmul, torch.mm, operator.matmul, "matmul", "mm", "__matmul__")
