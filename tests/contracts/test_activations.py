@@ -128,7 +128,7 @@ def test_parameters_are_checked() -> None:
     with pytest.raises(InvalidInput, match="finite"):
         Activation("elu", (math.nan,))
     with pytest.raises(InvalidInput, match=r"use one of .*relu"):
-        Activation("tanhshrink")
+        Activation("hardshrink")
 
 
 # -------------------------------------------------------------------------------------------------- read alike

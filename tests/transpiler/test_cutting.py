@@ -80,11 +80,11 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[torch.Tenso
         1,
         "3 (Softmax)",
     ),
-    "tanhshrink beside relu": (
-        lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3), nn.Tanhshrink(), nn.Linear(3, 3), nn.Tanh()),
+    "hardshrink beside relu": (
+        lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3), nn.Hardshrink(), nn.Linear(3, 3), nn.Tanh()),
         rows(5),
         2,
-        "Tanhshrink",
+        "Hardshrink",
     ),
     "hardswish twice": (lambda: deep(nn.Hardswish), rows(5), 2, "no others"),
     "residual tanh": (
