@@ -25,6 +25,7 @@ from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard, OutOfRange
 from softwright.methods.prompts import Prompt, read_prompt, too_penalised
 from softwright.settings import as_proved, looked_through
+from softwright.threads import one_thread_for
 
 if TYPE_CHECKING:
     from softwright.attention.view import AttentionView
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _Answer = TypeVar("_Answer")
+_FEW_ROWS = 2**13  # of all prompts: hundreds of layers this small wait longer for a pool of threads than they compute
 
 
 def _several(x: Any, y: Any) -> bool:
@@ -236,7 +238,7 @@ class InContextStack(AttentionStack):
         stack = self if own == self.constants else stack_for(own)
         if unit != 1.0:
             x, queries = np.asarray(x, dtype=float) * unit, np.asarray(queries, dtype=float) * unit
-        with torch.no_grad():
+        with torch.no_grad(), one_thread_for(np.size(y), _FEW_ROWS):
             return stack._adapted(lambda wide: wide(x, y, queries, sample_weight, check), adapt).double().numpy()
 
     def _adapted(self, ask: Callable[[InContextStack], _Answer], adapt: bool) -> _Answer:
@@ -273,7 +275,7 @@ class InContextStack(AttentionStack):
         own, unit = in_other_units(self.constants, x) if adapt else (self.constants, 1.0)
         first = self if own == self.constants else stack_for(own)
         rows: Any = x if unit == 1.0 else np.asarray(x, dtype=float) * unit
-        with torch.no_grad():
+        with torch.no_grad(), one_thread_for(np.size(y), _FEW_ROWS):
             coefficients, intercept = first._adapted(
                 lambda stack: stack.coefficients(rows, y, sample_weight, check), adapt
             )
