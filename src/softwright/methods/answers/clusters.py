@@ -74,8 +74,8 @@ def k_means(constants: Constants) -> FitBlueprint:
     )
     guards = [
         Guard("scores", 1, c.x_bound, far, "x", "e", ("data", "query"), ("unit",)),
-        Guard("settled", len(program), limit, still, "centre", "centre", ("centres",), (), 3),
         Guard("nearest", len(program), 1.0 / same, tied, "x", "centre", ("data", "query"), ("centres",)),
+        Guard("settled", len(program), limit, still, "centre", "centre", ("centres",), (), 3),
     ]  # fmt: skip
     return FitBlueprint(
         s.places, frame.segments, [*program, *tail], read=s.select("shown") + s.select("mean"),
