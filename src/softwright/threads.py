@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 
 from threadpoolctl import ThreadpoolController
@@ -26,12 +26,22 @@ def one_pool_thread() -> AbstractContextManager[object]:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run torch and the linear algebra below NumPy in one thread, and put the user's setting back."""
+    with _one_torch_thread(), one_pool_thread():
+        yield
+
+
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with one_pool_thread():
-            yield
+        yield
     finally:
         torch.set_num_threads(threads)
+
+
+def one_thread_for(size: int, most: int) -> AbstractContextManager[None]:
+    """Run torch in one thread where there is little to do, `size` of at most `most`, else as the user has set it."""
+    return _one_torch_thread() if size <= most else nullcontext()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import unittest
 import warnings
 from pathlib import Path
 from typing import Any
@@ -202,10 +204,11 @@ def test_scikit_learn_estimators() -> None:
     from softwright.sklearn import InContextClassifier, InContextRegressor
 
     small = ("check_estimators_dtypes", "check_fit2d_1sample", "check_sample_weights_invariance", "check_n_features_in")
-    for estimator in (InContextRegressor(), InContextClassifier(options={"solver": "irls"})):  # of few layers
-        for case, check in checks.estimator_checks_generator(estimator):
-            if check.func.__name__ in small:
-                check(case)
+    for estimator, some in ((InContextRegressor(), None), (InContextClassifier(options={"solver": "irls"}), small)):
+        for case, check in checks.estimator_checks_generator(estimator):  # all of them where layers are few
+            if some is None or check.func.__name__ in some:
+                with contextlib.suppress(unittest.SkipTest):
+                    check(case)
     x, y = random_design("logistic", 3, 80, 5)
     model = InContextClassifier(penalty=1e-2).fit(x, np.where(y > 0, "yes", "no"))
     assert set(model.predict(x)) == {"yes", "no"}
@@ -231,7 +234,7 @@ def test_a_diverged_iteration_is_called_so() -> None:
     built = sw.in_context("poisson", 3, solver="irls", penalty=0.0, sample=False)
     y = np.zeros(50)
     y[0] = 1e6
-    assert "the iteration diverged" in _say(built, y=y)
+    assert "the iteration diverged" in _say(built, y=y, adapt=False)
 
 
 def test_damped_steps_take_counts_that_make_others_diverge() -> None:

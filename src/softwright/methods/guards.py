@@ -6,6 +6,7 @@
     settled    how much the last iteration moved a slot, against its size
     refined    how large the last correction of a slot was, against the slot: the digits that are lost. Of weights,
                against a hundredth of |y|/|x| at least, so that labels which no feature explains are no loss
+    nearest    how near the second of the keys comes to the nearest one of a row, in squared distance, as the inverse
 
 A guard costs about as much as one head of one layer; `check=False` leaves all of them out.
 """
@@ -22,7 +23,8 @@ from torch import Tensor
 from softwright.chunks import rows_within
 from softwright.errors import InvalidInput
 
-KINDS = ("scores", "inverse", "settled", "refined")
+KINDS = ("scores", "inverse", "settled", "refined", "nearest")
+_GIVEN = ("scale1", "scale2", "e", "own")  # keys of guards that compare what was given, or no more than scaled
 _UNRELATED = 1e-2  # of |y|/|x|: smaller weights explain nothing
 _WILD = 1e9  # times a limit: so far off is no prompt that is only a little out of range
 
@@ -31,7 +33,8 @@ class OutOfRange(InvalidInput):
     """A prompt is outside the range of a stack: the guard that says so, what it found, and its limit."""
 
     def __init__(self, guard: Guard, found: float, limit: float) -> None:
-        wild = "" if found <= _WILD * limit else "; the iteration diverged: raise the penalty, or remove outliers"
+        diverged = "; the iteration diverged: raise the penalty, or remove outliers"
+        wild = "" if guard.of_prompt or guard.kind == "nearest" or found <= _WILD * limit else diverged
         super().__init__("in_context", [f"{guard.remedy}{wild} (found {found:.3g}, the limit is {limit:.3g})"])
         self.guard, self.found, self.limit = guard, found, limit
 
@@ -52,6 +55,12 @@ class Guard:
     weight_slot: str = ""  # a slot that holds log weights of the data
     penalty_slot: str = ""  # inverse: the direction of the penalty's tokens, which come in pairs
     wanted: float = 0.0  # inverse: the number of coordinates
+
+    @property
+    def of_prompt(self) -> bool:
+        """Whether it looks at the prompt itself, given or scaled, before anything is iterated."""
+        key, row = (name.rpartition(".")[2] for name in (self.key_slot, self.row_slot))
+        return self.kind == "scores" and (key in _GIVEN or (key, row) == ("one", "y"))
 
     def look(self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]) -> None:
         """Raise if the stream is outside the range; `seen` ends with the stream at `position`."""
@@ -97,12 +106,28 @@ class Guard:
         step = self._part(seen[-1], self.rows, self.row_slot, slots)
         whole = self._part(seen[-1], self.rows, self.key_slot, slots)
         sizes = whole.abs().amax(dim=1, keepdim=True)  # prompts of a batch are compared each with itself
-        if "x" in slots and "y" in slots:
+        prefix = self.key_slot[: self.key_slot.rfind(".") + 1]  # of a stack within a stack
+        if f"{prefix}x" in slots and f"{prefix}y" in slots:
             # Labels that do not depend on the features leave weights of rounding alone: nothing is lost with those.
             rows = [name for name in seen[-1] if name not in self.rows]
-            y, x = (self._part(seen[-1], rows, slot, slots).abs().amax(dim=(1, 2), keepdim=True) for slot in "yx")
+            y, x = (
+                self._part(seen[-1], rows, prefix + slot, slots).abs().amax(dim=(1, 2), keepdim=True) for slot in "yx"
+            )
             sizes = torch.where(x > 0, torch.maximum(sizes, _UNRELATED * y / x), sizes)
         return _largest(torch.where(step == 0, 0.0, step / sizes)), 1.0
+
+    def _nearest(
+        self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]
+    ) -> tuple[float, float]:
+        rows = self._part(seen[-1], self.rows, self.row_slot, slots)
+        keys = self._part(seen[-1], self.keys, self.key_slot, slots)
+        if keys.shape[1] < 2:
+            return 0.0, 1.0
+        distances = sum(
+            (rows[..., p, None] - keys[:, None, :, p]) ** 2 for p in range(rows.shape[2])
+        )  # (B, T, K) without a term (B, T, K, d)
+        two = torch.as_tensor(distances).topk(2, dim=2, largest=False).values
+        return _largest((two[..., 1] - two[..., 0]).reciprocal()), 1.0
 
     def _settled(
         self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from softwright.errors import Faults
 from softwright.methods import classical, losses
 from softwright.methods.answers.rows import FURTHER
 from softwright.methods.chebyshev import chebyshev
+from softwright.methods.constants import Constants
 from softwright.methods.glm import Family, default_step, descent, reweighted
 from softwright.methods.gradient import gradient
 from softwright.methods.lasso import admm, fista, projected_gradient
@@ -35,8 +37,8 @@ from softwright.methods.step_bound import gradient_certificate, group_certificat
 _FLOAT32_CONDITION = 100.0  # beyond, the rounding errors of Newton and Schulz's iteration show in the predictions
 
 
-def _check_labels(name: str) -> Callable[[Tensor, Faults], None]:
-    def check(y: Tensor, faults: Faults) -> None:
+def _check_labels(name: str) -> Callable[[Tensor, Constants, Faults], None]:
+    def check(y: Tensor, constants: Constants, faults: Faults) -> None:
         faults.check(bool(((y == 0) | (y == 1)).all()), f"{name} needs labels 0 and 1 in y")
         mean = y.mean(dim=-1)
         faults.check(bool(((mean > 0) & (mean < 1)).all()), f"{name} needs both labels in y; there is only one")
@@ -44,8 +46,8 @@ def _check_labels(name: str) -> Callable[[Tensor, Faults], None]:
     return check
 
 
-def _check_counts(name: str) -> Callable[[Tensor, Faults], None]:
-    def check(y: Tensor, faults: Faults) -> None:
+def _check_counts(name: str) -> Callable[[Tensor, Constants, Faults], None]:
+    def check(y: Tensor, constants: Constants, faults: Faults) -> None:
         faults.check(bool((y >= 0).all()), f"{name} needs counts, 0 or more, in y")
         some = bool((y.sum(dim=-1) > 0).all())
         faults.check(some, f"{name} needs a count above 0; with all counts 0 the rate has no finite log")
@@ -53,7 +55,7 @@ def _check_counts(name: str) -> Callable[[Tensor, Faults], None]:
     return check
 
 
-def _check_positive(y: Tensor, faults: Faults) -> None:
+def _check_positive(y: Tensor, constants: Constants, faults: Faults) -> None:
     faults.check(bool((y > 0).all()), "gamma needs numbers above 0 in y")
 
 
@@ -76,6 +78,30 @@ def generalised(family: Family, curve: Curve | None = None) -> dict[str, Solver]
     }
 
 
+def _check_robust_size(y: Tensor, constants: Constants, faults: Faults) -> None:
+    """tanh of residuals over c is right to an absolute error; far below c nothing is left of it, nor of robustness."""
+    spread = float((y.amax(dim=-1) - y.amin(dim=-1)).amax()) if constants.intercept else float(y.abs().amax())
+    small = 0 < spread < 2.0**-31 * constants.loss_scale
+    faults.check(
+        not small,
+        f"y varies by {spread:.2g}, far less than loss_scale ({constants.loss_scale:g}), where the loss is that of "
+        "least squares; lower loss_scale, or use least_squares or ridge",
+    )
+
+
+def _check_independent(x: Tensor, queries: Tensor, constants: Constants, faults: Faults) -> None:
+    """Without a penalty, features whose correlation matrix is singular to all its digits have no coefficients."""
+    if constants.penalty > 0:
+        return
+    centred = x - x.mean(dim=-2, keepdim=True) if constants.intercept else x
+    size = centred.abs().amax(dim=-2, keepdim=True)
+    scaled = (centred / torch.where(size > 0, size, 1.0)).double()
+    values = torch.linalg.svdvals(scaled / scaled.norm(dim=-2, keepdim=True).clamp_min(1e-300))
+    singular = bool((values[..., -1] <= _DEPENDENT[constants.dtype] * values[..., 0]).any())
+    faults.check(not singular, "the features are linearly dependent, or nearly so; add a penalty, or remove columns")
+
+
+_DEPENDENT = {"float64": 1e-6, "float32": 1e-3}  # smallest over largest singular value
 _SQUARES = {
     "normal_equations": Solver(normal_equations, solution_certificate, _FLOAT32_CONDITION, precise=True),
     "newton_schulz": Solver(newton_schulz, group_certificate, _FLOAT32_CONDITION),
@@ -108,6 +134,7 @@ _ROWS = (
     ),
     Method(
         name="lasso",
+        y_units="times",
         objective="1/2 mean (y - w.x - b)^2 + penalty |w|_1",
         solvers={"fista": Solver(fista), "admm": Solver(admm, float32_condition=_FLOAT32_CONDITION)},
         loss=losses.SQUARES,
@@ -125,6 +152,7 @@ _ROWS = (
     ),
     Method(
         name="nonnegative_least_squares",
+        y_units="times",
         objective="1/2 mean (y - w.x - b)^2 over w >= 0",
         solvers={"projected_gradient": Solver(projected_gradient)},
         loss=losses.SQUARES,
@@ -167,6 +195,7 @@ _ROWS = (
     ),
     Method(
         name="poisson",
+        y_units="log",
         objective="mean e^s - y s + penalty/2 |w|^2, s = w.x + b",
         solvers=generalised(
             Family(
@@ -195,6 +224,7 @@ _ROWS = (
     ),
     Method(
         name="gamma",
+        y_units="log",
         objective="mean y e^-s + s + penalty/2 |w|^2, s = w.x + b",
         solvers=newton(curves.GAMMA),
         loss=losses.GAMMA,
@@ -228,6 +258,8 @@ _ROWS = (
     ),
     Method(
         name="robust",
+        check_size=_check_robust_size,
+        resolved=_check_independent,
         objective="mean c^2 log cosh((y - w.x - b)/c) + penalty/2 |w|^2",
         solvers=generalised(
             Family(
@@ -241,6 +273,7 @@ _ROWS = (
                 careful=lambda steps: steps // 2,
                 majorised=True,
                 unsettled="raise steps, condition or loss_scale",
+                leverage=": are there outliers far beyond loss_scale? raise that",
             )
         ),
         loss=losses.LOG_COSH,

@@ -25,6 +25,7 @@ from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard, OutOfRange
 from softwright.methods.prompts import Prompt, read_prompt, too_penalised
 from softwright.settings import as_proved, looked_through
+from softwright.threads import one_thread_for
 
 if TYPE_CHECKING:
     from softwright.attention.view import AttentionView
@@ -32,12 +33,24 @@ if TYPE_CHECKING:
 
 
 _Answer = TypeVar("_Answer")
+_FEW_ROWS = 2**13  # of all prompts: hundreds of layers this small wait longer for a pool of threads than they compute
 
 
 def _several(x: Any, y: Any) -> bool:
     """Whether y has an axis of targets behind that of the rows."""
-    sizes = np.shape(x), np.shape(y)
+    try:
+        sizes = np.shape(x), np.shape(y)
+    except ValueError:  # rows of several lengths, which is said where they are read
+        return False
     return len(sizes[0]) >= 2 and len(sizes[1]) == len(sizes[0]) and sizes[1][:-1] == sizes[0][:-1]
+
+
+def _count(y: Any) -> int:
+    """How many numbers y holds; none where that is no array."""
+    try:
+        return int(np.size(y))
+    except ValueError:
+        return 0
 
 
 def _each_target(x: Any, y: Any, queries: Any, weights: Any, dtype: torch.dtype) -> tuple[Any, Any, Any, Any]:
@@ -102,7 +115,7 @@ class InContextStack(AttentionStack):
     def _explain(self, prompt: Prompt, refusal: OutOfRange) -> None:
         """Raise what is behind a refusal, where that is the penalty and no wider stack would help."""
         heavy, why = too_penalised(prompt.x.amax(dim=1) - prompt.x.amin(dim=1), self.constants)
-        if self.constants.scaling and refusal.guard.kind != "scores" and bool(heavy.any()):
+        if self.constants.scaling and not refusal.guard.of_prompt and bool(heavy.any()):
             columns = ", ".join(map(str, heavy.any(dim=0).nonzero()[:8, 0].tolist()))
             raise InvalidInput("in_context", [f"column(s) {columns} of x {why}"]) from refusal
 
@@ -229,15 +242,15 @@ class InContextStack(AttentionStack):
             x, y, queries = inputs
         if x is None or y is None or queries is None:
             raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
-        from softwright.methods.widening import following, in_other_units, stack_for
+        from softwright.methods.widening import Units, following, in_other_units, stack_for
 
-        own = following(self.constants, x, queries, y) if adapt else self.constants
-        own, unit = in_other_units(own, x) if adapt else (own, 1.0)
+        units = in_other_units(self.constants, x, y, queries) if adapt else Units(self.constants)
+        x, y, queries = units.of_x(x), units.of_y(y), units.of_x(queries)
+        own = following(units.constants, x, queries, y) if adapt else self.constants
         stack = self if own == self.constants else stack_for(own)
-        if unit != 1.0:
-            x, queries = np.asarray(x, dtype=float) * unit, np.asarray(queries, dtype=float) * unit
-        with torch.no_grad():
-            return stack._adapted(lambda wide: wide(x, y, queries, sample_weight, check), adapt).double().numpy()
+        with torch.no_grad(), one_thread_for(_count(y), _FEW_ROWS):
+            found = stack._adapted(lambda wide: wide(x, y, queries, sample_weight, check), adapt).double().numpy()
+        return units.of_answers(found)
 
     def _adapted(self, ask: Callable[[InContextStack], _Answer], adapt: bool) -> _Answer:
         """The answer of this stack, or of the first wider one whose range holds the prompt."""
@@ -268,16 +281,16 @@ class InContextStack(AttentionStack):
         self, x: Any, y: Any, sample_weight: Any = None, check: bool = True, adapt: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """NumPy in, NumPy out: the coefficients and the intercept; `adapt` as in `evaluate`."""
-        from softwright.methods.widening import in_other_units, stack_for
+        from softwright.methods.widening import Units, in_other_units, stack_for
 
-        own, unit = in_other_units(self.constants, x) if adapt else (self.constants, 1.0)
-        first = self if own == self.constants else stack_for(own)
-        rows: Any = x if unit == 1.0 else np.asarray(x, dtype=float) * unit
-        with torch.no_grad():
+        units = in_other_units(self.constants, x, y) if adapt else Units(self.constants)
+        first = self if units.constants == self.constants else stack_for(units.constants)
+        rows, values = units.of_x(x), units.of_y(y)
+        with torch.no_grad(), one_thread_for(_count(y), _FEW_ROWS):
             coefficients, intercept = first._adapted(
-                lambda stack: stack.coefficients(rows, y, sample_weight, check), adapt
+                lambda stack: stack.coefficients(rows, values, sample_weight, check), adapt
             )
-        return coefficients.double().numpy() * unit, intercept.double().numpy()
+        return units.of_coefficients(coefficients.double().numpy(), intercept.double().numpy())
 
     def multihead(self) -> MultiheadStack:
         """The same stack with every layer a stock `nn.MultiheadAttention`."""

@@ -90,7 +90,8 @@ def read_prompt(
     batch, m = math.prod(leading), given.shape[-2]
     units = xs.new_ones(batch, d)
     xs, given = xs.reshape(batch, n, d), given.reshape(batch, m, d)
-    if check and constants.scaling and constants.penalty == 0 and not looked_through():
+    as_given = constants.penalty > 0 or METHODS[constants.method].as_given
+    if check and constants.scaling and not as_given and not looked_through():
         units = _units(xs)
         if not bool((units == 1).all()):
             xs, given = xs * units[:, None], given * units[:, None]
@@ -135,20 +136,39 @@ def _check_values(
         faults.check(bool((weights >= 0).all()), "sample_weight holds negative values; weights are 0 or more")
     least = int(counted.amin()) if counted.numel() else n
     unknowns = constants.features + int(constants.intercept)
-    plain = method.loss is None  # no coefficients: columns that do not vary do no harm
+    varying = 0 if method.loss is not None else method.varying  # elsewhere columns that do not vary do no harm
     solvable = constants.penalty > 0 or not method.needs_rows
     faults.check(
         solvable or least >= unknowns,
         f"{least} row(s) for {unknowns} unknowns: the solution is not unique; give more rows, or a penalty (ridge)",
     )
     faults.check(least >= 2, f"{least} row(s): a fit needs at least 2")
-    if least >= 2 and not plain:
-        _check_columns(x, weights, constants, faults)
-    method.check(y, faults)
+    if weights is not None:
+        _check_meaning(weights, constants, faults)
+    if least < 2:
+        return
+    if varying is not None:
+        _check_columns(x, weights, constants, faults, varying)
+    method.check(y, constants, faults)
     method.check_rows(x, queries, constants, faults)
+    if method.check_size is not None:
+        method.check_size(y, constants, faults)
+    if method.resolved is not None:
+        method.resolved(x, queries, constants, faults)
 
 
-def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faults: Faults) -> None:
+def _check_meaning(weights: Tensor, constants: Constants, faults: Faults) -> None:
+    """Weights that a method would ignore are refused."""
+    kind = METHODS[constants.method].weights
+    if kind == "none":
+        equal = bool((weights == weights[..., :1]).all())
+        faults.check(equal, f"{constants.method} takes no sample_weight: every observation counts alike; leave it out")
+    if kind == "positive":
+        good = bool((weights > 0).all())
+        faults.check(good, f"{constants.method} counts every row; remove those whose sample_weight is 0")
+
+
+def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faults: Faults, first: int) -> None:
     """Columns that do not vary (or, without an intercept, vanish) have no coefficient of their own; others must have a
     range that the cells of the scaling hold."""
     if weights is not None:
@@ -161,9 +181,10 @@ def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faul
     spread = top - bottom if constants.intercept else size
     flat = (spread <= 64 * torch.finfo(x.dtype).eps * size) | (spread <= 0)
     wild = (spread > UNITS[1]) | (spread < UNITS[0]) if constants.scaling else torch.zeros_like(flat)
-    if constants.penalty == 0:  # columns are brought into the range by powers of two
+    given = METHODS[constants.method].as_given
+    if constants.penalty == 0 and not given:  # columns are brought into the range by powers of two
         wild = wild & ((spread > 2.0**900) | (spread < 2.0**-900)) & (x.dtype == torch.float64)
-    beside = ", as a penalty acts on the coefficients of what is given" if constants.penalty > 0 else ""
+    beside = ", as a penalty acts on the coefficients of what is given" if constants.penalty > 0 or given else ""
     heavy, why = too_penalised(spread, constants)
     far = f"span less than {UNITS[0]:g} or more than {UNITS[1]:g}; give them in other units{beside}"
     for which, what in (
@@ -172,6 +193,7 @@ def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faul
         (wild & ~flat & ~heavy, far),
     ):
         columns = which.reshape(-1, which.shape[-1]).any(dim=0).nonzero()[:, 0].tolist()
+        columns = [column for column in columns if column >= first]
         faults.check(not columns, f"column(s) {', '.join(map(str, columns[:8]))} of x {what}")
 
 

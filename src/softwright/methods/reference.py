@@ -23,9 +23,12 @@ def reference(
         raise InvalidInput("reference", [f"{row.name} fits no coefficients; ask for predictions"])
     p = np.full(len(y), 1.0 / len(y)) if sample_weight is None else sample_weight / sample_weight.sum()
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    mean = p @ x if constants.intercept else np.zeros(x.shape[1])
-    scale = np.sqrt(p @ (x - mean) ** 2)
-    columns = (x - mean) / scale
+    first = x[0] if constants.intercept else np.zeros(x.shape[1])
+    near = x - first  # a mean far from 0 is rounded in its own size
+    middle = p @ near if constants.intercept else first
+    mean = first + middle
+    scale = np.sqrt(p @ (near - middle) ** 2)
+    columns = (near - middle) / scale
     problem = Standardised(columns, y, p, scale, constants.penalty, constants.intercept, constants.loss_scale)
     w, b = row.exact(problem, row.loss)
     coefficients = w / scale

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -106,12 +106,20 @@ class Method:
     needs_intercept: str = ""  # why, if it does
     needs_rows: bool = True  # without a penalty as many as there are unknowns, or the solution is not unique
     leverage: float = 10.0
-    check: Callable[[Tensor, Faults], None] = lambda y, faults: None
+    check: Callable[[Tensor, Constants, Faults], None] = lambda y, c, faults: None
     check_rows: Callable[[Tensor, Tensor, Constants, Faults], None] = lambda x, queries, c, faults: None
     arranged: Callable[[np.ndarray], np.ndarray] = lambda x: x  # random rows as this method takes them
     takes: int | None = None  # how many columns x has, where the method says so
     follows_y: bool = False  # whether y_bound follows from the range of y in the prompt
-    follows: bool = False  # whether x_bound follows from the range of the prompt; always where nothing is scaled
+    follows: slice | None = None  # columns whose range x_bound follows; all of them where nothing is scaled
+    varying: int | None = None  # the first of the columns that must vary; all where coefficients are fitted
+    as_given: bool = False  # whether units of x matter although the method itself has no penalty
+    lengths: tuple[str, ...] | None = None  # options in the units of x, where these do not change the answer otherwise
+    answers_x: bool = False  # whether answers have the units of x
+    y_units: Literal["", "times", "log"] = ""  # how predictions follow the units of y: as a factor, or by its logarithm
+    weights: Literal["any", "positive", "none"] = "any"  # which sample weights have a meaning
+    check_size: Callable[[Tensor, Constants, Faults], None] | None = None  # of y, where it has another unit to meet
+    resolved: Callable[[Tensor, Tensor, Constants, Faults], None] | None = None  # whether digits are left
     peer: Peer | None = None
 
     @property

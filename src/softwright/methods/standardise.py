@@ -182,7 +182,7 @@ def prepare(
 def scale_guards(range_bound: float, feature_bound: float, curvature: float = 1.0) -> list[Guard]:
     """What the two scalings take: queries not too far from the data, no row too many standard deviations out."""
     far = "a query lies further from the mean, in ranges of that feature, than range_bound; raise range_bound"
-    out = "a row lies further from the mean, in standard deviations, than feature_bound; raise feature_bound"
+    out = "a row or query lies further from the mean, in standard deviations, than feature_bound; raise feature_bound"
     return [
         Guard("scores", 2, range_bound, far, "x", "scale1", ("query",), ("unit",)),
         Guard("scores", 5, feature_bound / math.sqrt(curvature), out, "x", "scale2", ("data", "query"), ("unit",)),

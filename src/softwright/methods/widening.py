@@ -11,12 +11,25 @@ refuses a prompt says by how much it is out, and so which constant to change:
 
 The wider stack has the same method, solver and penalties. Every widening costs digits (rounding grows with the bounds)
 or layers, so there is a limit to each, beyond which the prompt is refused with the reason that the guard gives.
+
+Before that a prompt is put in other units: powers of two that bring x and y to a size that the heads resolve; and
+features that lie a million ranges from 0 are counted from their first row, where an intercept makes up for it.
+
+Multiplying with a power of two is exact, and so is a difference of neighbours. What the answers become, and which
+constants have units of their own, is known for every method; with u and v the powers that x and y are multiplied with:
+
+    penalties on |w|^2 and |w|    w = u w': the penalty becomes penalty u^2, or penalty u, where features share one u
+    distances                     bandwidths become h u; projections and centres are divided by u
+    least squares over w >= 0,    predictions are divided by v; the penalty on |w| becomes penalty v
+    lasso, autoregression
+    gamma, Poisson                predictions become s - log v, rates are divided by v; Poisson's penalty becomes
+                                  penalty v: mean e^s - y s is 1/v times the same of v y and s + log v, and a constant
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -44,10 +57,16 @@ _MOST_SLOW = 1e5  # the condition where it takes its square root of steps
 _ROOM = 1.25  # above what was found
 _MORE = 32.0  # times the condition
 _LEAST_PENALTY = 2.0**-900  # far below every digit of a feature of size 1
+_LENGTHS = (-100.0, 100.0)  # log2 of ranges whose squares are taken without another unit
+_SIZES = {"times": (-20.0, 20.0), "log": (-10.0, 10.0)}  # log2 of sizes of y that are taken as they are
+_FAR = 2.0**20  # ranges from 0
+_LEAST_LENGTH = 1e-140  # of a bandwidth, whose square is still a number
 
 
 def argument_of(guard: Guard) -> str:
-    """The argument that a guard speaks of."""
+    """The argument that a guard speaks of, if there is one."""
+    if guard.kind == "nearest" or (guard.row_slot, guard.key_slot) == ("s", "one"):
+        return ""  # ties, and the end of a link, which no bound moves
     if guard.kind == "scores":
         known = {
             "scale1": "range_bound",
@@ -73,6 +92,8 @@ def widened(constants: Constants, refusal: OutOfRange) -> Constants | None:
         if usual == 0 and constants.steps is None:  # the condition sets the steps
             return replace(constants, condition=condition) if condition <= _MOST_SLOW else None
         return replace(constants, steps=more, condition=condition) if 0 < more <= _MOST_STEPS * usual else None
+    if not name:
+        return None
     now = getattr(constants, name)
     wanted = _MORE * now if name == "condition" else _ROOM * now * refusal.found / refusal.limit
     if constants.dtype == "float32" or not math.isfinite(wanted) or wanted > _MOST[name]:
@@ -82,17 +103,18 @@ def widened(constants: Constants, refusal: OutOfRange) -> Constants | None:
 
 def following(constants: Constants, x: Any, queries: Any, y: Any = None) -> Constants:
     """Constants of a method whose distances are those of the features as given: x_bound is the power of two above their
-    range, so that the digits do not depend on the units. Where squares of y are taken, y_bound follows likewise."""
+    range, that of times where it is for those, so that the digits do not depend on the units. Where squares of y are
+    taken, y_bound follows likewise."""
     row = METHODS[constants.method]
     if row.follows_y and y is not None:
         constants = _following_y(constants, y)
-    if row.scaled and not row.follows:
+    if row.scaled and row.follows is None:
         return constants
     try:
         rows = [np.asarray(part, dtype=float).reshape(-1, constants.features) for part in (x, queries)]
-        values = np.concatenate(rows)
+        values = np.concatenate(rows)[:, row.follows or slice(None)]
         range_ = float((values.max(axis=0) - values.min(axis=0)).max())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, IndexError):
         return constants  # the prompt is at fault, which is found out where it is read
     if not 0 < range_ < _MOST["x_bound"]:
         return constants
@@ -108,30 +130,116 @@ def _following_y(constants: Constants, y: Any) -> Constants:
     return replace(constants, y_bound=2.0 ** math.ceil(math.log2(range_))) if 0 < range_ < 1e100 else constants
 
 
-def in_other_units(constants: Constants, x: Any) -> tuple[Constants, float]:
-    """Constants and the power of two to multiply x with, where ranges of features are beyond those of the cells. Under
-    a penalty all features share one: with w = u v and rows u x, penalty |w|^2 is penalty u^2 |v|^2."""
+@dataclass(frozen=True)
+class Units:
+    """Constants in other units, the powers of two that x and y are multiplied with, and where x is counted from."""
+
+    constants: Constants
+    x: float = 1.0
+    y: float = 1.0
+    origin: np.ndarray | None = None  # (.., 1, d), before the unit
+
+    def of_x(self, values: Any) -> Any:
+        if self.origin is not None:
+            values = np.asarray(values, dtype=float) - self.origin
+        return values if self.x == 1.0 else np.asarray(values, dtype=float) * self.x
+
+    def of_y(self, values: Any) -> Any:
+        return values if self.y == 1.0 else np.asarray(values, dtype=float) * self.y
+
+    def of_answers(self, values: np.ndarray) -> np.ndarray:
+        row = METHODS[self.constants.method]
+        if row.answers_x and self.x != 1.0:
+            return values / self.x
+        if self.y == 1.0:
+            return values
+        return values - math.log(self.y) if row.y_units == "log" and not self.constants.response else values / self.y
+
+    def of_coefficients(self, coefficients: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if METHODS[self.constants.method].y_units == "log":
+            coefficients, intercept = coefficients * self.x, intercept - math.log(self.y)
+        else:
+            coefficients, intercept = coefficients * (self.x / self.y), intercept / self.y
+        if self.origin is not None:
+            origin = self.origin if coefficients.ndim == self.origin.ndim else self.origin[..., 0, :]
+            intercept = intercept - (coefficients * origin).sum(axis=-1)
+        return coefficients, intercept
+
+
+def in_other_units(constants: Constants, x: Any, y: Any, queries: Any = None) -> Units:
+    """The units that a prompt asks for, and none where it is at fault, which is found out where it is read."""
+    row = METHODS[constants.method]
+    try:
+        rows, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+        if row.lengths is not None:
+            asked = rows if queries is None else np.asarray(queries, dtype=float)
+            units = _of_lengths(constants, rows.reshape(-1, constants.features), asked.reshape(-1, constants.features))
+        else:
+            units = _of_penalised(constants, rows.reshape(-1, *rows.shape[-2:]))
+        return replace(_with_y(units, values), origin=_origin(constants, rows))
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return Units(constants)
+
+
+def _of_lengths(constants: Constants, rows: np.ndarray, asked: np.ndarray) -> Units:
+    both = np.concatenate([rows, asked])
+    size = float((0.5 * both.max(axis=0) - 0.5 * both.min(axis=0)).max())
+    if not 0 < size < math.inf or _LENGTHS[0] <= math.log2(size) <= _LENGTHS[1]:
+        return Units(constants)
+    unit = 2.0 ** -math.frexp(size)[1]
+    lengths = METHODS[constants.method].lengths or ()
+    options = {
+        name: max(value * unit, _LEAST_LENGTH) if name in lengths else value for name, value in constants.options
+    }
+    return Units(replace(constants, options=tuple(options.items())), unit)
+
+
+def _of_penalised(constants: Constants, rows: np.ndarray) -> Units:
+    """Where ranges of features are beyond those of the cells; under a penalty all features share one unit."""
     row = METHODS[constants.method]
     if not (row.scaled and constants.scaling and constants.penalty > 0):
-        return constants, 1.0
-    try:
-        rows = np.asarray(x, dtype=float)
-        rows = rows.reshape(-1, *rows.shape[-2:])
-        ranges = rows.max(axis=1) - rows.min(axis=1) if constants.intercept else np.abs(rows).max(axis=1)
-    except (TypeError, ValueError, IndexError):
-        return constants, 1.0  # the prompt is at fault, which is found out where it is read
+        return Units(constants)
+    ranges = rows.max(axis=1) - rows.min(axis=1) if constants.intercept else np.abs(rows).max(axis=1)
     ranges = ranges[np.isfinite(ranges) & (ranges > 0)]
     if not ranges.size or (ranges.min() >= UNITS[0] and ranges.max() <= UNITS[1]):
-        return constants, 1.0
+        return Units(constants)
     exponent = -round(0.5 * (math.log2(ranges.min()) + math.log2(ranges.max())))
     least, most = math.log2(ranges.min()) + exponent, math.log2(ranges.max()) + exponent
     if least < math.log2(UNITS[0]) + 1 or most > math.log2(UNITS[1]) - 1:
-        return constants, 1.0  # no common unit
-    try:
-        penalty = math.ldexp(constants.penalty, row.penalty_power * exponent)
-    except OverflowError:
-        return constants, 1.0
-    return replace(constants, penalty=max(penalty, _LEAST_PENALTY)), 2.0**exponent
+        return Units(constants)  # no common unit
+    penalty = math.ldexp(constants.penalty, row.penalty_power * exponent)
+    return Units(replace(constants, penalty=max(penalty, _LEAST_PENALTY)), 2.0**exponent)
+
+
+def _origin(constants: Constants, rows: np.ndarray) -> np.ndarray | None:
+    """The first row in columns that are far off: their mean is rounded in their size, not in that of their range."""
+    row = METHODS[constants.method]
+    if not (constants.intercept and constants.scaling and row.scaled) or (row.loss is None and row.varying != 0):
+        return None
+    first = rows[..., :1, :]
+    off = np.abs(first) > _FAR * (rows.max(axis=-2, keepdims=True) - rows.min(axis=-2, keepdims=True))
+    return np.where(off, first, 0.0) if off.any() else None
+
+
+def _with_y(units: Units, y: np.ndarray) -> Units:
+    """Another unit of y, where its size is far from 1 and the method allows one."""
+    constants = units.constants
+    row = METHODS[constants.method]
+    sizes = np.abs(y)
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    if not row.y_units or not sizes.size or (row.y_units == "log" and not constants.intercept):
+        return units
+    size = float(np.log2(sizes.max()))
+    least, most = _SIZES[row.y_units]
+    if least <= size <= most:
+        return units
+    unit = 2.0 ** -max(-1000, min(1000, round(size)))
+    penalty = constants.penalty
+    if penalty > 0 and row.name != "gamma":
+        penalty = max(penalty * unit, _LEAST_PENALTY)
+        if not math.isfinite(penalty):
+            return units
+    return Units(replace(constants, penalty=penalty), units.x, unit)
 
 
 @lru_cache(maxsize=16)

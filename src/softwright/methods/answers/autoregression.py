@@ -107,7 +107,11 @@ def check_times(x: Tensor, queries: Tensor, constants: Constants, faults: Faults
     times, asked = x[..., 0], queries[..., 0]
     whole = bool((times == times.round()).all()) and bool((asked == asked.round()).all())
     faults.check(whole, "the first column of x is the time: give whole numbers")
-    for some, wanted in zip(times.reshape(-1, times.shape[-1]), asked.reshape(-1, asked.shape[-1]), strict=True):
+    for some, wanted in zip(
+        times.flatten(0, -2) if times.ndim > 1 else times[None],
+        asked.flatten(0, -2) if asked.ndim > 1 else asked[None],
+        strict=True,
+    ):
         known = some.unique()
         faults.check(
             bool((known.diff() == 1).all()), "the times of the observations have a hole; fill it, or cut it off"
@@ -130,7 +134,11 @@ def exact_autoregression(x: np.ndarray, y: np.ndarray, queries: np.ndarray, c: C
 
     def rows(of: np.ndarray) -> np.ndarray:
         lagged = np.array([[mean[t - k] for k in range(1, lags + 1)] for t in of[:, 0]]).reshape(len(of), lags)
-        return np.concatenate([lagged, of[:, 1:], *[np.ones((len(of), 1))] * c.intercept], axis=1)
+        return np.concatenate([lagged, of[:, 1:]], axis=1)
 
     there = x[:, 0] >= x[:, 0].min() + lags
-    return rows(queries) @ np.linalg.lstsq(rows(x[there]), y[there], rcond=None)[0]
+    given, wanted = rows(x[there]), y[there]
+    middle, level = (given.mean(axis=0), wanted.mean()) if c.intercept else (np.zeros(given.shape[1]), 0.0)
+    unit = np.abs(given - middle).max(axis=0)  # the digits of the solution do not depend on units and origins
+    solution = np.linalg.lstsq((given - middle) / unit, wanted - level, rcond=None)[0]
+    return (rows(queries) - middle) / unit @ solution + level

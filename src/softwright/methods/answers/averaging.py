@@ -315,6 +315,9 @@ def check_marks(x: Tensor, queries: Tensor, c: Constants, faults: Faults) -> Non
     faults.check(bool((held >= 1).all()), "averaging: no row is held out; mark some with 1 in the first column of x")
     enough = bool((x.shape[-2] - held >= least + 1).all())
     faults.check(enough, f"averaging: fewer than {least + 1} rows are left to fit; mark fewer of them")
+    for part in parts_of(c):
+        if part.row.resolved is not None:
+            part.row.resolved(x[..., 1:], queries[..., 1:], part.constants, faults)
 
 
 def marked(x: np.ndarray) -> np.ndarray:

@@ -9,8 +9,8 @@ of cov(x) + penalty and x taken from the mean, is
 
 z = M x comes from the unit tokens, one layer; x.M x = z.(cov + penalty) z = mean_j (x_j.z)^2 + sum_p (g_p.z)^2. Those
 are squares as in `squares`, with scores s x_j.z at both signs, and counting tokens for a sink, so that it is a mean.
-1/n is the share of one null token among the observations. The stack says mean, spread x.M x and share 1/n; the last
-product is taken outside, as that of coefficients and their scales is.
+1/n is the share of one null token among the observations, n the sum of their weights. The stack says mean, spread x.M x
+and share 1/n; the last product is taken outside, as that of coefficients and their scales is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def bayesian_ridge(constants: Constants) -> FitBlueprint:
         s, c.dtype, s.select("z"), s.select("g"), "square", reach=c.score_bound, also=[frame.only("pen", "null")]
     )
     share = head(
-        [frame.only("data", "null"), (s.vector(one=1.0), s.vector(null=-SINK[c.dtype]))], s.vector(null=1.0),
+        [frame.only("data", "null"), frame.weighted, (s.vector(one=1.0), s.vector(null=-SINK[c.dtype]))],
+        s.vector(null=1.0),
         math.exp(SINK[c.dtype]) * s.vector(share=1.0),
     )  # fmt: skip
     R = s.residual()

@@ -67,8 +67,14 @@ def k_means(constants: Constants) -> FitBlueprint:
     far = "a row or query lies further from the mean, in some coordinate, than x_bound; raise x_bound"
     still = "the centres still move in the last iteration; raise steps"
     limit = 1e-12 if c.dtype == "float64" else 1e-5
+    same = (4e-12 if c.dtype == "float64" else 1e-5) * d * c.x_bound**2
+    tied = (
+        "a row or query is as near to one centre as to another, by what floats resolve over the range of the rows; "
+        "start elsewhere, ask for another number of clusters, or remove what lies far off"
+    )
     guards = [
         Guard("scores", 1, c.x_bound, far, "x", "e", ("data", "query"), ("unit",)),
+        Guard("nearest", len(program), 1.0 / same, tied, "x", "centre", ("data", "query"), ("centres",)),
         Guard("settled", len(program), limit, still, "centre", "centre", ("centres",), (), 3),
     ]  # fmt: skip
     return FitBlueprint(

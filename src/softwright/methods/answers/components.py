@@ -6,7 +6,9 @@ scaled so that its eigenvalues are in [0, 1],
     X <- X^2  if its trace is above k,   X <- 2X - X^2  otherwise
 
 (Niklasson's purification) moves eigenvalues to 0 and 1, and the trace to k: X becomes the projector, at the end
-quadratically; three steps X <- 3X^2 - 2X^3 polish it whatever the trace is. X stands at the unit tokens (`matrices`);
+quadratically; three steps X <- 3X^2 - 2X^3 polish it whatever the trace is. Rounding may take an eigenvalue
+below 0, where 2X - X^2 doubles it for good and the trace no longer tells; so every step also maps [0, 1] into itself, a
+little within both ends, X <- (1 - 2 eta) X + eta, which polishing undoes. X stands at the unit tokens (`matrices`);
 one step is four layers over 2d tokens,
 
     product   t = X X
@@ -32,6 +34,7 @@ from softwright.methods.links import link_head, link_tokens
 from softwright.methods.solvers.matrices import times
 from softwright.methods.standardise import centre_layer
 
+_INSIDE = {"float64": 2.0**-40, "float32": 2.0**-13}  # how far eigenvalues are kept from 0 and 1, above rounding
 _GATE = 1e14  # the slope of the gate that compares the trace with k
 
 
@@ -39,7 +42,7 @@ def principal_components(constants: Constants) -> FitBlueprint:
     c, d, k = constants, constants.features, int(constants.option("components"))
     wide = dict.fromkeys(("a", "t", "given", "shown"), d)
     frame = Frame(d, True, False, {**wide, **dict.fromkeys(("trace", "gate", "slope", "bias", "value", "side"), 1)})
-    s, unit = frame.slots, ("unit",)
+    s, unit, inside = frame.slots, ("unit",), _INSIDE[c.dtype]
     query = next(segment for segment in frame.segments if segment.name == "query")
     if query.embed is not None:
         embed = query.embed + query.embed @ s.select("x") @ s.select("given").T
@@ -61,9 +64,9 @@ def principal_components(constants: Constants) -> FitBlueprint:
         trace.append(head([at], s.select("a") @ there, s.vector(trace=1.0)))
     chosen = head(
         [*frame.itself, (s.vector(gate=1.0), s.vector(unit=1.0))], 2.0 * s.select("t") - 2.0 * s.select("a"),
-        s.select("a").T,
+        (1.0 - 2.0 * inside) * s.select("a").T,
     )  # fmt: skip
-    purify = s.residual(("a", "a", 2.0), ("t", "a", -1.0))
+    purify = s.residual(("a", "a", 2.0 - 4.0 * inside), ("t", "a", 2.0 * inside - 1.0), ("e", "a", inside))
     step = [
         layer("product", unit, unit, times(frame, c, "a", "a", s.select("t").T, 1.0), s.residual(("t", "t", 0.0))),
         layer("trace", unit, unit, trace, s.residual(("trace", "trace", 0.0))),

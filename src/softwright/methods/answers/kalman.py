@@ -185,7 +185,11 @@ def check_series(x: Tensor, queries: Tensor, constants: Constants, faults: Fault
     times, asked = x[..., 0], queries[..., 0]
     whole = bool((times == times.round()).all()) and bool((asked == asked.round()).all())
     faults.check(whole, "x is the time: give whole numbers")
-    for some, wanted in zip(times.reshape(-1, times.shape[-1]), asked.reshape(-1, asked.shape[-1]), strict=True):
+    for some, wanted in zip(
+        times.flatten(0, -2) if times.ndim > 1 else times[None],
+        asked.flatten(0, -2) if asked.ndim > 1 else asked[None],
+        strict=True,
+    ):
         once = bool((some.sort().values.diff() == 1).all())
         faults.check(once, "the times of the observations have a hole, or one is there twice; give every time once")
         faults.check(bool((wanted >= some.min()).all()), "a query lies before the series; ask from its first time on")

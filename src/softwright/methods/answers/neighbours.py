@@ -31,7 +31,7 @@ from softwright.methods.links import link_head, link_tokens
 
 _HARD = 2.0**46
 _SINK = 40.0
-_SHARP = 1e12  # of the gate that compares distances, over the square of x_bound
+_SHARP = {"float64": 1e12, "float32": 1e5}  # of the gate that compares distances, over the square of x_bound
 _SURE = 60.0  # score of an equality
 _AWAY = 1e6  # times x_bound^2: a distance beyond all others
 
@@ -62,7 +62,7 @@ def nearest_neighbours(constants: Constants) -> FitBlueprint:
     away = s.vector(distance=-_HARD / size, taken=-_HARD * _AWAY)
     nearest = head([(one, away), (one, -1e30 * null)], s.vector(distance=1.0), s.vector(nearest=1.0))
     many = head([(one, s.vector(null=_SINK))], s.vector(taken=1.0), math.exp(_SINK) * s.vector(many=1.0))
-    sharp = _SHARP / size
+    sharp = _SHARP[c.dtype] / size
     told = head([(one, 0.0 * one)], s.select("nearest"), s.select("nearest").T)
     room = head([(one, 0.0 * one)], s.select("full"), s.select("full").T)
     argument = s.vector(nearest=sharp, distance=-sharp, one=_SURE, full=-sharp * beyond, taken=2 * sharp * beyond)

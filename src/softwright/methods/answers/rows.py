@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from torch import Tensor
 
@@ -17,23 +19,42 @@ from softwright.methods.answers.mixture import STEPS as STEPS_EM
 from softwright.methods.answers.mixture import exact_mixture, gaussian_mixture, grouped
 from softwright.methods.answers.multinomial import exact_multinomial, multinomial
 from softwright.methods.answers.neighbours import exact_neighbours, nearest_neighbours
+from softwright.methods.answers.resolution import few_bandwidths, neighbours_apart, small_numbers, weights_apart
 from softwright.methods.answers.temporal_difference import STEPS as STEPS_TD
 from softwright.methods.answers.temporal_difference import check_trajectory, exact_values, lstd, td
 from softwright.methods.answers.two_layers import STEPS as STEPS_NETWORK
 from softwright.methods.answers.two_layers import exact_two_layers, two_layers
+from softwright.methods.constants import Constants
 from softwright.methods.row import Method, Option, Peer, Solver, noisy
 
 _BANDWIDTH = Option(1.0, 1e-100, "h, in the units of the features")
 
 
-def _check_classes(y: Tensor, faults: Faults) -> None:
-    whole = bool(((y == y.round()) & (y >= 0)).all())
-    faults.check(whole, "multinomial needs labels 0, 1, .., K-1 in y; give classes=K")
+def _check_classes(y: Tensor, constants: Constants, faults: Faults) -> None:
+    count = int(constants.option("classes"))
+    whole = bool(((y == y.round()) & (y >= 0) & (y < count)).all())
+    faults.check(whole, f"multinomial needs labels 0, 1, .., K-1 in y, here up to {count - 1}; give classes=K")
+
+
+def _check_starts(name: str, option: str) -> Callable[[Tensor, Constants, Faults], None]:
+    """Labels of the rows that begin a cluster: whole, known, and one row at least for each."""
+
+    def check(y: Tensor, constants: Constants, faults: Faults) -> None:
+        count = int(constants.option(option))
+        whole = bool(((y == y.round()) & (y >= -1) & (y < count)).all())
+        faults.check(whole, f"{name} needs 0, .., {count - 1} in y at rows that begin a cluster, -1 at all others")
+        missing = [str(k) for k in range(count) if not bool((y == k).any(dim=-1).all())]
+        faults.check(
+            not missing, f"{name}: no row begins cluster(s) {', '.join(missing[:8])}; mark one with its number in y"
+        )
+
+    return check
 
 
 FURTHER = (
     Method(
         name="bayesian_ridge",
+        varying=0,
         objective="posterior of y at x: w normal with variance noise^2/(n penalty), b flat",
         solvers={"normal_equations": Solver(bayesian_ridge, precise=True)},
         design=noisy(0.5),
@@ -48,6 +69,7 @@ FURTHER = (
     ),
     Method(
         name="multinomial",
+        varying=0,
         objective="probabilities of K classes: mean log sum_k e^(s_k) - s_y + penalty/2 |w|^2",
         solvers={"majorised": Solver(multinomial, float32_condition=100.0, precise=True)},
         design=lambda rng, s: np.digitize(s + 0.5 * rng.normal(size=len(s)), [-0.5, 0.5]).astype(float),
@@ -61,6 +83,8 @@ FURTHER = (
     ),
     Method(
         name="autoregression",
+        varying=1,
+        y_units="times",
         objective="least squares of y at time t (the first column) on y at t-1, .., t-p and on the other columns",
         solvers={"normal_equations": Solver(autoregression, float32_condition=100.0, precise=True)},
         design=noisy(0.5),
@@ -69,11 +93,12 @@ FURTHER = (
         options={"lags": Option(2, 1, "p, how many past values count", whole=True)},
         defaults={"x_bound": 1024.0},
         penalised=False,
-        follows=True,
+        follows=slice(0, 1),
         check_rows=check_times,
     ),
     Method(
         name="kalman",
+        weights="none",
         objective="mean and variance of y_t from y before t; y_t = s_t + noise, s_t = phi s_{t-1} + noise; time in x",
         solvers={"scan": Solver(kalman, precise=True)},
         design=lambda rng, s: np.cumsum(0.5 * rng.normal(size=len(s))) + s,
@@ -106,12 +131,14 @@ FURTHER = (
         options={"discount": Option(0.9, 0.0, "gamma")},
         defaults={"condition": 1e4, "x_bound": 1024.0},
         penalised=False,
-        follows=True,
+        follows=slice(0, 1),
         needs_rows=False,
         check_rows=check_trajectory,
     ),
     Method(
         name="nadaraya_watson",
+        lengths=("bandwidth",),
+        resolved=weights_apart,
         objective="mean of y with weights e^(-|x - x_j|^2/(2 h^2))",
         solvers={"softmax": Solver(nadaraya_watson, precise=True)},
         design=noisy(0.5),
@@ -124,6 +151,9 @@ FURTHER = (
     ),
     Method(
         name="nearest_neighbours",
+        lengths=(),
+        resolved=neighbours_apart,
+        weights="positive",
         objective="mean of y over the k nearest observations",
         solvers={"rounds": Solver(nearest_neighbours, precise=True)},
         design=noisy(0.5),
@@ -136,6 +166,8 @@ FURTHER = (
     ),
     Method(
         name="principal_components",
+        lengths=(),
+        answers_x=True,
         objective="projection of x on the k leading components of the observations",
         solvers={"purification": Solver(principal_components, precise=True)},
         design=noisy(0.5),
@@ -149,6 +181,9 @@ FURTHER = (
     ),
     Method(
         name="k_means",
+        lengths=(),
+        answers_x=True,
+        check=_check_starts("k_means", "clusters"),
         objective="the centre of x by Lloyd's iteration; y = 0, .., K-1 marks rows that begin a cluster, -1 the others",
         solvers={"lloyd": Solver(k_means, precise=True, usual_steps=STEPS)},
         design=lambda rng, s: np.where(np.arange(len(s)) < 6, np.arange(len(s)) % 3, -1.0),
@@ -162,6 +197,8 @@ FURTHER = (
     ),
     Method(
         name="gaussian_mixture",
+        varying=0,
+        check=_check_starts("gaussian_mixture", "components"),
         objective="shares of K Gaussians of one covariance, by EM; y = 0, .., K-1 marks rows that begin one, -1 others",
         solvers={"em": Solver(gaussian_mixture, float32_condition=100.0, precise=True, usual_steps=STEPS_EM)},
         design=lambda rng, s: np.where(np.arange(len(s)) < 6, np.arange(len(s)) % 3, -1.0),
@@ -177,6 +214,8 @@ FURTHER = (
     ),
     Method(
         name="kernel_ridge",
+        lengths=("bandwidth",),
+        resolved=few_bandwidths,
         objective="1/2 mean (y - f - b)^2 + penalty/2 |f|_k^2, k = e^(-|x - x'|^2/(2 h^2))",
         solvers={"richardson": Solver(kernel_ridge, precise=True)},
         design=noisy(0.5),
@@ -192,6 +231,7 @@ FURTHER = (
     ),
     Method(
         name="two_layer_network",
+        resolved=small_numbers,
         objective="sum_h a_h tanh(w_h.x + b_h) after gradient steps on 1/2 mean (y - f)^2, from weights drawn by seed",
         solvers={"gradient_steps": Solver(two_layers, precise=True, usual_steps=STEPS_NETWORK)},
         design=noisy(0.5),
@@ -207,6 +247,8 @@ FURTHER = (
     ),
     Method(
         name="averaging",
+        varying=1,
+        as_given=True,
         objective="sum_k p_k f_k, p = softmax(-e/temperature), e_k how far method k misses rows that x marks with 1",
         solvers={"votes": Solver(averaging, precise=True)},
         design=noisy(0.5),
@@ -218,7 +260,7 @@ FURTHER = (
         },
         penalised=False,
         needs_rows=False,
-        follows=True,
+        follows=slice(1, None),
         follows_y=True,
         check_rows=check_marks,
         peer=Peer("sklearn.linear_model:Ridge", lambda n, c: None, "each method, weights e^(-mse/temperature)"),

@@ -138,7 +138,7 @@ def check_trajectory(x: Tensor, queries: Tensor, constants: Constants, faults: F
     times_ = x[..., 0]
     faults.check(constants.features >= 2, "state_values needs the time and at least one feature")
     faults.check(bool((times_ == times_.round()).all()), "the first column of x is the time: give whole numbers")
-    for some in times_.reshape(-1, times_.shape[-1]):
+    for some in times_.flatten(0, -2) if times_.ndim > 1 else times_[None]:
         hole = "the times of the observations have a hole; give the whole trajectory"
         faults.check(bool((some.unique().diff() == 1).all()), hole)
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from softwright.attention.self_attention import SumOfLinear
 from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
+from softwright.errors import InvalidInput
 from softwright.settings import looked_through, runs_as_proved
 
 
@@ -310,6 +311,10 @@ class TheoremNetwork(nn.Module):
     def evaluate(self, inputs: Any) -> np.ndarray:
         """NumPy (..., d, n) -> (..., o, n_out), in the network's dtype, in chunks that bound the memory."""
         inputs = np.asarray(inputs)
+        if inputs.ndim < 2 or inputs.shape[-2] != self.inputs[0]:
+            d, n = self.inputs
+            wanted = f"columns are tokens of {d} number(s): give (.., {d}, {n}), or another number of tokens"
+            raise InvalidInput("evaluate", [f"inputs have shape {inputs.shape}; {wanted}"])
 
         def run(part: np.ndarray) -> np.ndarray:
             with torch.inference_mode():

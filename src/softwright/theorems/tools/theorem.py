@@ -67,6 +67,11 @@ class Option:
                 return value
             faults.add(f"{self.name} must be {self.help}, in numbers; got {_shown(value)}")
             return self.default
+        if self.type is str and hasattr(value, "state_dict"):
+            faults.add(
+                f"{self.name} must be a text, got a module, {type(value).__name__}; write what it computes as a formula"
+            )
+            return self.default
         try:
             if self.type is int and (isinstance(value, bool) or float(value) != int(float(value))):
                 raise ValueError
