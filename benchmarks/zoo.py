@@ -1,7 +1,7 @@
 """The zoo in full: every recipe built, proved and VERIFIED, and compared with its stored file.
 
     python benchmarks/zoo.py                    builds all, compares tensors with the stored ones, verifies both
-    python benchmarks/zoo.py --write FOLDER     writes what is VERIFIED into FOLDER/NAME.safetensors, and resumes there
+    python benchmarks/zoo.py --write FOLDER     the same, what is VERIFIED into FOLDER/NAME.safetensors; resumes there
     python benchmarks/zoo.py --pack FOLDER      packs the files of a folder into the archive of the package
     python benchmarks/zoo.py --same A B         compares the files of two folders: tensors and sections, but for times
     python benchmarks/zoo.py --onnx             exports every stored model to ONNX and verifies the graph
@@ -58,9 +58,8 @@ def pack(folder: Path) -> None:
     print(f"{len(zoo.names())} models, {PLACE.stat().st_size} bytes")
 
 
-def compared(name: str, path: Path) -> str:
+def compared(name: str, path: Path, stored: Path) -> str:
     """Whether the rebuilt file holds the stored tensors, bit by bit, and whether the stored one is VERIFIED."""
-    stored = path.with_name("stored.safetensors")
     stored.write_bytes(zoo.content(name))
     same = path.is_file() and read_model(path).weights_sha256 == read_model(stored).weights_sha256
     return f"{'the same tensors' if same else 'OTHER TENSORS'}, stored {sw.verify(stored).status}"
@@ -149,11 +148,13 @@ def main() -> None:
             if options.write and path.is_file():
                 continue
             line = made(name, path)
-            line += "" if options.write else f"; {compared(name, path)}"
+            line += f"; {compared(name, path, Path(folder) / 'stored.safetensors')}"
             lines.append(line)
             print(line, flush=True)
-    good = sum("VERIFIED," in line and "OTHER" not in line for line in lines)
-    print(f"{good} of {len(lines)} built and VERIFIED, {time.process_time() - started:.0f} CPU s")
+    good, stored = (sum(word in line for line in lines) for word in (": VERIFIED,", "stored VERIFIED"))
+    alike = sum("the same tensors" in line for line in lines)
+    print(f"{good} of {len(lines)} built and VERIFIED, {alike} with the stored tensors; stored: {stored} VERIFIED")
+    print(f"{time.process_time() - started:.0f} CPU s")
 
 
 if __name__ == "__main__":

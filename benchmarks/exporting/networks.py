@@ -3,9 +3,9 @@
 Points are answers: a sequence has several tokens, a token matrix several numbers and a prompt several queries, so that
 fewer of them make as many answers, but never fewer than 5,000. Stacks in context have few layers here: what is asked of
 a format does not grow with them, and each is asked about 5,000 different prompts of 20 queries. Ridge regression has a
-penalty that well conditions all of them, so that seven steps invert what fewer do not, in both dtypes. Where every token asks
-in every layer, as many answers are those of fewer prompts of 200 queries, and transpiled networks are narrow: there a
-token of a neuron is a head.
+penalty for which seven steps suffice in either dtype: fewer leave prompts that the stack refuses. Where every token
+asks in every layer, as many answers are those of fewer prompts of 200 queries, and transpiled networks are narrow:
+there a token of a neuron is a head.
 """
 
 from __future__ import annotations

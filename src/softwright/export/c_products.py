@@ -297,7 +297,7 @@ def _by_terms(factors: Factors, out: View, plan: Plan, scale: str) -> tuple[list
         def statement(letter: str, vector: bool, own: list[str] = own, ks: list[str] = ks) -> str:
             now = [letter if a == plan.inner else text for a, text in enumerate(own)]
             words = factors.terms(now, ks, plan.inner if vector else -1)
-            words = (f"({words}){times}" if times else words) or ("(softwright_v){0}" if vector else "0")
+            words = f"({words}){times}" if words and times else words or ("(softwright_v){0}" if vector else "0")
             return f"{f'softwright_out({out.array} + {out.at(now)})' if vector else out.entry(now)} = {words};"
 
         if plan.inner < 0:
