@@ -249,8 +249,8 @@ def _plan(factors: Factors, shape: Shape) -> Plan:
     k_steps = one.step(len(one.shape) - 1), two.step(len(two.shape) - 2)
     if best < 0 and k_steps == (1, 1) and _count(K) >= factors.lanes:
         return Plan(-1, dot=True)
-    if best < 0 and free:  # no neighbours anywhere: the longest axis
-        return Plan(max((_count(shape[a]), a) for a in free)[1])
+    if best < 0 and free:  # no neighbours: an axis of free size, along which a softmax reads, or the longest
+        return Plan(max((isinstance(shape[a], str), _count(shape[a]), a) for a in free)[2])
     return Plan(best, neighbours=best >= 0)
 
 
