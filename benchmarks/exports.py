@@ -2,6 +2,7 @@
 
     python benchmarks/exports.py [--points 100000] [--rows theorem --rows program] [--write docs/exports.md]
     python benchmarks/exports.py --times                 the last column alone
+    python benchmarks/exports.py --only-c                the last two columns; the page keeps the others
     python benchmarks/exports.py --put LOG --write PAGE  the rows that an earlier run printed
 
 Every exported file answers batches of 1, of 7, and of 5,000 until all points are answered (`exporting/`). A cell is the
@@ -17,7 +18,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -63,14 +64,14 @@ def _seconds(call: Callable[[], Any]) -> float:
     return time.process_time() - started
 
 
-def row(name: str, dtype: str, points: int) -> tuple[list[str], list[str]]:
-    """The cells of one network, and what went beyond its claim."""
+def row(name: str, dtype: str, points: int, exporters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The cells of one network, those of `exporters` and of C, and what went beyond its claim."""
     torch.set_num_threads(1)
     built = NETWORKS[name](dtype)
     rounding = built.certificate.rounding_part if built.certificate is not None else 0.0
     x = inputs(name, built, points)
     y = answered(built, x)
-    many = inputs(name, built, points, MANY) if built.kind == "in_context" else x
+    many = inputs(name, built, points, MANY) if built.kind == "in_context" and exporters else x
     allowed, why = allowance(built, float(np.abs(y).max()))
     cells = [name, dtype, f"{rounding:.1e}" if "rounding part" in why else f"{allowed:.1e} allowed"]
     beyond = []
@@ -83,7 +84,7 @@ def row(name: str, dtype: str, points: int) -> tuple[list[str], list[str]]:
         return "" if off is None else f"{off:.1e}"
 
     with TemporaryDirectory() as folder:
-        for label, make in EXPORTERS.items():
+        for label, make in exporters.items():
             given = many if make in ALL_ASK else x
             try:
                 run = make(built, Path(folder), given)
@@ -123,6 +124,7 @@ def main() -> None:
     parser.add_argument("--rows", action="append", default=[], help="a word of the names of the networks to measure")
     parser.add_argument("--dtype", action="append", choices=DTYPES, help="both unless given")
     parser.add_argument("--times", action="store_true", help="measure the last column alone, and write no table")
+    parser.add_argument("--only-c", action="store_true", help="measure the last two columns alone")
     parser.add_argument("--put", type=Path, action="append", default=[], help="what runs printed: put its rows alone")
     options = parser.parse_args()
     wanted = [name for name in NETWORKS if not options.rows or any(word in name for word in options.rows)]
@@ -131,11 +133,12 @@ def main() -> None:
             print(times(name, dtype), flush=True)
         return
     compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
+    exporters = {} if options.only_c else EXPORTERS
     head = [
         "network",
         "dtype",
         "rounding part",
-        *EXPORTERS,
+        *exporters,
         f"C ({', '.join(compilers)})",
         f"torch CPU / C CPU ({', '.join(compilers)})",
     ]
@@ -143,16 +146,14 @@ def main() -> None:
     beyond: list[str] = []
     if options.put:
         found = [line for log in options.put for line in log.read_text("utf-8").splitlines()]
-        put(
-            [*lines, *(one for one in found if one.startswith("| ") and not one.startswith(lines[0][:20]))],
-            options.write,
-        )
+        said = [one for one in found if one.startswith("| ")]
+        put([said[0], *(one for one in said if not one.startswith(lines[0][:20]))], options.write)
         return
     print("\n".join(lines), flush=True)
     for name in wanted:
         for dtype in options.dtype or DTYPES:
             try:
-                cells, over = row(name, dtype, options.points)
+                cells, over = row(name, dtype, options.points, exporters)
             except sw.SoftwrightError as error:
                 cells, over = [name, dtype, f"none: {str(error)[:120]}", *[""] * (len(head) - 3)], []
             lines.append(f"| {' | '.join(cells)} |")
@@ -160,24 +161,26 @@ def main() -> None:
             print("\n".join((lines[-1], *over)), flush=True)
     print("\n".join(beyond) or "no cell beyond its claim")
     if options.write:
-        put(lines, options.write)
+        put([lines[0], *lines[2:]], options.write)
 
 
 def put(lines: list[str], page: Path) -> None:
-    """Write the table between the page's two marks; rows of the page that were not measured anew stay."""
+    """Write the table between the page's two marks; what of it was not measured anew stays. The first line names the
+    columns, the others are rows."""
     before, mark, rest = page.read_text("utf-8").partition("<!-- exports -->\n")
     table, end, after = rest.partition("<!-- end -->\n")
     if not mark or not end:
         raise SystemExit(f"{page} has no marks <!-- exports --> and <!-- end -->")
-    rows: dict[tuple[str, str], list[str]] = {}
-    for found in (table.splitlines(), lines):
-        head, wanted = _cells(found[0]), _cells(lines[0])
-        for line in found[2:]:
-            row = dict(zip(head, _cells(line), strict=True))
-            rows[row["network"], row["dtype"]] = [row.get(name, "") for name in wanted]  # other columns are empty
+    head, *kept = [_cells(line) for line in table.splitlines() if not line.startswith("|---")]
+    rows = {(row[0], row[1]): dict(zip(head, row, strict=True)) for row in kept}
+    new, *measured = map(_cells, lines)
+    head += [name for name in new if name not in head]
+    for row in measured:
+        rows[row[0], row[1]] = rows.get((row[0], row[1]), {}) | dict(zip(new, row, strict=True))
     order = list(NETWORKS)
-    kept = sorted((row for row in rows if row[0] in order), key=lambda row: order.index(row[0]))
-    written = [*lines[:2], *(f"| {' | '.join(rows[row])} |" for row in kept)]
+    places = sorted((row for row in rows if row[0] in order), key=lambda row: order.index(row[0]))
+    written = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    written += [f"| {' | '.join(rows[place].get(name, '') for name in head)} |" for place in places]
     page.write_text(f"{before}{mark}{chr(10).join(written)}\n{end}{after}", "utf-8")
 
 

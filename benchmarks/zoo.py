@@ -1,10 +1,11 @@
 """The zoo in full: every recipe built, proved and VERIFIED, and compared with its stored file.
 
     python benchmarks/zoo.py                    builds all, compares tensors with the stored ones, verifies both
-    python benchmarks/zoo.py --write FOLDER     writes what is VERIFIED into FOLDER/NAME.safetensors, and resumes there
+    python benchmarks/zoo.py --write FOLDER     the same, what is VERIFIED into FOLDER/NAME.safetensors; resumes there
     python benchmarks/zoo.py --pack FOLDER      packs the files of a folder into the archive of the package
     python benchmarks/zoo.py --same A B         compares the files of two folders: tensors and sections, but for times
     python benchmarks/zoo.py --onnx             exports every stored model to ONNX and verifies the graph
+    python benchmarks/zoo.py --sources 110      C and NumPy sources of so many models drawn at random test themselves
 
 One line per model: CPU seconds, bytes, tokens, bound, verdict; a summary at the end.
 """
@@ -12,6 +13,10 @@ One line per model: CPU seconds, bytes, tokens, bound, verdict; a summary at the
 from __future__ import annotations
 
 import argparse
+import itertools
+import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -27,6 +32,8 @@ from softwright import zoo
 from softwright.errors import SoftwrightError
 from softwright.fileformat import read_model
 from softwright.zoo.stored import PLACE
+
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-DSELFTEST"]
 
 
 def made(name: str, path: Path) -> str:
@@ -58,9 +65,8 @@ def pack(folder: Path) -> None:
     print(f"{len(zoo.names())} models, {PLACE.stat().st_size} bytes")
 
 
-def compared(name: str, path: Path) -> str:
+def compared(name: str, path: Path, stored: Path) -> str:
     """Whether the rebuilt file holds the stored tensors, bit by bit, and whether the stored one is VERIFIED."""
-    stored = path.with_name("stored.safetensors")
     stored.write_bytes(zoo.content(name))
     same = path.is_file() and read_model(path).weights_sha256 == read_model(stored).weights_sha256
     return f"{'the same tensors' if same else 'OTHER TENSORS'}, stored {sw.verify(stored).status}"
@@ -122,6 +128,35 @@ def graphs() -> None:
     print(dict(counts))
 
 
+def sources(count: int, seed: int) -> None:
+    """C by every compiler that is found at three levels, without a warning, and NumPy: each compares itself with torch.
+    What has no C form says why."""
+    counts: Counter[str] = Counter()
+    compilers = [name for name in ("gcc", "clang") if shutil.which(name)]
+    drawn = np.random.default_rng(seed).choice(zoo.names(), size=count, replace=False)
+    with TemporaryDirectory() as folder:
+        source, script, made = (Path(folder) / name for name in ("f.c", "f.py", "f"))
+        for name in map(str, drawn):
+            built = zoo.load(name)
+            runs: dict[str, list[list[str]]] = {}
+            try:
+                built.export(source)
+                for how in itertools.product(compilers, ("-O0", "-O2", "-O3")):
+                    runs[" ".join(how)] = [[*how, *STRICT, str(source), "-o", str(made), "-lm"], [str(made)]]
+            except sw.InvalidInput as error:
+                counts["no C form"] += 1
+                print(f"{name}: {error}", flush=True)
+            built.export(script)
+            runs["NumPy"] = [[sys.executable, "-I", str(script)]]
+            for how, commands in runs.items():
+                results = (subprocess.run(one, capture_output=True, text=True, check=False) for one in commands)
+                fault = next((one for one in results if one.returncode), None)
+                counts[f"{how}: {'passed' if fault is None else 'FAILED'}"] += 1
+                if fault is not None:
+                    print(f"{name}, {how}: {(fault.stdout + fault.stderr)[:300]}", flush=True)
+    print(dict(counts))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path)
@@ -129,7 +164,12 @@ def main() -> None:
     parser.add_argument("--part", default="0/1", help="of several processes: which one this is, i/n")
     parser.add_argument("--same", type=Path, nargs=2)
     parser.add_argument("--onnx", action="store_true")
+    parser.add_argument("--sources", type=int, help="so many models")
+    parser.add_argument("--seed", type=int, default=0, help="of what --sources draws")
     options = parser.parse_args()
+    if options.sources:
+        sources(options.sources, options.seed)
+        return
     if options.onnx:
         graphs()
         return
@@ -149,11 +189,13 @@ def main() -> None:
             if options.write and path.is_file():
                 continue
             line = made(name, path)
-            line += "" if options.write else f"; {compared(name, path)}"
+            line += f"; {compared(name, path, Path(folder) / 'stored.safetensors')}"
             lines.append(line)
             print(line, flush=True)
-    good = sum("VERIFIED," in line and "OTHER" not in line for line in lines)
-    print(f"{good} of {len(lines)} built and VERIFIED, {time.process_time() - started:.0f} CPU s")
+    good, stored = (sum(word in line for line in lines) for word in (": VERIFIED,", "stored VERIFIED"))
+    alike = sum("the same tensors" in line for line in lines)
+    print(f"{good} of {len(lines)} built and VERIFIED, {alike} with the stored tensors; stored: {stored} VERIFIED")
+    print(f"{time.process_time() - started:.0f} CPU s")
 
 
 if __name__ == "__main__":

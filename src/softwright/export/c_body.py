@@ -29,7 +29,7 @@ class Body:
 
     arrays: dict[str, Size] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    turned: frozenset[str] = frozenset()  # constants whose columns lie one behind the other
+    turned: set[str] = field(default_factory=set)  # constants whose columns lie one behind the other
     rooms: dict[str, int] = field(default_factory=dict)  # of constants whose rows are filled up: to how many numbers
     answer: View = field(default_factory=lambda: View("", (), ()))
 
@@ -52,7 +52,7 @@ def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape]) -
         view = in_rows(names[key], shapes[key], [1, 0] if key in turned else None)
         fill = key in program.constants and program.constants[key].dtype.kind == "f"
         views[key] = in_vectors(view, printer.lanes) if fill else view
-    body = Body(turned=turned, rooms={key: view.room for key, view in views.items() if view.room})
+    body = Body(turned=set(turned), rooms={key: view.room for key, view in views.items() if view.room})
     last, root = _last_uses(program, inlined, printer)
     spare: dict[Size, list[str]] = {}
     held: dict[str, tuple[str, Size]] = {}  # of a value that has an array: its name and size
@@ -65,6 +65,8 @@ def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape]) -
             wanted = _place(node, printer, shape)
             # A Hardmax fills no room, and gcc 12 at -O3 says so when it reads whole vectors of its rows.
             wanted = wanted if node.op in ("Softmax", "Reshape", "Hardmax") else in_vectors(wanted, printer.lanes)
+            if node.op in ENTRYWISE:
+                _turn_tables(program, node, printer, views, wanted, body)
             size = _room(wanted, node.op == "Softmax")
             if not spare.get(size):
                 spare.setdefault(size, []).append(f"w{len(body.arrays)}")
@@ -98,6 +100,23 @@ def _turned(program: Program, shapes: dict[str, Shape], lanes: int) -> frozenset
             else:
                 other.add(name)
     return frozenset(found - other)
+
+
+def _turn_tables(
+    program: Program, node: Node, printer: Printer, views: dict[str, View], wanted: View, body: Body
+) -> None:
+    """Tables that this node alone reads, entry by entry, lie as its result does: then both are read in vectors."""
+    for name in printer.leaves(node):
+        array, rank = program.constants.get(name), len(wanted.shape)
+        if array is None or array.ndim != 2 or array.dtype.kind != "f" or name in body.turned:
+            continue
+        alone = sum(one.inputs.count(name) for one in program.nodes) == 1
+        order = [axis - (rank - 2) for axis in wanted.order]
+        if alone and order == [1, 0] and views[name].order == [0, 1]:
+            views[name] = in_vectors(in_rows(views[name].array, views[name].shape, order), printer.lanes)
+            body.turned.add(name)
+            body.rooms.pop(name, None)
+            body.rooms |= {name: views[name].room} if views[name].room else {}
 
 
 def _inlined(program: Program, shapes: dict[str, Shape]) -> dict[str, Node]:

@@ -5,7 +5,8 @@ forms too names them (`Program.closed`), and C takes those. With e the exp of `c
 
 *Pairs* (`transpiler/closed_softmax.py`), t = rate s and y = e(-|t|): the weight of the second token is 1/(1 + y) for
 t >= 0 and y/(1 + y) for t < 0, a sum and a quotient of numbers that hold no more than an exp's error, as in a sigmoid.
-Of a kink, whose rate is steep, y is 0 nearly everywhere: where it is for all numbers of a vector no exp is taken.
+Of a kink, whose rate is steep, y is 0 nearly everywhere: where it is for all numbers of a vector no exp is taken, and s
+or 0 itself is what relu gives.
 
 *Even tokens* (same place): w = y/(1 + y) with y = e(-D |s|), the same products for the powers of x = w - w w, and
 max(s, 0) + (U' - |s| (B - 2 w A))/Z', sums of terms in pairs.
@@ -35,6 +36,7 @@ from softwright.transpiler.closed_softmax import EvenTokens, Pair, power_steps
 
 CLOSED = "Closed"  # the operation of such a node
 MOST_POWERS = 7
+IN_ORDER = 4  # terms of a sum that is no shorter in pairs, since a product and a sum are one operation
 STEEP = 2.0**20  # the rate of a kink: beyond 1e-3 of it, in double, weights are 0 and 1
 
 
@@ -87,25 +89,38 @@ class ClosedForm:
 
         slope, offset = mixed(*pair.slopes), mixed(*pair.offsets)
         parts = [f"({slope}) * s"] * bool(slope) + [offset] * bool(offset)
-        weight = f"softwright_step(&w, {count});" if abs(pair.rate) >= STEEP else "softwright_sigmoid(&w);"
-        lines = [f"softwright_v w = {self._scaled('s', pair.rate)};", weight]
-        return [*lines, f"{place} = {' + '.join(parts) or 'w - w'};"]
+        found = " + ".join(parts) or "w - w"
+        lines = [f"softwright_v w = {self._scaled('s', pair.rate)};"]
+        if abs(pair.rate) < STEEP:
+            return [*lines, "softwright_sigmoid(&w);", f"{place} = {found};"]
+        if pair.rate > 0 and pair.slopes == (0.0, 1.0) and pair.offsets == (0.0, 0.0):
+            lines.append("softwright_v v = s; softwright_above(&v, &s);")
+            return [
+                *lines,
+                f"if (!softwright_far(&w, {count})) {{ softwright_sigmoid(&w); v = {found}; }} {place} = v;",
+            ]
+        step = f"softwright_v v = {self._number(1.0)} - (softwright_v){{0}}; softwright_above(&v, &w); w = v;"
+        lines.append(f"if (softwright_far(&w, {count})) {{ {step} }} else softwright_sigmoid(&w);")
+        return [*lines, f"{place} = {found};"]
 
     def _even(self, even: EvenTokens, place: str) -> list[str]:
-        total, offset, slope, fall = (self._polynomial(row) for row in even.coefficients)
+        twice = np.array([1.0, 1.0, 1.0, 2.0])[:, None]  # B - w (2 A): doubling is exact
+        total, offset, slope, fall = (self._polynomial(row) for row in even.coefficients * twice)
         lines = [
             "softwright_v size = s, w, m = s, zero = {0};",
-            f"softwright_abs(&size); w = size * {self._number(-even.spacing)};",
-            "softwright_sigmoid(&w); softwright_max(&m, &zero);",
+            f"softwright_abs(&size); w = size * {self._number(-even.spacing)}; softwright_exp(&w);",
+            f"w /= {self._number(1.0)} + w; softwright_max(&m, &zero);",
             "const softwright_v y1 = w - w * w;",
             *(f"const softwright_v y{i} = {word};" for i, word in _powers(even.coefficients.shape[1] - 1)),
         ]
-        above = f"({slope or 'zero'} - (w + w) * {fall}) * size" if fall else f"{slope or 'zero'} * size"
+        above = f"({slope or 'zero'} - w * {fall}) * size" if fall else f"{slope or 'zero'} * size"
         return [*lines, f"{place} = m {f'+ ({offset} - {above})' if offset else f'- {above}'} / {total};"]
 
     def _polynomial(self, row: np.ndarray) -> str:
-        """In brackets, or nothing; neighbours are added first, so that few sums wait for each other."""
+        """In brackets, or nothing; of many terms neighbours are added first, so that few sums wait for each other."""
         terms = [self._number(c) if i == 0 else self._scaled(f"y{i}", float(c)) for i, c in enumerate(row) if c != 0.0]
+        while 1 < len(terms) <= IN_ORDER:
+            terms[:2] = [f"({terms[0]} + {terms[1]})"]
         while len(terms) > 1:
             terms = [
                 f"({terms[i]} + {terms[i + 1]})" if i + 1 < len(terms) else terms[i] for i in range(0, len(terms), 2)

@@ -14,14 +14,17 @@ rounding: 0.35 u from r, 1.3 u from the sum, u from its last step, and less from
 where 4 ulp are charged. What is not above `least`, whose n is -1023 and would have the exponent of 0, becomes 0.
 Between it and ln of `exp_floor` lie subnormal results, any of which is charged. Adding 1.5 2^52 leaves n in the last
 bits of the sum, so that no conversion is needed; nan stays nan. q is summed in pairs, which do not wait for each other.
+The last step is 2^n + 2^n (r + r^2 q), one operation where it is fused: a product with 2^n is exact, but for what is
+lost below the smallest number where n is near -1022, at most half of that number's last place: 1.5 u more there.
 
 Sums and maxima run over the numbers of a vector at once, each with its own: an order like any other, and the largest of
 numbers is the same in every order. A row of scores that is no multiple of a vector long is filled up with -inf, whose
 exp is exactly 0: that changes neither the maximum nor the sum.
 
 All is written inside the function that uses it: only there are sizes known, and processors.
-Functions that hold such loops are compiled for several processors at once where the compiler can (`SOFTWRIGHT_CLONES`):
-which of them runs changes nothing but fused products, which are charged.
+A function that holds such loops is compiled twice where the compiler can (`SOFTWRIGHT_FAST`), for every x86-64 and for
+those with AVX2 and fused products, and asks which it runs on: that changes nothing but fused products, which are
+charged. gcc fuses none under -std=c99 unless it is told that it may.
 """
 
 from __future__ import annotations
@@ -105,7 +108,7 @@ def exp_source(real: str) -> str:
             "  memcpy(&bits, &k, sizeof bits);",
             f"  bits = (bits + {t.bias}) << {t.digits};",
             "  memcpy(&scale, &bits, sizeof bits);",
-            f"  scale *= 1.0{f} + (r + r2 * q);",
+            "  scale += scale * (r + r2 * q);",
             "  memcpy(&bits, &scale, sizeof bits);",
             "  bits &= ~SOFTWRIGHT_MASK(y, <=, least);",
             "  memcpy(e, &bits, sizeof bits);",
@@ -134,7 +137,11 @@ def vectors_source(real: str) -> str:
 def helpers_of(text: str, real: str) -> list[str]:
     """The functions that a text calls, and those that they call, in the order in which C wants them."""
     made = {name: _of_type(part, real) for name, part in HELPERS.items()}
-    made["softwright_exp"] = exp_source(real)
+    made |= {
+        "softwright_exp": exp_source(real),
+        "softwright_sum": _across("softwright_sum", "{0} + {1}", real),
+        "softwright_top": _across("softwright_top", "{1} > {0} ? {1} : {0}", real),
+    }
     wanted = set[str]()
     for name in reversed(made):
         if f"{name}(" in text or any(f"{name}(" in made[other] for other in wanted):
@@ -179,19 +186,23 @@ typedef @WORD@ softwright_m;
 #define softwright_out(p) (*(softwright_v *)(p))"""
 
 
-def _across(name: str, what: str) -> str:
-    """A function of all numbers of a vector: halves are joined until there is one."""
+def _across(name: str, what: str, real: str) -> str:
+    """A function of all numbers of a vector: halves are joined until there is one. Numbers are taken out one by one:
+    of a loop over halves clang 14 makes one through memory."""
+    words = [f"(*v)[{j}]" for j in range(lanes_of(real))]
     lines = [
-        f"SOFTWRIGHT_INLINE @REAL@ {name}(const softwright_v *v)",
+        f"SOFTWRIGHT_INLINE {real} {name}(const softwright_v *v)",
         "{",
-        "  @REAL@ t[SOFTWRIGHT_LANES];",
-        "  memcpy(t, v, sizeof t);",
-        "  SOFTWRIGHT_UNROLL for (int half = SOFTWRIGHT_LANES / 2; half > 0; half /= 2)",
-        f"    SOFTWRIGHT_UNROLL for (int j = 0; j < half; j++) t[j] = {what};",
-        "  return t[0];",
-        "}",
+        "#if SOFTWRIGHT_LANES == 1",
+        "  return *v;",
     ]
-    return "\n".join(lines)
+    lines.append("#else")
+    while len(words) > 2:
+        half = len(words) // 2
+        made = [what.format(words[j], words[j + half]) for j in range(half)]
+        words = [f"t{half + j}" for j in range(half)]
+        lines.append(f"  const {real} {', '.join(f'{word} = {text}' for word, text in zip(words, made, strict=True))};")
+    return "\n".join([*lines, f"  return {what.format(*words)};", "#endif", "}"])
 
 
 def _weights(name: str, every: str) -> str:
@@ -200,12 +211,15 @@ def _weights(name: str, every: str) -> str:
         [
             f"SOFTWRIGHT_INLINE @REAL@ {name}(@REAL@ *w, const @REAL@ *s, int room)",
             "{",
-            "  softwright_v t = softwright_in(s), sum = {0};",
+            "  softwright_v t = softwright_in(s), sum;",
             "  @REAL@ top;",
             f"  {every}for (int i = SOFTWRIGHT_LANES; i < room; i += SOFTWRIGHT_LANES)",
             "    softwright_max(&t, &softwright_in(s + i));",
             "  top = softwright_top(&t);",
-            f"  {every}for (int i = 0; i < room; i += SOFTWRIGHT_LANES) {{",
+            "  sum = softwright_in(s) - top;",
+            "  softwright_exp(&sum);",
+            "  softwright_out(w) = sum;",
+            f"  {every}for (int i = SOFTWRIGHT_LANES; i < room; i += SOFTWRIGHT_LANES) {{",
             "    softwright_v e = softwright_in(s + i) - top;",
             "    softwright_exp(&e);",
             "    softwright_out(w + i) = e;",
@@ -222,11 +236,17 @@ def _dot(name: str, every: str) -> str:
         [
             f"SOFTWRIGHT_INLINE @REAL@ {name}(const @REAL@ *a, const @REAL@ *b, int n)",
             "{",
-            "  softwright_v t = {0};",
+            "  softwright_v t;",
             "  @REAL@ rest = 0;",
-            "  int i = 0;",
+            "  int i = SOFTWRIGHT_LANES;",
+            "  if (n < SOFTWRIGHT_LANES) {",
+            "    for (i = 0; i < n; i++) rest += a[i] * b[i];",
+            "    return rest;",
+            "  }",
+            "  t = softwright_in(a) * softwright_in(b);",
             f"  {every}for (; i + SOFTWRIGHT_LANES <= n; i += SOFTWRIGHT_LANES)",
             "    t += softwright_in(a + i) * softwright_in(b + i);",
+            "  if (n % SOFTWRIGHT_LANES == 0) return softwright_sum(&t);",
             "  for (; i < n; i++) rest += a[i] * b[i];",
             "  return softwright_sum(&t) + rest;",
             "}",
@@ -235,8 +255,8 @@ def _dot(name: str, every: str) -> str:
 
 
 HELPERS = {
-    "softwright_sum": _across("softwright_sum", "t[j] + t[j + half]"),
-    "softwright_top": _across("softwright_top", "t[j + half] > t[j] ? t[j + half] : t[j]"),
+    "softwright_sum": "",
+    "softwright_top": "",
     "softwright_max": """\
 SOFTWRIGHT_INLINE void softwright_max(softwright_v *a, const softwright_v *b)
 {
@@ -309,24 +329,29 @@ SOFTWRIGHT_INLINE void softwright_sigmoid(softwright_v *t)
   memcpy(&over, &a, sizeof a);
   *t = over / (one + e);
 }""",
-    # of numbers so large that no exp is left of the first n it is 0 or 1, as of all kinks
-    "softwright_step": """\
-SOFTWRIGHT_INLINE void softwright_step(softwright_v *t, int n)
+    # whether of the first n numbers no exp is left, as of nearly all that come to a kink
+    "softwright_far": """\
+SOFTWRIGHT_INLINE int softwright_far(const softwright_v *t, int n)
 {
-  const softwright_m less = SOFTWRIGHT_MASK(*t, <, (softwright_v){0});
-  const softwright_v one = (@REAL@)1 - (softwright_v){0}, least = one * @LEAST@;
-  const softwright_m far = SOFTWRIGHT_MASK(*t, <=, least) | SOFTWRIGHT_MASK(-*t, <=, least);
+  const softwright_v most = -(@LEAST@) - (softwright_v){0};
+  softwright_v size = *t;
+  softwright_m far;
   @WORD@ each[SOFTWRIGHT_LANES], all = ~(@WORD@)0;
-  softwright_m a;
+  softwright_abs(&size);
+  far = SOFTWRIGHT_MASK(size, >=, most);
   memcpy(each, &far, sizeof each);
   SOFTWRIGHT_UNROLL for (int j = 0; j < SOFTWRIGHT_LANES; j++) all &= j < n ? each[j] : all;
-  if (!all) {
-    softwright_sigmoid(t);
-    return;
-  }
-  memcpy(&a, &one, sizeof a);
+  return all != 0;
+}""",
+    # 0 where s is less than 0, v elsewhere
+    "softwright_above": """\
+SOFTWRIGHT_INLINE void softwright_above(softwright_v *v, const softwright_v *s)
+{
+  const softwright_m less = SOFTWRIGHT_MASK(*s, <, (softwright_v){0});
+  softwright_m a;
+  memcpy(&a, v, sizeof a);
   a &= ~less;
-  memcpy(t, &a, sizeof a);
+  memcpy(v, &a, sizeof a);
 }""",
     # exp(0) is 1: the smaller of two scores has an exp to take, the larger one none
     "softwright_pairs": """\
@@ -352,12 +377,12 @@ SOFTWRIGHT_INLINE void softwright_pairs(softwright_v *low, softwright_v *high, c
     "softwright_dot": _dot("softwright_dot", "SOFTWRIGHT_UNROLL "),
     "softwright_dot_of": _dot("softwright_dot_of", ""),
 }
-CLONES = """\
-#if !defined(SOFTWRIGHT_CLONES)
-#if defined(__x86_64__) && defined(__linux__) && defined(__OPTIMIZE__) && \\
+FUSED = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=fast")
+#endif"""
+FAST = """\
+#if !defined(SOFTWRIGHT_CLONES) && defined(__x86_64__) && defined(__linux__) && defined(__OPTIMIZE__) && \\
   ((defined(__clang__) && __clang_major__ >= 14) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 6))
-#define SOFTWRIGHT_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define SOFTWRIGHT_CLONES
-#endif
+#define SOFTWRIGHT_FAST __attribute__((target("avx2,fma")))
 #endif"""

@@ -42,9 +42,9 @@ class Printer:
         return frozenset(self.views[name].array for name in names)
 
     def factors(self, node: Node) -> Factors:
-        one, two = (self.views[name] for name in node.inputs)
-        known = [self.program.constants.get(name) for name in node.inputs]
-        return Factors(one, two, known, self.real, self.foreign)
+        one, two, *bias = (self.views[name] for name in node.inputs)
+        known = [self.program.constants.get(name) for name in node.inputs[:2]]
+        return Factors(one, two, known, self.real, self.foreign, *bias)
 
     def lines(self, node: Node, out: View) -> tuple[list[str], bool]:
         """What fills the output of a node, and whether it fills the room of its array too."""

@@ -22,6 +22,7 @@ from softwright.export.c_views import MOST_WRITTEN, View, in_rows, letters_of, l
 MOST_TERMS = 1 << 10  # of a product that is written term by term
 LEAST = 4  # entries of an axis that is worth a vector
 AT_ONCE = 8  # terms of a sum in one expression
+IN_HALVES = 4  # products of them, from which on it is two sums
 ACROSS = 7  # what a sum across a vector costs, in products of vectors
 Known = Sequence[np.ndarray | None]
 
@@ -46,6 +47,7 @@ class Factors:
     known: Known
     real: str
     foreign: frozenset[str] = frozenset()
+    bias: View | None = None  # what the sum begins with, along the last axis of the result
 
     @property
     def lanes(self) -> int:
@@ -67,8 +69,25 @@ class Factors:
         a, b = ((v.entry(i) if x is None else v.vector(i, x)) for v, i, x in ((one, left, first), (two, right, second)))
         return f"{a} * {b}"
 
+    def terms(self, own: Sequence[str], ks: Sequence[str], inner: int = -1) -> str:
+        """Such products as a sum, in halves that do not wait for each other, the bias first."""
+        words = [self.term(own, k, inner) for k in ks]
+        if self.bias is not None:
+            last = len(self.bias.shape) - 1
+            place = [""] * last + [own[-1]]
+            along = inner == len(own) - 1
+            words.insert(0, self.bias.vector(place, last) if along else self.bias.entry(place))
+            if inner >= 0 and not along and not ks:
+                return f"{words[0]} - (softwright_v){{0}}"
+        if len(ks) < IN_HALVES:
+            return " + ".join(words)
+        half = (len(words) + 1) // 2
+        return f"({' + '.join(words[:half])}) + ({' + '.join(words[half:])})"
+
     def fits(self, inner: int, rank: int, size: int) -> bool:
         """Whether so many entries along an axis of the result can be read in whole vectors."""
+        if self.bias is not None and inner == rank - 1 and not self.bias.holds(len(self.bias.shape) - 1, size):
+            return False
         return all(axis is None or view.holds(axis, size) for view, axis in self.axes(inner, rank))
 
     def own(self, inner: int, rank: int) -> bool:
@@ -92,19 +111,19 @@ def product_place(array: str, factors: Factors, shape: Shape) -> View:
 
 def product_lines(factors: Factors, out: View, scale: str = "") -> tuple[list[str], bool]:
     """out = one two, times `scale` if there is one; and whether the room of its array is filled."""
-    one, two, rank = factors.one, factors.two, len(out.shape)
-    plan = _plan(factors, out.shape)
+    rank, plan = len(out.shape), _plan(factors, out.shape)
     if plan.written is not None:
         return _by_terms(factors, out, plan, scale)
     letters = letters_of(out.shape)
     outer = [a for a in range(rank) if a != plan.inner and out.shape[a] != 1]
     head = loops([out.shape[a] for a in outer], [letters[a] for a in outer])
-    K, times = one.shape[-1], f" * {scale}" if scale else ""
+    times = f" * {scale}" if scale else ""
     if plan.dot:
-        first, second = one.at(_left(letters, one, "")), two.at(_right(letters, two, ""))
-        known = isinstance(K, int) and MOST_WRITTEN * factors.lanes >= K
-        dot = f"softwright_dot{'' if known else '_of'}({one.array} + {first}, {two.array} + {second}, {K})"
-        return [f"  {head}{out.entry(letters)} = {dot}{times};"], False
+        empty = _zero_columns(factors, out.shape)
+        if not empty:
+            return [f"  {head}{_dot(factors, out, letters, times)}"], False
+        columns = ([*letters[:-1], str(b)] for b in range(int(out.shape[-1])))
+        return [f"  {_dot(factors, out, own, times, int(own[-1]) in empty)}" for own in columns], False
 
     def statement(letter: str, vector: bool) -> str:
         own = [letter if a == plan.inner else text for a, text in enumerate(letters)]
@@ -116,6 +135,24 @@ def product_lines(factors: Factors, out: View, scale: str = "") -> tuple[list[st
         return [f"  {head}{statement('', False)}"], False
     loop, filled = _run(factors, out, plan, letters[plan.inner], statement)
     return [f"  {head}{loop}"], filled
+
+
+def _dot(factors: Factors, out: View, own: list[str], times: str, empty: bool = False) -> str:
+    """An entry as a sum across vectors, or without it."""
+    one, two, K = factors.one, factors.two, factors.one.shape[-1]
+    first, second = one.at(_left(own, one, "")), two.at(_right(own, two, ""))
+    known = isinstance(K, int) and MOST_WRITTEN * factors.lanes >= K
+    dot = f"softwright_dot{'' if known else '_of'}({one.array} + {first}, {two.array} + {second}, {K}){times}"
+    words = [word for word in (factors.terms(own, []), "" if empty else dot) if word]
+    return f"{out.entry(own)} = {' + '.join(words) or '0'};"
+
+
+def _zero_columns(factors: Factors, shape: Shape) -> set[int]:
+    """Columns of a constant factor that are zeros, if one row is multiplied with few."""
+    array = factors.known[1]
+    if array is None or array.ndim != 2 or not 1 < array.shape[1] <= AT_ONCE or any(n != 1 for n in shape[:-1]):
+        return set()
+    return {int(b) for b in np.flatnonzero(~array.any(axis=0))}
 
 
 def _run(
@@ -133,28 +170,31 @@ def _run(
 
 
 def _sum(factors: Factors, own: list[str], place: str, inner: int, times: str, kind: str) -> str:
-    """place = sum over k, in fours that do not wait for each other."""
+    """place = sum over k, in parts that do not wait for each other."""
 
     def words(ks: Sequence[str]) -> str:
         return " + ".join(factors.term(own, k, inner) for k in ks)
+
+    def first(ks: Sequence[str]) -> str:
+        return factors.terms(own, ks, inner)
 
     K = factors.one.shape[-1]
     ks = _rows_read(factors)
     if isinstance(K, str):
         return (
-            f"{{ {kind} t = {words(['0'])}; for (int k = 1; k < {K}; k++) t += {words(['k'])}; {place} = t{times}; }}"
+            f"{{ {kind} t = {first(['0'])}; for (int k = 1; k < {K}; k++) t += {words(['k'])}; {place} = t{times}; }}"
         )
     if len(ks) <= AT_ONCE:
-        return f"{place} = ({words(ks)}){times};" if times else f"{place} = {words(ks)};"
+        return f"{place} = ({first(ks)}){times};" if times else f"{place} = {first(ks)};"
     if len(ks) < K:
-        fours = " + ".join(f"({words(ks[i : i + 4])})" for i in range(0, len(ks), 4))
+        fours = " + ".join(f"({(words if i else first)(ks[i : i + 4])})" for i in range(0, len(ks), 4))
         return f"{place} = ({fours}){times};"
     rest = [str(k) for k in range(K - K % 4, K)]
     more = (
         f"for (int k = 4; k + 4 <= {K}; k += 4) t += ({words(['k', '(k + 1)'])}) + ({words(['(k + 2)', '(k + 3)'])});"
     )
     last = f" t += {words(rest)};" if rest else ""
-    return f"{{ {kind} t = {words(['0', '1', '2', '3'])}; {more}{last} {place} = t{times}; }}"
+    return f"{{ {kind} t = {first(['0', '1', '2', '3'])}; {more}{last} {place} = t{times}; }}"
 
 
 def _rows_read(factors: Factors) -> list[str]:
@@ -209,8 +249,8 @@ def _plan(factors: Factors, shape: Shape) -> Plan:
     k_steps = one.step(len(one.shape) - 1), two.step(len(two.shape) - 2)
     if best < 0 and k_steps == (1, 1) and _count(K) >= factors.lanes:
         return Plan(-1, dot=True)
-    if best < 0 and free:  # no neighbours anywhere: the longest axis
-        return Plan(max((_count(shape[a]), a) for a in free)[1])
+    if best < 0 and free:  # no neighbours: an axis of free size, along which a softmax reads, or the longest
+        return Plan(max((isinstance(shape[a], str), _count(shape[a]), a) for a in free)[2])
     return Plan(best, neighbours=best >= 0)
 
 
@@ -256,8 +296,8 @@ def _by_terms(factors: Factors, out: View, plan: Plan, scale: str) -> tuple[list
 
         def statement(letter: str, vector: bool, own: list[str] = own, ks: list[str] = ks) -> str:
             now = [letter if a == plan.inner else text for a, text in enumerate(own)]
-            words = " + ".join(factors.term(now, k, plan.inner if vector else -1) for k in ks)
-            words = (f"({words}){times}" if times else words) if ks else "(softwright_v){0}" if vector else "0"
+            words = factors.terms(now, ks, plan.inner if vector else -1)
+            words = f"({words}){times}" if words and times else words or ("(softwright_v){0}" if vector else "0")
             return f"{f'softwright_out({out.array} + {out.at(now)})' if vector else out.entry(now)} = {words};"
 
         if plan.inner < 0:

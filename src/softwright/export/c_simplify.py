@@ -8,10 +8,14 @@ left have the terms they had, in their order.
 Heads of one row have their tokens filled up to whole vectors: a head over constant tokens, softmax(t keys + biases)
 values, is the same with more tokens of bias -inf and value 0. Their exp is exactly 0, which changes neither the largest
 score, nor the sum, nor what is weighted. So a loop over tokens has no rest that is computed number by number.
+
+Where a claim charges the sum of products and a bias in any order, a product is told its bias and begins with it: one
+operation less, and one that does not wait for the product.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -90,6 +94,27 @@ def read_nodes(nodes: list[Node], output: str) -> list[Node]:
             wanted |= set(node.inputs)
             kept.append(node)
     return kept[::-1]
+
+
+def with_biases(program: Program) -> Program:
+    """The program with biases as third inputs of the products that they are added to."""
+    made = {node.output: node for node in program.nodes}
+    uses = Counter(name for node in program.nodes for name in node.inputs)
+
+    def joined(node: Node) -> Node:
+        product = made.get(node.inputs[0]) if node.op == "Add" else None
+        bias = program.constants.get(node.inputs[-1])
+        if product is None or product.op != "MatMul" or bias is None or bias.size != bias.shape[-1]:
+            return node
+        weights = program.constants.get(product.inputs[1])
+        weighted = made.get(product.inputs[0])
+        alone = uses[product.output] == 1 and (weighted is None or weighted.op != "Softmax")
+        fits = weights is not None and weights.ndim == 2 and weights.shape[1] == bias.size
+        return Node("MatMul", (*product.inputs, node.inputs[-1]), node.output) if alone and fits else node
+
+    if not program.bias_anywhere:
+        return program
+    return replace(program, nodes=read_nodes([joined(node) for node in program.nodes], program.output))
 
 
 def padded(program: Program, shapes: dict[str, Shape]) -> Program:

@@ -25,9 +25,9 @@ import numpy as np
 from softwright.errors import InvalidInput
 from softwright.export.c_body import MOST_ENTRIES, body_of
 from softwright.export.c_closed import shortened
-from softwright.export.c_exp import CLONES, LANES, helpers_of, vectors_source
+from softwright.export.c_exp import FAST, FUSED, LANES, helpers_of, vectors_source
 from softwright.export.c_shapes import Shape, Size, shapes_of, times
-from softwright.export.c_simplify import padded, simplified
+from softwright.export.c_simplify import padded, simplified, with_biases
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.program import Program
@@ -76,7 +76,7 @@ def c_source(built: Built[Any]) -> str:
         raise InvalidInput("export", [f"{fault} {len(program.nodes)}; use onnx, numpy or jax, or fewer steps"])
     program = shortened(program)
     program = simplified(program, shapes_of(program))
-    program = padded(program, shapes_of(program))
+    program = with_biases(padded(program, shapes_of(program)))
     real, outside = ("double" if dtype == "float64" else "float" for dtype in (program.dtype, program.outside))
     shapes = shapes_of(program)
     names = {key: f"v_{word}" for key, word in identifiers(program).items()}  # no keyword, no function of the library
@@ -88,14 +88,11 @@ def c_source(built: Built[Any]) -> str:
     text = "\n".join(body.lines)
     helpers = helpers_of(text, real)
     vectors = [vectors_source(real)] if helpers or "softwright_" in text else []
-    clones = "SOFTWRIGHT_CLONES " if vectors else ""
     longest = _longest(program)
     small = longest <= LANES and len(program.nodes) <= MOST_NODES
     usual = longest if vectors and small else 0
-    inner, arguments = (
-        "softwright_any" if usual else "softwright_run",
-        [*program.free, *(names[key] for key in program.inputs), "y"],
-    )
+    inner = "softwright_any" if vectors else "softwright_run"
+    arguments = [*program.free, *(names[key] for key in program.inputs), "y"]
     sizes = ", ".join(f"{names[key]}: {times(*shapes[key])}" for key in program.inputs)
     comment = [re.sub(r"\*/|/\*|\?\?", "..", line.encode("ascii", "backslashreplace").decode()) for line in lines]
     return "\n".join(
@@ -114,7 +111,7 @@ def c_source(built: Built[Any]) -> str:
             f'#error "intermediate results are kept wider than {real}: use SSE2 (-mfpmath=sse)"',
             "#endif",
             *(_FREE_LOOPS if program.free else []),
-            *([CLONES, *vectors] if vectors else []),
+            *([FUSED, FAST, *vectors] if vectors else []),
             "",
             "#ifndef SOFTWRIGHT_NAME",
             "#define SOFTWRIGHT_NAME network",
@@ -128,7 +125,7 @@ def c_source(built: Built[Any]) -> str:
                 if array.size and re.search(rf"\b{names[key]}\b", text)
             ),
             "",
-            f"{'SOFTWRIGHT_INLINE' if usual else f'{clones}static'} {head.replace('SOFTWRIGHT_NAME', inner)}",
+            f"{'SOFTWRIGHT_INLINE' if vectors else 'static'} {head.replace('SOFTWRIGHT_NAME', inner)}",
             "{",
             *(f"  if ({n} < 1{f' || {n} > {longest}' if longest else ''}) return;" for n in program.free),
             *([] if longest else _fitting(program.free, body.arrays)),
@@ -136,9 +133,10 @@ def c_source(built: Built[Any]) -> str:
             *body.lines,
             f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
             "}",
-            *_both_lengths(usual, head, arguments, clones),
+            *(_versions(usual, head, arguments) if vectors else []),
             head,
             "{",
+            *(_chosen(arguments) if vectors else []),
             f"  softwright_run({', '.join(arguments)});",
             "}",
             *_selftest(answers_of(built), program, shapes, outside),
@@ -166,16 +164,28 @@ def _fitting(free: list[str], arrays: dict[str, Size]) -> list[str]:
     ]
 
 
-def _both_lengths(usual: int, head: str, arguments: list[str], clones: str) -> list[str]:
-    if not usual:
-        return []
+def _versions(usual: int, head: str, arguments: list[str]) -> list[str]:
+    """The same for processors that have more than others, and for all; the usual length is a number in either."""
     n, *rest = arguments
+    call = [f"  softwright_any({', '.join(arguments)});"]
+    if usual:
+        call = [f"  if ({n} == {usual}) softwright_any({', '.join([str(usual), *rest])});", f"  else{call[0][1:]}"]
     return [
-        f"{clones}static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}",
-        "{",
-        f"  if ({n} == {usual}) softwright_any({', '.join([str(usual), *rest])});",
-        f"  else softwright_any({', '.join(arguments)});",
-        "}",
+        "#ifdef SOFTWRIGHT_FAST",
+        *(f"SOFTWRIGHT_FAST static {head.replace('SOFTWRIGHT_NAME', 'softwright_fast')}", "{", *call, "}"),
+        "#endif",
+        *(f"static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}", "{", *call, "}"),
+    ]
+
+
+def _chosen(arguments: list[str]) -> list[str]:
+    return [
+        "#ifdef SOFTWRIGHT_FAST",
+        '  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {',
+        f"    softwright_fast({', '.join(arguments)});",
+        "    return;",
+        "  }",
+        "#endif",
     ]
 
 

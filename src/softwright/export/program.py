@@ -86,6 +86,7 @@ class Program:
     whole: frozenset[str] = frozenset()
     ends: str = ""
     divides_last: bool = False  # its claim charges weights divided by their sum and weighted sums divided by it alike
+    bias_anywhere: bool = False  # its claim charges a sum of products and a bias in any order
     closed: dict[str, Closed] = field(default_factory=dict)  # by the value; nodes compute it without them too
 
     @property

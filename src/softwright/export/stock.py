@@ -22,7 +22,7 @@ from softwright.export.token_stack import Layer, TokenStack, token_stack
 if TYPE_CHECKING:
     from softwright.result.built import Built
 
-WIDEST = 4096  # embed_dim of a block that holds a whole layer
+WIDEST = 512  # embed_dim of a block that holds a whole layer: its work grows with the square
 MOST = 1 << 28  # numbers of all blocks: 2 GiB in float64, and about as much again while one is made
 
 

@@ -36,6 +36,7 @@ def transpiled(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> P
                 value = _neurons(program, at, value, width, layout)
             case _:
                 value = _gated(program, at, value, step, layout)
+    program.bias_anywhere = layout != "multihead"  # `checker/transpiled/partial_sums.py`; stock modules add many more
     return program.ended(value, ("q", width))
 
 

@@ -1,0 +1,102 @@
+"""What the printer of C does with sums, tables and kinks: the same answers as torch's, by every way it is compiled."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import softwright as sw
+from softwright.export.c_shapes import shapes_of
+from softwright.export.c_simplify import with_biases
+from softwright.export.c_source import c_source
+from softwright.export.program import Program, folded
+from softwright.export.programs import program_of
+from tests.export.networks import NETWORKS
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+_STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"]
+
+
+def _self_test(built: sw.Built[Any], folder: Path, *flags: str) -> str:
+    built.export(folder / "f.c")
+    made = [*_STRICT, *flags, "-DSELFTEST", str(folder / "f.c"), "-o", str(folder / "f"), "-lm"]
+    subprocess.run(["gcc", *made], check=True)
+    return subprocess.run([str(folder / "f")], check=True, capture_output=True, text=True).stdout
+
+
+def _pruned(layout: str) -> sw.Built[Any]:
+    """Rows and columns of weights that are zeros."""
+    torch.manual_seed(1)
+    source = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 3)).double().eval()
+    with torch.no_grad():
+        for number in (0, 2, 4):
+            weight = source.get_parameter(f"{number}.weight")
+            weight[1], weight[:, 2] = 0.0, 0.0
+    return sw.transpile(source, box=(-1, 1), layout=layout, tol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["softmax", "sdpa", "multihead"])
+@pytest.mark.parametrize("flags", [[], ["-DSOFTWRIGHT_CLONES="], ["-DSOFTWRIGHT_PLAIN"]])
+def test_sums_begin_with_their_bias_and_leave_out_zeros(layout: str, flags: list[str], tmp_path: Path) -> None:
+    built = _pruned(layout)
+    program = folded(program_of(built))
+    joined = [node for node in with_biases(program).nodes if node.op == "MatMul" and len(node.inputs) == 3]
+    assert len(joined) == (0 if layout == "multihead" else 3)
+    _self_test(built, tmp_path, *flags)
+
+
+def test_sums_keep_their_bias_apart_where_a_claim_does_not_charge_it_first() -> None:
+    program = Program({"x": ("q", 2)}, {"w": np.ones((2, 2)), "b": np.ones(2)}, "float64")
+    program.add("MatMul", ["x", "w"], "products")
+    program.ended(program.add("Add", ["products", "b"], "sums"), ("q", 2))
+    assert with_biases(program) is program
+    program.bias_anywhere = True
+    assert [node.inputs for node in with_biases(program).nodes] == [("x", "w", "b")]
+    assert shapes_of(with_biases(program))["sums"] == (1, 2)
+    assert not program_of(NETWORKS["line"]()).bias_anywhere
+
+
+def test_columns_of_zeros_of_a_weighted_sum_are_left_out(tmp_path: Path) -> None:
+    """Of heads of few variables among many most columns of slopes are zeros."""
+    box = sw.Box(dict.fromkeys("abcd", (0.0, 1.0)))
+    for dtype in ("float64", "float32"):
+        wave = sw.approximate(lambda a, b, c, d: np.sin(a + b) * np.cos(c * d), box, tol=1e-2, dtype=dtype)
+        _self_test(wave, tmp_path)
+    plane = sw.approximate("sin(2*x)*cos(y)", sw.Box(x=(-1, 1), y=(0, 2)), tol=1e-3)
+    assert " = 0;" in c_source(plane)
+    _self_test(plane, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_kink_is_its_softmax_near_and_far(dtype: str, tmp_path: Path) -> None:
+    kind = getattr(torch, dtype)
+    source = nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Linear(4, 4)).to(kind).eval()
+    with torch.no_grad():
+        for number, weight in ((0, torch.ones(4, 1)), (2, torch.eye(4))):
+            source.get_parameter(f"{number}.weight").copy_(weight)
+            source.get_parameter(f"{number}.bias").zero_()
+    built = sw.transpile(source, box=(-1, 1))
+    built.export(tmp_path / "f.c")
+    made = ["gcc", *_STRICT, "-fPIC", "-shared", str(tmp_path / "f.c"), "-o", str(tmp_path / "f.so"), "-lm"]
+    subprocess.run(made, check=True)
+    function = ctypes.CDLL(str(tmp_path / "f.so")).network
+    near = np.ldexp(np.linspace(-4, 4, 41), -60)
+    for value in (*near, -1.0, -0.3, 0.3, 1.0, np.nan):
+        x, y = np.array([value], dtype=dtype), np.empty(4, dtype=dtype)
+        function(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p))
+        wanted = built.network(torch.from_numpy(x)[None]).detach().numpy()[0]
+        assert np.allclose(y, wanted, rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-30, equal_nan=True)
+
+
+def test_a_table_that_one_sum_reads_lies_as_its_result_does(tmp_path: Path) -> None:
+    built = sw.theorem("B1").build(dtype="float32")
+    assert "softwright_in(v_stages_0_R" in c_source(built)
+    _self_test(built, tmp_path)
