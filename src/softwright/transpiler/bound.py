@@ -37,6 +37,7 @@ from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, Activation, DenseLayer, DenseNetwork, GatedNetwork
 from softwright.transpiler.errors import Errors
+from softwright.transpiler.grouped_heads import GROUP, group_of
 from softwright.transpiler.sums import Sums, power_below
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
@@ -215,11 +216,19 @@ def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _
     if setting.arithmetic is not None:
         off = unit.sink & (slope == 0.0)
         own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
+        if unit.together is not None:
+            own = own + unit.together(_group_sums(m))
         own = np.where(s.size <= unit.reach, own, np.inf)
         own = own + _bent(phi, s, state.error, slope)
     least = np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0))
     errors = s.inherited.sloped(least, slope).plus(np.where(own > 0, up(own, 4), 0.0))
     return State(activated(layer, before.values, s.values), errors)
+
+
+def _group_sums(m: np.ndarray) -> np.ndarray:
+    """For every neuron the sum of m over those that share a softmax with it."""
+    rows = np.concatenate([m, np.zeros(-len(m) % GROUP)]).reshape(-1, GROUP)
+    return np.repeat(up(rows.sum(axis=1), GROUP + 4), GROUP)[: len(m)]
 
 
 def _layer(layer: DenseLayer, unit: Unit | None, state: State, setting: _Setting) -> State:
@@ -233,7 +242,7 @@ def _start(low: np.ndarray, high: np.ndarray) -> State:
 
 def units_of(network: DenseNetwork, tables: Sequence[TokenTable | None], dtype: str, layout: str) -> list[Unit | None]:
     return [
-        None if table is None else unit_of(layer.activation, table, dtype, layout)
+        None if table is None else unit_of(layer.activation, table, dtype, layout, group_of(table, layout))
         for layer, table in zip(network.layers, tables, strict=True)
     ]
 

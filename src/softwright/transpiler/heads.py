@@ -15,6 +15,7 @@ from softwright.attention.richardson import richardson
 from softwright.precision import precision_of
 from softwright.targets.mlp import DenseNetwork, GatedNetwork
 from softwright.transpiler.gated_heads import GatedHeads
+from softwright.transpiler.grouped_heads import group_of
 from softwright.transpiler.network import Projection, TranspiledNetwork
 from softwright.transpiler.neuron_heads import NeuronHeads
 from softwright.transpiler.token_table import TokenTable
@@ -48,7 +49,8 @@ def network_of(network: DenseNetwork, tables: list[TokenTable | None], dtype: st
         if table is None:
             steps.append(Projection(layer.weight, layer.bias, precision_of(dtype).torch_dtype, layout))
         else:
-            steps.append(NeuronHeads(layer.weight, layer.bias, table, precision_of(dtype).torch_dtype, layout))
+            kind, group = precision_of(dtype).torch_dtype, group_of(table, layout)
+            steps.append(NeuronHeads(layer.weight, layer.bias, table, kind, layout, group))
         names.append(str(layer.activation))
     return TranspiledNetwork(steps, names, layout)
 

@@ -195,7 +195,8 @@ def tokens_of(part: nn.Module) -> int:
 
 def _describe(step: nn.Module) -> dict[str, Any]:
     if isinstance(step, NeuronHeads):
-        return {"step": "heads", "inputs": step.inputs, "heads": step.heads}
+        shared = {"group": step.group} if step.group > 1 else {}
+        return {"step": "heads", "inputs": step.inputs, "heads": step.heads, **shared}
     if isinstance(step, GatedHeads):
         gate = {"inputs": step.inputs, "heads": step.heads, "second": step.second, "activated": step.gate is not None}
         return {"step": "gated", **gate}
@@ -219,7 +220,7 @@ def _rebuilt(
     if entry["step"] == "linear":
         return Projection(*zeros, dtype, layout)
     if entry["step"] == "heads":
-        return _neurons(zeros, prefix, tensors, dtype, layout)
+        return _neurons(zeros, prefix, tensors, dtype, layout, entry.get("group", 1))
     table = TokenTable(*tensors[prefix + "gate.tokens"].astype(np.float64)) if entry["activated"] else None
     steps, shares = (tensors[prefix + name].astype(np.float64) for name in ("steps", "shares"))
     heads = GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout)
@@ -234,9 +235,10 @@ def _neurons(
     tensors: Mapping[str, np.ndarray],
     dtype: torch.dtype,
     layout: str,
+    group: int = 1,
 ) -> NeuronHeads:
     """Heads of the right shape; in files of earlier versions every neuron has a stock head, which holds its weights."""
     table = TokenTable(*tensors[prefix + "tokens"].astype(np.float64))
     if layout == "multihead" and prefix + "weight" not in tensors:
         return SeparateHeads(*zeros, table, dtype)
-    return NeuronHeads(*zeros, table, dtype, layout)
+    return NeuronHeads(*zeros, table, dtype, layout, group)

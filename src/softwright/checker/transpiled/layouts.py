@@ -6,6 +6,8 @@ multihead
     the same, and a stock module of one head of width 4 for all neurons: queries 2 (s, 1, 0, 0), keys (k_j, b_j, 0, 0)
     and values (v_j, u_j, 0, 0) of tokens (k_j, b_j, v_j, u_j), nothing changed at the end; what it returns is (v, u),
     and the neuron v s + u
+sdpa and multihead in groups of four neurons
+    the same, and queries 2 (s_1, .., s_4) of the stock module; keys and values are given as they are (`groups.py`)
 multihead, before (no weight and bias beside the stock module)
     tokens (4, p) and a stock module. For tokens {0: 0; beta s: s} it is given x, with a zero token of its own: queries
     are beta, keys and values W x + c. Other tokens are (v_j x, v_j, u_j, k_j, b_j); heads of width r = 2, or 1 if all
@@ -65,6 +67,7 @@ class Stored:
     weight: Array
     bias: Array
     tokens: Array | None = None
+    shared: bool = False  # four neurons have one softmax
     separate: bool = False  # every neuron has a stock head of its own, which forms s once for scores and once in values
 
 
@@ -73,24 +76,27 @@ def read_linear(tensors: Tensors, prefix: str, outputs: int, inputs: int, names:
     return Stored(tensors.take(weight, outputs, inputs), tensors.take(bias, outputs))
 
 
-def read_heads(tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str) -> Stored:
-    """A layer of neurons."""
+def read_heads(tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str, shared: bool = False) -> Stored:
+    """A layer of neurons; `shared`: four of them in one softmax."""
     tokens = tensors.take(f"{prefix}tokens", 4, None)
     require(tokens.shape[1] > 0, f"{prefix}tokens is empty")
     stock = f"{prefix}attention."
     if layout != "multihead" or f"{prefix}weight" in tensors.left:
         if layout == "multihead":
-            _check_shared(tensors, stock)
+            _check_shared(tensors, stock, shared)
         linear = read_linear(tensors, prefix, heads, inputs)
-        return Stored(linear.weight, linear.bias, tokens)
+        return Stored(linear.weight, linear.bias, tokens, shared)
+    require(not shared, "stock heads of single neurons share no softmax")
     if tokens.shape[1] == 2 and not tokens[:, 0].any() and tokens[1:, 1].tolist() == [0.0, 1.0, 0.0]:
         return _read_sink(tensors, stock, heads, inputs, tokens)
     return _read_tokens(tensors, stock, heads, inputs, tokens)
 
 
-def _check_shared(tensors: Tensors, stock: str) -> None:
+def _check_shared(tensors: Tensors, stock: str, groups: bool) -> None:
     """The one head of all neurons: rows of queries, keys and values, four each, and what they take."""
     taken = [((0, 0), 2), ((1, 1), 2), ((4, 0), 1), ((5, 1), 1), ((8, 2), 1), ((9, 3), 1)]
+    if groups:
+        taken = [((row, row % 4), 2 if row < 4 else 1) for row in range(12)]
     tensors.prescribed(f"{stock}in_proj_weight", (12, 4), taken)
     tensors.prescribed(f"{stock}in_proj_bias", (12,), [])
     tensors.prescribed(f"{stock}out_proj.weight", (4, 4), [((i, i), 1) for i in range(4)])
