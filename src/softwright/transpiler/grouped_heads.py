@@ -9,10 +9,12 @@ one token each, with the score sum_i k_{c_i} s_i. The exponential of a sum is a 
 the weight that neuron i has for itself. So with queries (s_1, .., s_4), keys (k_{c_1}, .., k_{c_4}) and values
 (x_{c_1}, .., x_{c_4}), x the slopes or the offsets of the two tokens, whichever are not 0, attention returns for four
 neurons at once what it returned for one: sum_j w_j x_j. Neurons that are missing in the last group have s = 0.
+Where derivatives are taken heads run one by one: of relu they would be beta times the rounding of a sum over the group.
 
-*Rounding.* T = sum_i |s_i| over a group, K = max |k|, u the unit, E the error of exp. A score is a sum of four products:
-gamma_4 K T, gamma_3 where k are powers of two or 0, 4 roundings more where stock attention scales queries and keys by
-roots; its distance from the largest, at most 2 K T, is rounded once. So a computed weight is e^t times the true one, up to what all share,
+*Rounding.* T = sum_i |s_i| over a group, K = max |k|, u the unit, E the error of exp. A score is a sum of four
+products: gamma_4 K T, gamma_3 where k are powers of two or 0, 4 roundings more where stock attention scales queries and
+keys by roots; its distance from the largest, at most 2 K T, is rounded once. So a computed weight is e^t times the true
+one, up to what all share,
 
     |t| <= gamma K T + 2 u K T + E/(1 - E),
 
@@ -61,7 +63,8 @@ def groups(s: Tensor) -> Tensor:
 
 def mixed(found: Tensor, s: Tensor, sloped: bool) -> Tensor:
     """The neurons of s (N, H), of what attention returned for groups."""
-    found = found.reshape(s.shape[0], -1)[:, : s.shape[1]]
+    rows, heads = s.shape
+    found = found.reshape(rows, heads + -heads % GROUP)[:, :heads]
     return found * s if sloped else found
 
 

@@ -114,19 +114,26 @@ class NeuronHeads(nn.Module):
         s = linear(rows, self.weight, self.bias)  # (N, H)
         if self.layout == "multihead":
             out = in_chunks(self._stock, s, _rows(self.layout, s, _WIDTH if self.group == 1 else 1))
-        elif self.group > 1:
+        elif self._shared(s):
             out = in_chunks(lambda part: by_groups(part, self.tokens, self.sloped), s, _rows(self.layout, s, 1))
         else:
             out = apply_table(s, self.tokens, self.layout)
         return out.reshape(*lead, self.heads)
 
+    def _shared(self, s: Tensor) -> bool:
+        """Whether neurons share a softmax: not where derivatives are taken, in which beta times roundings of the sums
+        over a group would stand, and not in recorded graphs, which serve for derivatives too."""
+        return self.group > 1 and not derived(s) and not looked_through()
+
     def _stock(self, s: Tensor) -> Tensor:
-        if self.group > 1:
+        if self._shared(s):
             key, value = choices(self.tokens, self.sloped)
             found = self.attention(groups(s)[None], key[None], value[None], need_weights=False)[0]
             return mixed(found, s, self.sloped)
-        tokens = _filled(self.tokens).T[None]  # (1, p, 4)
-        found = self.attention(_queries(s, _WIDTH), tokens, tokens, need_weights=False)[0][0]  # (N H, 4)
+        key = value = _filled(self.tokens).T[None]  # (1, p, 4)
+        if self.group > 1:  # the stock module takes keys and values as they are
+            key, value = (pad(part.T[None], (0, _WIDTH - 2)) for part in self.tokens.split(2))
+        found = self.attention(_queries(s, _WIDTH), key, value, need_weights=False)[0][0]  # (N H, 4)
         return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
 
     def _sequences(self, x: Tensor) -> Tensor:

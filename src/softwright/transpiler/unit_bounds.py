@@ -133,7 +133,7 @@ def _grouped(unit: Unit, table: TokenTable, how: _Running) -> Unit:
 
     def together(total: np.ndarray) -> np.ndarray:
         theta = 2 * (score * key * total + exp)
-        grown = np.expm1(np.minimum(theta, 700.0))
+        grown = np.where(theta <= 1, np.expm1(np.minimum(theta, 1.0)), np.inf)
         moved = np.minimum(0.224 * grown, 0.2785 + theta) / kappa if sloped else np.minimum(0.25 * grown, 1.0)
         return apart * moved * (1 + 2 * values) * _SLIP
 

@@ -4,11 +4,12 @@ Each has two tokens, scores k s and k' s, values x and x' (times s, or not). The
 the 16 ways to take one token per neuron, with the sum of their scores, and for each neuron the value that its token
 has. In real arithmetic the weights multiply, so that a neuron's two sums of weights are those of its own softmax.
 
-Run, all 16 scores are sums of four products, wrong by gamma_4 K T, T = |s_1| + .. + |s_4|, K the larger |key|; by gamma_3
-K T where keys are 0 or powers of two, and where stock attention scales by roots by 4 roundings more. They are lowered by the largest, which rounds a difference of at most
-2 K T (1 + gamma), and exps are wrong by E. So each weight is wrong by a factor between e^-t and e^t beside one that all
-share. Take two ways that differ in one neuron: their ratio is wrong by e^{2t} at most, so the ratio of the neuron's two
-sums of weights is too. With theta = 2 t, sigma the logistic function and z = |k - k'| |s|,
+Run, all 16 scores are sums of four products, wrong by gamma_4 K T, T = |s_1| + .. + |s_4|, K the larger |key|; by
+gamma_3 K T where keys are 0 or powers of two; and where stock attention scales by roots by 4 roundings more. They are
+lowered by the largest, which rounds a difference of at most 2 K T (1 + gamma), and exps are wrong by E. So each weight
+is wrong by a factor between e^-t and e^t beside one that all share. Take two ways that differ in one neuron: their
+ratio is wrong by e^{2t} at most, so the ratio of the neuron's two sums of weights is too. With theta = 2 t, sigma the
+logistic function and z = |k - k'| |s|,
 
     |sigma(z + d) - sigma(z)| <= sigma(z) sigma(-z) (e^theta - 1)   for |d| <= theta, and z sigma(z) sigma(-z) < 0.224,
     z |sigma(z + d) - sigma(z)| <= z sigma(theta - z) <= theta + W0(1/e) < theta + 0.27847,

@@ -5,9 +5,9 @@ With s the number of a neuron and tokens (key, bias, slope, offset) in the rows 
     w = softmax(s keys + biases),     softmax: (w slopes) s + w offsets,     sdpa, sequence: w (slopes s + offsets)
 
 Each layout is written in the order of operations that its certificate speaks of. Tokens of other positions of a plain
-sequence have weight 0 exactly, so that the layout sequence is written for one position, and neurons that share a softmax
-(`grouped_heads.py`) are written as single ones, which their claims charge too. What stock modules compute is
-in `stock_heads.py`. Of the layout softmax a claim charges closed forms as well, and the program names them.
+sequence have weight 0 exactly, so that the layout sequence is written for one position, and neurons that share a
+softmax (`grouped_heads.py`) are written as single ones, which their claims charge too. What stock modules compute is in
+`stock_heads.py`. Of the layout softmax a claim charges closed forms as well, and the program names them.
 """
 
 from __future__ import annotations
