@@ -37,11 +37,11 @@ from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, Activation, DenseLayer, DenseNetwork, GatedNetwork
 from softwright.transpiler.errors import Errors
-from softwright.transpiler.grouped_heads import GROUP, group_of
+from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, group_of
 from softwright.transpiler.sums import Sums, power_below
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
-from softwright.transpiler.unit_bounds import Unit, unit_of
+from softwright.transpiler.unit_bounds import Unit, shared_weights, unit_of
 from softwright.transpiler.values import Values, activated, affine
 
 _PARTS = 32  # of the range of a neuron
@@ -318,7 +318,9 @@ def bound_gated(
             return Bound(np.inf, 0.0)
         near = bound_gated(network, table, steps, shares, dtype, layout, near_zero(network.gate.inputs))
         return Bound(0.0 if math.isfinite(near.total) else np.inf, 0.0)
-    unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout)
+    unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout, group_of(table, layout))
+    second = direct_gate(network.gate.activation) if direct else -1.0
+    shared = shared_weights(float(second or 0.0), dtype, layout) if layout in GROUPED_LAYOUTS else None
 
     def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
         setting = _Setting(arithmetic, dtype)
@@ -329,6 +331,9 @@ def bound_gated(
         if direct:
             scores = arithmetic.gamma(12) if arithmetic is not None else 0.0  # a w (1 - w) <= 0.28
             gate = np.minimum(network.gate.activation.slope * u.error, 2.0) + slip + scores
+            if arithmetic is not None and shared is not None:
+                total = _group_sums(u.size)
+                gate = gate + np.where(total <= PRECISIONS[dtype].largest / 64, shared(total), np.inf)
             error = b.size * gate + b.error
             low, high = -b.size, b.size
         else:
@@ -339,6 +344,9 @@ def bound_gated(
             series = np.where(q < 0.95, q ** (2 * len(steps)) / (1 - np.minimum(q, 0.95) ** 2), np.inf)
             truncation = (weights * orders * series).sum(axis=1) * u.size
             head = slip * np.abs(shares).sum() * (1 + delta * u.size * orders[-1])
+            if arithmetic is not None and shared is not None:
+                total = _group_sums(u.size) * (1 + 2 * arithmetic.unit)
+                head = head + sum(abs(a) * shared(s * total) for s, a in zip(steps.tolist(), shares, strict=True))
             unit_roundoff = 2.0**-50 if arithmetic is None else max(8 * arithmetic.unit, 2.0**-50)
             stored_shares = unit_roundoff * np.abs(shares * steps).sum() * u.size  # c_k are rounded
             error = b.size * (truncation + head + stored_shares + u.error) + u.size * b.error

@@ -199,7 +199,7 @@ def _describe(step: nn.Module) -> dict[str, Any]:
         return {"step": "heads", "inputs": step.inputs, "heads": step.heads, **shared}
     if isinstance(step, GatedHeads):
         gate = {"inputs": step.inputs, "heads": step.heads, "second": step.second, "activated": step.gate is not None}
-        return {"step": "gated", **gate}
+        return {"step": "gated", **gate, **({"group": step.group} if step.group > 1 else {})}
     if isinstance(step, nn.Linear):
         return {"step": "linear", "inputs": step.in_features, "outputs": step.out_features}
     raise TypeError(f"a {type(step).__name__} is no step of a transpiled network")
@@ -223,8 +223,9 @@ def _rebuilt(
         return _neurons(zeros, prefix, tensors, dtype, layout, entry.get("group", 1))
     table = TokenTable(*tensors[prefix + "gate.tokens"].astype(np.float64)) if entry["activated"] else None
     steps, shares = (tensors[prefix + name].astype(np.float64) for name in ("steps", "shares"))
-    heads = GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout)
-    if table is not None:
+    group = entry.get("group", 1)
+    heads = GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout, group)
+    if table is not None and group == 1:
         heads.gate = _neurons(zeros, prefix + "gate.", tensors, dtype, layout)
     return heads
 

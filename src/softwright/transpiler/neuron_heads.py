@@ -84,7 +84,7 @@ class NeuronHeads(nn.Module):
         self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
         self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
         if layout == "multihead":
-            self.attention = _stock_attention(dtype, group)
+            self.attention = stock_attention(dtype, group)
 
     @property
     def table(self) -> TokenTable:
@@ -127,14 +127,8 @@ class NeuronHeads(nn.Module):
 
     def _stock(self, s: Tensor) -> Tensor:
         if self._shared(s):
-            key, value = choices(self.tokens, self.sloped)
-            found = self.attention(groups(s)[None], key[None], value[None], need_weights=False)[0]
-            return mixed(found, s, self.sloped)
-        key = value = _filled(self.tokens).T[None]  # (1, p, 4)
-        if self.group > 1:  # the stock module takes keys and values as they are
-            key, value = (pad(part.T[None], (0, _WIDTH - 2)) for part in self.tokens.split(2))
-        found = self.attention(_queries(s, _WIDTH), key, value, need_weights=False)[0][0]  # (N H, 4)
-        return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
+            return stock_groups(self.attention, s, self.tokens, self.sloped)
+        return stock_single(self.attention, s, self.tokens, self.group)
 
     def _sequences(self, x: Tensor) -> Tensor:
         shape = x.shape
@@ -223,6 +217,21 @@ def _mixed(weights: Tensor, values: Tensor) -> Tensor | None:
     return total
 
 
+def stock_groups(attention: nn.Module, s: Tensor, tokens: Tensor, sloped: bool) -> Tensor:
+    """The heads of pairs at every entry of s (N, H) by stock attention, four in one softmax."""
+    key, value = choices(tokens, sloped)
+    return mixed(attention(groups(s)[None], key[None], value[None], need_weights=False)[0], s, sloped)
+
+
+def stock_single(attention: nn.Module, s: Tensor, tokens: Tensor, group: int) -> Tensor:
+    """The head at every entry of s (N, H) by stock attention, made for groups or not."""
+    key = value = _filled(tokens).T[None]  # (1, p, 4)
+    if group > 1:  # the stock module takes keys and values as they are
+        key, value = (pad(part.T[None], (0, _WIDTH - 2)) for part in tokens.split(2))
+    found = attention(_queries(s, _WIDTH), key, value, need_weights=False)[0][0]  # (N H, 4)
+    return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
+
+
 def _queries(s: Tensor, width: int) -> Tensor:
     """(1, N H, width): every number is a query (s, 1), or (s, 1, 0, 0)."""
     flat = s.reshape(-1)
@@ -256,7 +265,7 @@ def _by_sdpa(s: Tensor, tokens: Tensor) -> Tensor:
     return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
 
 
-def _stock_attention(dtype: torch.dtype, group: int) -> nn.MultiheadAttention:
+def stock_attention(dtype: torch.dtype, group: int) -> nn.MultiheadAttention:
     """One head: queries (2 s, 2), keys (k_j, b_j) and values (v_j, u_j) of tokens (k_j, b_j, v_j, u_j); of groups,
     queries 2 (s_1, .., s_4), and keys and values as they are given."""
     module = nn.MultiheadAttention(_WIDTH, 1, batch_first=True, dtype=dtype)

@@ -116,6 +116,17 @@ def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str =
     return replace(unit, reach=reach) if group == 1 else replace(_grouped(unit, table, how), reach=reach / CHOICES)
 
 
+def shared_weights(second: float, dtype: str, layout: str) -> Callable[[np.ndarray], np.ndarray]:
+    """What a head {t: 1, c t: c} of a gated unit is off by when four share a softmax, of sum |t| over the group."""
+    table = TokenTable.of((1.0, 0.0, 0.0, 1.0), (second, 0.0, 0.0, second))
+    how = _Running(arithmetic_of(dtype, layout), layout, dtype)
+    unit = _grouped(Unit(0.0, np.zeros_like), table, how)
+    if unit.together is None:
+        raise TypeError("a group has no sum")
+    together = unit.together
+    return lambda total: together(total) + unit.rounding(total)
+
+
 def _grouped(unit: Unit, table: TokenTable, how: _Running) -> Unit:
     arithmetic, sloped = how.arithmetic, bool(table.slopes.any())
     x = table.slopes if sloped else table.offsets

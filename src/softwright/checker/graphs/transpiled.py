@@ -37,7 +37,7 @@ def transpiled(file: ModelFile, write: Lines) -> Graph:
             value = _heads(s, value, H, "sdpa" if "group" in entry else layout, tensors, write, wide)
         else:
             require(not double, "gated units have no form in the layout double")
-            value = _units(s, value, entry, layout, tensors, write)
+            value = _units(s, value, entry, "sdpa" if "group" in entry else layout, tensors, write)
     if double:
         value = write(f"narrow = Cast {value} | to={ELEMENTS['float32']}")
     return Graph([("x", ["q", model["steps"][0]["inputs"]])], value, ["q", H])

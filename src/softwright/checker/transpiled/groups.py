@@ -24,6 +24,7 @@ Other runtimes run heads one by one: what that costs is charged too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +70,18 @@ def grouped_unit(unit: Unit, run: Run) -> Unit:
         return apart * most * (1 + sums) * SLACK
 
     return replace(unit, run=running, beside=beside)
+
+
+def shared_head(second: float, run: Run) -> Callable[[Array], Array]:
+    """What a head {t: 1, c t: c} is off by where four share a softmax, of the sum of their |t|."""
+    table = np.array([[1.0, second], [0.0, 0.0], [0.0, 0.0], [1.0, second]])
+    unit = grouped_unit(Unit(table, 0.0, lambda m, top: np.zeros_like(m), 0.0), run)
+
+    def off(total: Array) -> Array:
+        one = np.ones_like(total)
+        return unit.run(total, one) + (unit.beside(total) if unit.beside is not None else 0.0)
+
+    return off
 
 
 def group_totals(m: Array) -> Array:

@@ -15,7 +15,8 @@ multihead, before (no weight and bias beside the stock module)
     passes the first number of each head on
 products
     gate (heads, or gate_weight and gate_bias), value_weight, value_bias, steps and shares (K,); as a stock module
-    besides: tokens (u, b) and c (u, b), a head for every unit and step, keys s_k u, values b, output projection a_k
+    besides: tokens (u, b) and c (u, b), a head for every unit and step, keys s_k u, values b, output projection a_k; in
+    groups the stock module is that of groups of neurons, for heads {s_k u: 1, c s_k u: c}
 """
 
 from __future__ import annotations
@@ -159,14 +160,23 @@ class StoredProducts:
     value: Stored
     steps: Array
     shares: Array
+    shared: bool = False
+
+
+def pairs(tokens: Array) -> bool:
+    """Whether heads of these tokens share a softmax where units do: two tokens, no biases, values of one kind."""
+    k, b, v, u = tokens
+    return len(k) == 2 and not b.any() and bool(k[0] != k[1]) and not (v.any() and u.any())
 
 
 def read_products(
-    tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str, activated: bool
+    tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str, activated: bool, shared: bool = False
 ) -> StoredProducts:
     require(layout not in ("sequence", "double"), f"gated units have no form in the layout {layout}")
     if activated:
-        gate = read_heads(tensors, f"{prefix}gate.", heads, inputs, layout)
+        tokens = tensors.tensors.get(f"{prefix}gate.tokens")
+        both = shared and tokens is not None and tokens.ndim == 2 and len(tokens) == 4 and pairs(tokens)
+        gate = read_heads(tensors, f"{prefix}gate.", heads, inputs, layout, both)
     else:
         gate = read_linear(tensors, prefix, heads, inputs, "gate_{}")
     value = read_linear(tensors, prefix, heads, inputs, "value_{}")
@@ -174,7 +184,10 @@ def read_products(
     count = len(steps)
     require(1 <= count <= 16, f"{count} heads for every product")
     shares = tensors.take(f"{prefix}shares", count)
-    if layout == "multihead":
+    require(not shared or layout in ("sdpa", "multihead"), f"units share no softmax in the layout {layout}")
+    if layout == "multihead" and shared:
+        _check_shared(tensors, f"{prefix}product.", True)
+    elif layout == "multihead":
         stock, size = f"{prefix}product.", heads * count
         query, key, values = _projections(tensors, stock, size, 2 * heads)
         rows, unit = np.arange(size), np.repeat(np.arange(heads), count)
@@ -184,4 +197,4 @@ def read_products(
         tensors.prescribed(f"{stock}in_proj_bias", (3 * size,), [(slice(0, size), 1)])
         tensors.prescribed(f"{stock}out_proj.weight", (size, size), [((unit, rows), np.tile(shares, heads))])
         tensors.prescribed(f"{stock}out_proj.bias", (size,), [])
-    return StoredProducts(gate, value, steps, shares)
+    return StoredProducts(gate, value, steps, shares, shared)

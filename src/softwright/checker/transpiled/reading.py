@@ -39,7 +39,14 @@ MODEL = {"kind": is_text, "dtype": is_text, "layout": is_text, "names": list_of(
 STEPS: dict[str, dict[str, Any]] = {
     "heads": {"step": is_text, "inputs": is_size, "heads": is_size, "group": lambda value: value == 4},
     "linear": {"step": is_text, "inputs": is_size, "outputs": is_size},
-    "gated": {"step": is_text, "inputs": is_size, "heads": is_size, "second": is_number, "activated": is_flag},
+    "gated": {
+        "step": is_text,
+        "inputs": is_size,
+        "heads": is_size,
+        "second": is_number,
+        "activated": is_flag,
+        "group": lambda value: value == 4,
+    },
 }
 TARGET = {
     "kind": lambda value: value == "network",
@@ -111,7 +118,7 @@ def _read_steps(steps: list[dict[str, Any]], tensors: Tensors, layout: str) -> t
     for i, entry in enumerate(steps):
         kind, prefix = str(entry.get("step")), f"steps.{i}."
         require(kind in STEPS, f"unknown step {kind!r}")
-        check_entries(entry, STEPS[kind], f"step {i} of the model", ("group",) if kind == "heads" else ())
+        check_entries(entry, STEPS[kind], f"step {i} of the model", ("group",))
         if kind == "heads":
             layers.append(read_heads(tensors, prefix, entry["heads"], entry["inputs"], layout, "group" in entry))
         elif kind == "linear":
@@ -119,7 +126,9 @@ def _read_steps(steps: list[dict[str, Any]], tensors: Tensors, layout: str) -> t
         else:
             require(i == 0 and len(steps) == 2 and steps[1].get("step") == "linear", "a gated block is two steps")
             second = float(entry["second"])
-            products = read_products(tensors, prefix, entry["heads"], entry["inputs"], layout, entry["activated"])
+            products = read_products(
+                tensors, prefix, entry["heads"], entry["inputs"], layout, entry["activated"], "group" in entry
+            )
             layers += [products.gate, products.value]
     chain = layers if products is None else [layers[1], *layers[2:]]
     for before, after in pairwise(chain):

@@ -104,7 +104,7 @@ def _errors(network: Network, layers: list[Layer], run: Run | None) -> list[Arra
         return chain_errors(layers, network.box, run)
     steps, shares = (x.astype(np.float64) for x in (network.products.steps, network.products.shares))
     gate, value, down = layers
-    block = Gated(gate, value.affine, down.affine, network.second, steps, shares)
+    block = Gated(gate, value.affine, down.affine, network.second, steps, shares, network.products.shared)
     if block.direct:
         second = 0.0 if gate.activation.name == "sigmoid" else -1.0
         require(steps.tolist() == shares.tolist() == [1.0], "the gate is a head of its own and is not multiplied")

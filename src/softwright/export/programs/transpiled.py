@@ -36,7 +36,7 @@ def transpiled(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> P
             case "heads":
                 value = _neurons(program, at, value, width, "sdpa" if "group" in step else layout)
             case _:
-                value = _gated(program, at, value, step, layout)
+                value = _gated(program, at, value, step, "sdpa" if "group" in step else layout)
     return program.ended(value, ("q", width))
 
 
