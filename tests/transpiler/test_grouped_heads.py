@@ -135,3 +135,35 @@ def test_a_file_says_how_its_heads_run(layout: str, tmp_path: Path) -> None:
         assert sw.verify(alone).status != "VERIFIED"
     else:  # another network, of single heads, for which the bound is more than enough
         assert sw.verify(alone).status == "VERIFIED" and sw.load(alone).network.steps[0].group == 1
+
+
+class Gated(nn.Module):
+    def __init__(self, phi: Any) -> None:
+        super().__init__()
+        self.gate, self.up, self.down, self.phi = nn.Linear(4, 10), nn.Linear(4, 10), nn.Linear(10, 3), phi
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(self.phi(self.gate(x)) * self.up(x))
+
+
+@pytest.mark.parametrize("layout", GROUPED_LAYOUTS)
+@pytest.mark.parametrize("phi", [nn.functional.silu, nn.functional.gelu, torch.sigmoid, torch.tanh])
+def test_gated_units_share_a_softmax(phi: Any, layout: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    block = nn.Sequential(nn.Identity(), Gated(phi)).double().eval()
+    built = sw.transpile(block, (-2, 2), blocks=["1"], layout=layout).parts["1"]
+    plain = sw.transpile(block, (-2, 2), blocks=["1"]).parts["1"]
+    x = np.random.default_rng(2).uniform(-2, 2, size=(500, 4))
+    exact = built.source(x, exact=True)
+    assert np.abs(built(x) - exact).max() <= built.certificate.bound <= 8 * plain.certificate.bound
+    path = tmp_path / "block.safetensors"
+    built.save(path)
+    assert sw.verify(path).status == "VERIFIED"
+    loaded = sw.load(path)
+    assert np.array_equal(loaded(x), built(x)) and loaded.network.steps[0].group == 4
+    for value in (2, True):
+        assert sw.verify(changed(path, group=value)).status != "VERIFIED"
+    y = torch.tensor(x[:5], requires_grad=True)
+    (slope,) = torch.autograd.grad(built.network(y).sum(), y)
+    (wanted,) = torch.autograd.grad(block(y).sum(), y)
+    assert torch.allclose(slope, wanted, atol=1e-7)
