@@ -36,7 +36,7 @@ from softwright.transpiler.neuron_heads import apply_table
 from sources.lattice_climb import NEURONS, aimed
 
 _POINTS, _CHOICES, _DRAWS = 6, 1 << 13, 3000
-_STEPS, _MOVES = 120, 1000  # in last places, for each of the best points
+_STEPS, _MOVES = 120, 1 << 23  # in last places, for each of the best points; moves times weights of the source
 _STARTS = 2  # of searches in a lattice, for each coordinate of a point
 
 
@@ -69,17 +69,20 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
             if off.max() > found:
                 found, best = float(off.max()), near[off.argmax()]
         ends.append(best)
-    return max(found, *(settled(deviation, point, sides, kind, rng) for point in ends[:4]))
+    moves = max(50, _MOVES // sum(layer.weight.size for layer in source.layers))
+    return max(found, *(settled(deviation, point, sides, kind, rng, moves) for point in ends[:4]))
 
 
-def settled(deviation: Any, point: np.ndarray, sides: Any, kind: torch.dtype, rng: np.random.Generator) -> float:
+def settled(
+    deviation: Any, point: np.ndarray, sides: Any, kind: torch.dtype, rng: np.random.Generator, moves: int
+) -> float:
     """The largest deviation that moves of up to 2^7 units in the last places of a few coordinates lead to."""
     low, high = sides
     place = np.spacing(np.abs(point).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
     found = 0.0
     for _ in range(_STEPS):
-        some = rng.random((_MOVES, len(low))) < rng.integers(1, 4, size=(_MOVES, 1)) / len(low)
-        units = np.rint(rng.uniform(-1, 1, size=some.shape) * 2.0 ** rng.integers(0, 8, size=(_MOVES, 1)))
+        some = rng.random((moves, len(low))) < rng.integers(1, 4, size=(moves, 1)) / len(low)
+        units = np.rint(rng.uniform(-1, 1, size=some.shape) * 2.0 ** rng.integers(0, 8, size=(moves, 1)))
         near = fitting(point + units * place * some, low, high, kind)
         off = deviation(near)
         if off.max() >= found:

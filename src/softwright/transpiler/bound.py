@@ -8,7 +8,7 @@ a_l = phi(s_l), s_l = W a_{l-1} + b and hats for what runs (W^ the weights as st
     |a^ - a| <= e' = (a^ - a through W and slopes) + (slope times o, where s can be) + U.exact + U.rounding(|s| + d)
 
 `errors.py` carries errors through weights and slopes, those over the neuron's own range (0 for a neuron that is off on
-the whole box), `values.py` says what s and a can be on the box, and `sums.py` what rounding does to sums in any order.
+the whole box), and says what rounding does to sums in any order; `values.py` what s and a can be on the box.
 
 In the layout double all of this is float64 arithmetic on float32 numbers, and outputs are rounded once more.
 
@@ -36,9 +36,8 @@ from softwright.proof.arithmetic.directed import TINY, gamma, up
 from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, Activation, DenseLayer, DenseNetwork, GatedNetwork
-from softwright.transpiler.errors import Errors
+from softwright.transpiler.errors import Errors, Sums, power_below
 from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, group_of
-from softwright.transpiler.sums import Sums, power_below
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
 from softwright.transpiler.unit_bounds import Unit, shared_weights, unit_of
