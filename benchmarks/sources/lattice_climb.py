@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpz_mat
 
-_NEURONS, _TARGETS, _SCALE = 34, 384, 1 << 62
+NEURONS, _TARGETS, _SCALE = 34, 384, 1 << 62
 
 
 def aimed(
@@ -34,7 +34,7 @@ def aimed(
     value = sums + weights * x
     places = np.spacing(np.abs(value))
     sizes = np.abs(gains) * places * (weights != 0)
-    used = np.argsort(-sizes)[:_NEURONS]
+    used = np.argsort(-sizes)[:NEURONS]
     used = used[sizes[used] > 0.02 * sizes.max()]
     if room < 2.0**20 or len(used) < 2 or not sizes.max() > 0:
         return np.zeros(0)

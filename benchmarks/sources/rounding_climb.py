@@ -1,7 +1,7 @@
 """A search for the inputs at which a transpiled chain of layers is farthest from its source.
 
 `climbed` moves all coordinates at once, and every move draws the rounding of all sums anew, so that it finds what the
-best of some thousand draws finds. Here points are built on purpose, in three ways.
+best of some thousand draws finds. Here points are built on purpose, in four ways.
 
 *Rounding*: one coordinate after another. As long as the coordinates after k are 0 their products add nothing and no
 rounding, whatever the order of the sums, so the error
@@ -12,6 +12,9 @@ is that of the first k coordinates, and of many numbers near the wanted x_k the 
 float64, where a number has room for it, most of these are aimed (`lattice_climb.py`), the others drawn.
 Errors of the steps then add up instead of cancelling. Points wanted are those where many large sums meet large slopes.
 At the end the last coordinates are drawn many times, which leaves the first sums alone and draws the later ones anew.
+
+*Last places*: the best of all these points are moved by some units in the last place of some coordinates, again and
+again. That leaves most sums of most layers as they were, so that what is gained stays.
 
 *Outputs*: points where outputs are largest, by flips of ends; a network that rounds once, at its end, errs most there.
 
@@ -30,9 +33,10 @@ import torch
 from torch.nn.functional import linear
 
 from softwright.transpiler.neuron_heads import apply_table
-from sources.lattice_climb import aimed
+from sources.lattice_climb import NEURONS, aimed
 
 _POINTS, _CHOICES, _DRAWS = 6, 1 << 13, 3000
+_STEPS, _MOVES = 120, 1 << 23  # in last places, for each of the best points; moves times weights of the source
 _STARTS = 2  # of searches in a lattice, for each coordinate of a point
 
 
@@ -46,12 +50,14 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
 
     points = [fitting(tops(source, sides, rng, rounds), low, high, kind)]
     if built.network.layout != "double":  # whose sums are as good as exact
-        x, place = wanted(source, sides, rng, rounds)
-        points.append(chosen(built.network.steps[0], x, slopes(source, x, place), sides, rng))
+        for aim in (False, True) if kind == torch.float64 else (False,):
+            x, place = wanted(source, sides, rng, rounds, aim)
+            points.append(chosen(built.network.steps[0], x, slopes(source, x, place), sides, rng))
     points.append(fitting(risen(built.network.steps[0], source, sides, rng), low, high, kind))
     tried = np.concatenate(points)
     off = deviation(tried)
     found = float(off.max())
+    ends = []
     for start in np.concatenate([tried[np.argsort(-off)[:3]], points[0][:2]]):
         best = start
         for _ in range(3):
@@ -62,6 +68,25 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
             off = deviation(near)
             if off.max() > found:
                 found, best = float(off.max()), near[off.argmax()]
+        ends.append(best)
+    moves = max(50, _MOVES // sum(layer.weight.size for layer in source.layers))
+    return max(found, *(settled(deviation, point, sides, kind, rng, moves) for point in ends[:4]))
+
+
+def settled(
+    deviation: Any, point: np.ndarray, sides: Any, kind: torch.dtype, rng: np.random.Generator, moves: int
+) -> float:
+    """The largest deviation that moves of up to 2^7 units in the last places of a few coordinates lead to."""
+    low, high = sides
+    place = np.spacing(np.abs(point).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
+    found = 0.0
+    for _ in range(_STEPS):
+        some = rng.random((moves, len(low))) < rng.integers(1, 4, size=(moves, 1)) / len(low)
+        units = np.rint(rng.uniform(-1, 1, size=some.shape) * 2.0 ** rng.integers(0, 8, size=(moves, 1)))
+        near = fitting(point + units * place * some, low, high, kind)
+        off = deviation(near)
+        if off.max() >= found:
+            found, point = float(off.max()), near[off.argmax()]
     return found
 
 
@@ -89,15 +114,19 @@ def slopes(source: Any, x: np.ndarray, place: np.ndarray) -> np.ndarray:
     return g
 
 
-def wanted(source: Any, sides: Any, rng: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+def wanted(source: Any, sides: Any, rng: np.random.Generator, rounds: int, aim: bool) -> tuple[np.ndarray, np.ndarray]:
     """Points (n, d), and the output of each, where the errors of sums can be made large: flips of some ends, uphill."""
     low, high = sides
     d, weight = len(low), source.layers[0].weight
 
     def potential(x: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """What choosing gains: over coordinates, the Euclidean norm over neurons of slope times partial sum."""
+        """What choosing gains: over coordinates, slope times partial sum, added up over the neurons that can be aimed
+        at together; where numbers are drawn, their Euclidean norm."""
         partial = np.abs(np.cumsum(x[:, None, :] * weight, axis=2)) + 1e-30  # (n, H, d)
         power = np.ldexp(1.0, np.frexp(partial)[1] - 1)
+        if aim:
+            gains = np.abs(slopes(source, x, place))[:, :, None] * power
+            return np.sort(gains, axis=1)[:, -NEURONS:].sum(axis=(1, 2))
         return np.sqrt(np.einsum("nh,nhk->nk", slopes(source, x, place) ** 2, power**2)).sum(axis=1)
 
     starts = 20 * _POINTS

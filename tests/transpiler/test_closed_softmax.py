@@ -108,3 +108,21 @@ def test_float64_networks_in_float32_keep_the_arithmetic_of_their_source() -> No
     }
     assert {kinds for kinds, layout in layouts.items() if layout == "double"} == {("float64", "float32")}
     assert sw.transpile(mlp.double(), (-1, 1), dtype="float32", layout="softmax").network.layout == "softmax"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("slope", [0.0, 0.25, -0.5])
+def test_hard_pairs_are_the_softmax_bit_by_bit_away_from_zero(slope: float, dtype: str) -> None:
+    """And near 0 no farther from it than the softmax is from relu; slopes here are powers of two, products exact."""
+    kind = getattr(torch, dtype)
+    tokens = torch.tensor([[0.0, 2.0**60], [0.0, 0.0], [slope, 1.0], [0.0, 0.0]], dtype=kind)
+    rng = np.random.default_rng(3)
+    sizes = 2.0 ** rng.uniform(-49.9, 20, size=4000)
+    s = torch.tensor(sizes * rng.choice([-1.0, 1.0], size=4000), dtype=kind)[:, None]
+    assert torch.equal(apply_table(s, tokens, "softmax"), _by_softmax(s, tokens))
+    near = torch.tensor(rng.uniform(-(2.0**-52), 2.0**-52, size=4000), dtype=kind)[:, None]
+    apart = (apply_table(near, tokens, "softmax") - _by_softmax(near, tokens)).abs().max()
+    assert 0.2 * abs(1 - slope) < float(apart) * 2.0**60 < 0.279 * abs(1 - slope)
+    zero = torch.zeros(1, 1, dtype=kind, requires_grad=True)
+    (half,) = torch.autograd.grad(apply_table(zero, tokens, "softmax").sum(), zero)
+    assert float(half) == (1 + slope) / 2  # the softmax's own slope: derivatives are not those of the shortcut

@@ -9,8 +9,7 @@ import pytest
 
 from softwright.checker.transpiled.partial_sums import PartialSums
 from softwright.checker.transpiled.slips import Slips
-from softwright.transpiler.errors import Errors
-from softwright.transpiler.sums import Sums
+from softwright.transpiler.errors import Errors, Sums
 
 _UNIT = 2.0**-24
 

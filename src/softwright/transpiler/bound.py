@@ -8,7 +8,7 @@ a_l = phi(s_l), s_l = W a_{l-1} + b and hats for what runs (W^ the weights as st
     |a^ - a| <= e' = (a^ - a through W and slopes) + (slope times o, where s can be) + U.exact + U.rounding(|s| + d)
 
 `errors.py` carries errors through weights and slopes, those over the neuron's own range (0 for a neuron that is off on
-the whole box), `values.py` says what s and a can be on the box, and `sums.py` what rounding does to sums in any order.
+the whole box), and says what rounding does to sums in any order; `values.py` what s and a can be on the box.
 
 In the layout double all of this is float64 arithmetic on float32 numbers, and outputs are rounded once more.
 
@@ -36,11 +36,11 @@ from softwright.proof.arithmetic.directed import TINY, gamma, up
 from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, Activation, DenseLayer, DenseNetwork, GatedNetwork
-from softwright.transpiler.errors import Errors
-from softwright.transpiler.sums import Sums, power_below
+from softwright.transpiler.errors import Errors, Sums, power_below
+from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, group_of
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
-from softwright.transpiler.unit_bounds import Unit, unit_of
+from softwright.transpiler.unit_bounds import Unit, shared_weights, unit_of
 from softwright.transpiler.values import Values, activated, affine
 
 _PARTS = 32  # of the range of a neuron
@@ -215,11 +215,19 @@ def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _
     if setting.arithmetic is not None:
         off = unit.sink & (slope == 0.0)
         own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
+        if unit.together is not None:
+            own = own + unit.together(_group_sums(m))
         own = np.where(s.size <= unit.reach, own, np.inf)
         own = own + _bent(phi, s, state.error, slope)
     least = np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0))
     errors = s.inherited.sloped(least, slope).plus(np.where(own > 0, up(own, 4), 0.0))
     return State(activated(layer, before.values, s.values), errors)
+
+
+def _group_sums(m: np.ndarray) -> np.ndarray:
+    """For every neuron the sum of m over those that share a softmax with it."""
+    rows = np.concatenate([m, np.zeros(-len(m) % GROUP)]).reshape(-1, GROUP)
+    return np.repeat(up(rows.sum(axis=1), GROUP + 4), GROUP)[: len(m)]
 
 
 def _layer(layer: DenseLayer, unit: Unit | None, state: State, setting: _Setting) -> State:
@@ -233,7 +241,7 @@ def _start(low: np.ndarray, high: np.ndarray) -> State:
 
 def units_of(network: DenseNetwork, tables: Sequence[TokenTable | None], dtype: str, layout: str) -> list[Unit | None]:
     return [
-        None if table is None else unit_of(layer.activation, table, dtype, layout)
+        None if table is None else unit_of(layer.activation, table, dtype, layout, group_of(table, layout))
         for layer, table in zip(network.layers, tables, strict=True)
     ]
 
@@ -309,7 +317,9 @@ def bound_gated(
             return Bound(np.inf, 0.0)
         near = bound_gated(network, table, steps, shares, dtype, layout, near_zero(network.gate.inputs))
         return Bound(0.0 if math.isfinite(near.total) else np.inf, 0.0)
-    unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout)
+    unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout, group_of(table, layout))
+    second = direct_gate(network.gate.activation) if direct else -1.0
+    shared = shared_weights(float(second or 0.0), dtype, layout) if layout in GROUPED_LAYOUTS else None
 
     def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
         setting = _Setting(arithmetic, dtype)
@@ -320,6 +330,9 @@ def bound_gated(
         if direct:
             scores = arithmetic.gamma(12) if arithmetic is not None else 0.0  # a w (1 - w) <= 0.28
             gate = np.minimum(network.gate.activation.slope * u.error, 2.0) + slip + scores
+            if arithmetic is not None and shared is not None:
+                total = _group_sums(u.size)
+                gate = gate + np.where(total <= PRECISIONS[dtype].largest / 64, shared(total), np.inf)
             error = b.size * gate + b.error
             low, high = -b.size, b.size
         else:
@@ -330,6 +343,9 @@ def bound_gated(
             series = np.where(q < 0.95, q ** (2 * len(steps)) / (1 - np.minimum(q, 0.95) ** 2), np.inf)
             truncation = (weights * orders * series).sum(axis=1) * u.size
             head = slip * np.abs(shares).sum() * (1 + delta * u.size * orders[-1])
+            if arithmetic is not None and shared is not None:
+                total = _group_sums(u.size) * (1 + 2 * arithmetic.unit)
+                head = head + sum(abs(a) * shared(s * total) for s, a in zip(steps.tolist(), shares, strict=True))
             unit_roundoff = 2.0**-50 if arithmetic is None else max(8 * arithmetic.unit, 2.0**-50)
             stored_shares = unit_roundoff * np.abs(shares * steps).sum() * u.size  # c_k are rounded
             error = b.size * (truncation + head + stored_shares + u.error) + u.size * b.error

@@ -13,6 +13,9 @@ with the odd Richardson weights c_k, k = 1..K (theory, section 5). The Taylor co
 while rounding costs about one unit in the last place of 1, times |b| U/rho. rho is where the two meet. The product is
 therefore accurate relative to U, the largest |phi(a)| allowed for, which is why a block with such a gate needs the
 range of its inputs. Here u = phi(a) comes from `NeuronHeads`, so the unit is two layers of attention.
+
+By attention kernels a head {t: b, c t: c b} runs as b {t: 1, c t: c}, and four units share a softmax
+(`grouped_heads.py`), but for files of earlier versions (`group` 1) and where derivatives are taken.
 """
 
 from __future__ import annotations
@@ -27,7 +30,16 @@ from torch.nn.functional import linear, pad, scaled_dot_product_attention
 from softwright.chunks import in_chunks
 from softwright.errors import InvalidInput
 from softwright.settings import as_proved, looked_through
-from softwright.transpiler.neuron_heads import LAYOUTS, NeuronHeads, widened
+from softwright.transpiler.closed_softmax import derived
+from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, by_groups, group_of
+from softwright.transpiler.neuron_heads import (
+    LAYOUTS,
+    NeuronHeads,
+    stock_attention,
+    stock_groups,
+    stock_single,
+    widened,
+)
 from softwright.transpiler.token_table import TokenTable
 
 GATED_LAYOUTS = ("softmax", "sdpa", "multihead")
@@ -54,21 +66,27 @@ class GatedHeads(nn.Module):
         shares: np.ndarray,
         dtype: torch.dtype = torch.float64,
         layout: str = "softmax",
+        group: int = 1,
     ) -> None:
+        """`group`: how many units share a softmax, 4 or 1."""
         super().__init__()
         if layout not in GATED_LAYOUTS:
             known = " or ".join(GATED_LAYOUTS)
             why = "has no gated form; use" if layout in LAYOUTS else "is not known; use"
             raise InvalidInput("GatedHeads", [f"layout {layout!r} {why} {known}"])
-        self.layout, self.second = layout, second
+        if group not in (1, GROUP) or (group > 1 and layout not in GROUPED_LAYOUTS):
+            raise InvalidInput("GatedHeads", [f"units cannot be taken by {group} in layout {layout}"])
+        self.layout, self.second, self.group = layout, second, group
         self.heads, self.inputs = gate[0].shape
         if table is None:
             self.gate = None
             self._keep(dtype, gate_weight=gate[0], gate_bias=gate[1])
         else:
-            self.gate = NeuronHeads(*gate, table, dtype, layout)
+            self.gate = NeuronHeads(*gate, table, dtype, layout, 1 if group == 1 else group_of(table, layout))
         self._keep(dtype, value_weight=value[0], value_bias=value[1], steps=steps, shares=shares)
-        if layout == "multihead":
+        if layout == "multihead" and group > 1:
+            self.product = stock_attention(dtype, group)
+        elif layout == "multihead":
             self.product = _stock_product(
                 self.heads, self.steps.double().numpy(), self.shares.double().numpy(), second, dtype
             )
@@ -93,6 +111,8 @@ class GatedHeads(nn.Module):
     def _rows(self, x: Tensor) -> Tensor:
         u = linear(x, self.gate_weight, self.gate_bias) if self.gate is None else self.gate(x)  # (N, H)
         b = linear(x, self.value_weight, self.value_bias)
+        if self.group > 1 and (self.layout == "multihead" or not (derived(u) or looked_through())):
+            return self._groups(u, b)
         if self.layout == "multihead":
             signs = x.new_tensor([1.0, self.second])[:, None]  # tokens (u, b) and second (u, b)
             tokens = torch.cat([u, b], dim=1)[:, None] * signs  # (N, 2, 2H)
@@ -105,6 +125,22 @@ class GatedHeads(nn.Module):
         for step, share in zip(self.steps, self.shares, strict=True):
             part = self._head(step * u, b)
             term = part if direct else share * part
+            total = term if total is None else total + term
+        return cast(Tensor, total)
+
+    def _groups(self, u: Tensor, b: Tensor) -> Tensor:
+        """The same, four units to a softmax, or by the stock module that is made for that."""
+        second, total = self.second, None
+        tokens = u.new_tensor([[1.0, second], [0.0, 0.0], [0.0, 0.0], [1.0, second]])
+        shared = not (derived(u) or looked_through())
+        for step, share in zip(self.steps, self.shares, strict=True):
+            t = step * u  # (N, H)
+            if self.layout == "sdpa":
+                part = by_groups(t, tokens, False)
+            else:
+                stock = cast(nn.Module, self.product)
+                part = stock_groups(stock, t, tokens, False) if shared else stock_single(stock, t, tokens, self.group)
+            term = share * (part * b)
             total = term if total is None else total + term
         return cast(Tensor, total)
 

@@ -15,6 +15,7 @@ from softwright.attention.richardson import richardson
 from softwright.precision import precision_of
 from softwright.targets.mlp import DenseNetwork, GatedNetwork
 from softwright.transpiler.gated_heads import GatedHeads
+from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, group_of
 from softwright.transpiler.network import Projection, TranspiledNetwork
 from softwright.transpiler.neuron_heads import NeuronHeads
 from softwright.transpiler.token_table import TokenTable
@@ -48,7 +49,8 @@ def network_of(network: DenseNetwork, tables: list[TokenTable | None], dtype: st
         if table is None:
             steps.append(Projection(layer.weight, layer.bias, precision_of(dtype).torch_dtype, layout))
         else:
-            steps.append(NeuronHeads(layer.weight, layer.bias, table, precision_of(dtype).torch_dtype, layout))
+            kind, group = precision_of(dtype).torch_dtype, group_of(table, layout)
+            steps.append(NeuronHeads(layer.weight, layer.bias, table, kind, layout, group))
         names.append(str(layer.activation))
     return TranspiledNetwork(steps, names, layout)
 
@@ -83,7 +85,15 @@ def plan_gate(network: GatedNetwork, dtype: str, largest: float, fineness: int =
 def gated_of(network: GatedNetwork, plan: GatePlan, dtype: str, layout: str) -> TranspiledNetwork:
     gate, value = ((layer.weight, layer.bias) for layer in (network.gate, network.value))
     heads = GatedHeads(
-        gate, value, plan.table, plan.second, plan.steps, plan.shares, precision_of(dtype).torch_dtype, layout
+        gate,
+        value,
+        plan.table,
+        plan.second,
+        plan.steps,
+        plan.shares,
+        precision_of(dtype).torch_dtype,
+        layout,
+        GROUP if layout in GROUPED_LAYOUTS else 1,
     )
     down = Projection(network.down.weight, network.down.bias, precision_of(dtype).torch_dtype)
     return TranspiledNetwork([heads, down], [f"gate {network.gate.activation}", "identity"], layout)

@@ -195,10 +195,11 @@ def tokens_of(part: nn.Module) -> int:
 
 def _describe(step: nn.Module) -> dict[str, Any]:
     if isinstance(step, NeuronHeads):
-        return {"step": "heads", "inputs": step.inputs, "heads": step.heads}
+        shared = {"group": step.group} if step.group > 1 else {}
+        return {"step": "heads", "inputs": step.inputs, "heads": step.heads, **shared}
     if isinstance(step, GatedHeads):
         gate = {"inputs": step.inputs, "heads": step.heads, "second": step.second, "activated": step.gate is not None}
-        return {"step": "gated", **gate}
+        return {"step": "gated", **gate, **({"group": step.group} if step.group > 1 else {})}
     if isinstance(step, nn.Linear):
         return {"step": "linear", "inputs": step.in_features, "outputs": step.out_features}
     raise TypeError(f"a {type(step).__name__} is no step of a transpiled network")
@@ -219,11 +220,12 @@ def _rebuilt(
     if entry["step"] == "linear":
         return Projection(*zeros, dtype, layout)
     if entry["step"] == "heads":
-        return _neurons(zeros, prefix, tensors, dtype, layout)
+        return _neurons(zeros, prefix, tensors, dtype, layout, entry.get("group", 1))
     table = TokenTable(*tensors[prefix + "gate.tokens"].astype(np.float64)) if entry["activated"] else None
     steps, shares = (tensors[prefix + name].astype(np.float64) for name in ("steps", "shares"))
-    heads = GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout)
-    if table is not None:
+    group = entry.get("group", 1)
+    heads = GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout, group)
+    if table is not None and group == 1:
         heads.gate = _neurons(zeros, prefix + "gate.", tensors, dtype, layout)
     return heads
 
@@ -234,9 +236,10 @@ def _neurons(
     tensors: Mapping[str, np.ndarray],
     dtype: torch.dtype,
     layout: str,
+    group: int = 1,
 ) -> NeuronHeads:
     """Heads of the right shape; in files of earlier versions every neuron has a stock head, which holds its weights."""
     table = TokenTable(*tensors[prefix + "tokens"].astype(np.float64))
     if layout == "multihead" and prefix + "weight" not in tensors:
         return SeparateHeads(*zeros, table, dtype)
-    return NeuronHeads(*zeros, table, dtype, layout)
+    return NeuronHeads(*zeros, table, dtype, layout, group)

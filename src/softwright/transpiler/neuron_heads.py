@@ -12,6 +12,8 @@ sdpa       `scaled_dot_product_attention`. All neurons of all positions share ke
 multihead  the same head as a stock `torch.nn.MultiheadAttention` of width 4: queries (s, 1, 0, 0), tokens (k_j, b_j,
            v_j, u_j), of which the key projection takes the first two and the value projection the others. Queries are
            doubled, since stock attention divides scores by the root of 4.
+           Where each neuron has two tokens without biases, sdpa and multihead take four neurons into one softmax
+           (`grouped_heads.py`), unless `group` is 1, as in files of earlier versions.
 sequence   one plain sequence: all positions and the sink tokens together, no mask. Positions carry a one-hot e_i; query
            i holds -Omega (1 - e_i), so tokens of other positions get the score -Omega, kept scores are not touched.
 """
@@ -30,7 +32,8 @@ from softwright.chunks import in_chunks
 from softwright.errors import InvalidInput
 from softwright.precision import name_of
 from softwright.settings import as_proved, looked_through
-from softwright.transpiler.closed_softmax import EvenTokens, Pair, by_powers, by_sigmoid, closed_form
+from softwright.transpiler.closed_softmax import EvenTokens, Pair, by_powers, by_sigmoid, closed_form, derived
+from softwright.transpiler.grouped_heads import by_groups, choices, group_of, groups, mixed
 from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
@@ -40,7 +43,8 @@ _CHUNK = {
     "multihead": 1 << 18,
     "sequence": 1 << 22,
 }  # of the largest temporary
-_WIDTH = 4  # of queries, keys and values of stock attention: unequal widths fall to a slow kernel
+_VECTOR = 16  # numbers of float32
+_WIDTH = 4  # of queries, keys and values of stock attention, whose root divides scores exactly
 WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256
 OMEGA = {"float64": 1e150, "float32": 1e30}
@@ -65,17 +69,22 @@ class NeuronHeads(nn.Module):
         table: TokenTable,
         dtype: torch.dtype = torch.float64,
         layout: str = "softmax",
+        group: int = 1,
     ) -> None:
+        """`group`: how many neurons share a softmax, that of `group_of` or 1."""
         super().__init__()
         if layout not in LAYOUTS:
             raise InvalidInput("NeuronHeads", [f"layout {layout!r} is not known; use one of {', '.join(LAYOUTS)}"])
-        self.layout, self.ends = layout, False
+        if group not in (1, group_of(table, layout)):
+            raise InvalidInput("NeuronHeads", [f"heads of these tokens cannot be taken by {group} in layout {layout}"])
+        self.layout, self.ends, self.group = layout, False, group
+        self.sloped = bool(table.slopes.any())
         self.heads, self.inputs = weight.shape
         self.register_buffer("tokens", torch.tensor(table.stacked, dtype=dtype))  # (4, p)
         self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
         self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
         if layout == "multihead":
-            self.attention = _stock_attention(dtype)
+            self.attention = stock_attention(dtype, group)
 
     @property
     def table(self) -> TokenTable:
@@ -104,15 +113,22 @@ class NeuronHeads(nn.Module):
             return found.to(self.tokens.dtype) if self.ends else found
         s = linear(rows, self.weight, self.bias)  # (N, H)
         if self.layout == "multihead":
-            out = in_chunks(self._stock, s, _rows(self.layout, s, _WIDTH))
+            out = in_chunks(self._stock, s, _rows(self.layout, s, _WIDTH if self.group == 1 else 1))
+        elif self._shared(s):
+            out = in_chunks(lambda part: by_groups(part, self.tokens, self.sloped), s, _rows(self.layout, s, 1))
         else:
             out = apply_table(s, self.tokens, self.layout)
         return out.reshape(*lead, self.heads)
 
+    def _shared(self, s: Tensor) -> bool:
+        """Whether neurons share a softmax: not where derivatives are taken, in which beta times roundings of the sums
+        over a group would stand, and not in recorded graphs, which serve for derivatives too."""
+        return self.group > 1 and not derived(s) and not looked_through()
+
     def _stock(self, s: Tensor) -> Tensor:
-        tokens = self.tokens.T[None]  # (1, p, 4)
-        found = self.attention(_queries(s), tokens, tokens, need_weights=False)[0][0]  # (N H, 4)
-        return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
+        if self._shared(s):
+            return stock_groups(self.attention, s, self.tokens, self.sloped)
+        return stock_single(self.attention, s, self.tokens, self.group)
 
     def _sequences(self, x: Tensor) -> Tensor:
         shape = x.shape
@@ -201,27 +217,64 @@ def _mixed(weights: Tensor, values: Tensor) -> Tensor | None:
     return total
 
 
-def _queries(s: Tensor) -> Tensor:
-    """(1, N H, 4): every number is a query (s, 1, 0, 0)."""
-    flat = s.reshape(-1)
-    none = torch.zeros_like(flat)
-    return torch.stack([flat, torch.ones_like(flat), none, none], -1)[None]
+def stock_groups(attention: nn.Module, s: Tensor, tokens: Tensor, sloped: bool) -> Tensor:
+    """The heads of pairs at every entry of s (N, H) by stock attention, four in one softmax."""
+    key, value = choices(tokens, sloped)
+    return mixed(attention(groups(s)[None], key[None], value[None], need_weights=False)[0], s, sloped)
 
 
-def _by_sdpa(s: Tensor, tokens: Tensor) -> Tensor:
-    key, value = (pad(part.T, (0, _WIDTH - 2))[None, None] for part in tokens.split(2))  # (1, 1, p, 4)
-    found = scaled_dot_product_attention(_queries(s)[None], key, value, scale=1.0)[0, 0]  # (N H, 4)
+def stock_single(attention: nn.Module, s: Tensor, tokens: Tensor, group: int) -> Tensor:
+    """The head at every entry of s (N, H) by stock attention, made for groups or not."""
+    key = value = _filled(tokens).T[None]  # (1, p, 4)
+    if group > 1:  # the stock module takes keys and values as they are
+        key, value = (pad(part.T[None], (0, _WIDTH - 2)) for part in tokens.split(2))
+    found = attention(_queries(s, _WIDTH), key, value, need_weights=False)[0][0]  # (N H, 4)
     return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
 
 
-def _stock_attention(dtype: torch.dtype) -> nn.MultiheadAttention:
-    """One head: queries (2 s, 2), keys (k_j, b_j) and values (v_j, u_j) of tokens (k_j, b_j, v_j, u_j)."""
+def _queries(s: Tensor, width: int) -> Tensor:
+    """(1, N H, width): every number is a query (s, 1), or (s, 1, 0, 0)."""
+    flat = s.reshape(-1)
+    if derived(s) or looked_through():
+        return torch.stack([flat, torch.ones_like(flat), *[torch.zeros_like(flat)] * (width - 2)], -1)[None]
+    found = flat.new_zeros(1, len(flat), width)
+    found[..., 0], found[..., 1] = flat, 1.0
+    return found
+
+
+def _filled(tokens: Tensor) -> Tensor:
+    """Tokens (4, p), and such without weight up to a multiple of a vector of float32, which the kernel takes at once.
+
+    Their score is -1e30 and their value 0: while one of the others is above -1e29, as for any s where keys have both
+    signs or one is 0, e to the difference is 0, and nothing changes in any sum."""
+    missing = -tokens.shape[1] % _VECTOR
+    if tokens.dtype != torch.float32 or tokens.shape[1] < _VECTOR // 2 or not missing or looked_through():
+        return tokens
+    keys = tokens[0].tolist()
+    if not min(keys) <= 0.0 <= max(keys):
+        return tokens
+    filled = pad(tokens, (0, missing))
+    filled[1, tokens.shape[1] :] = -1e30
+    return filled
+
+
+def _by_sdpa(s: Tensor, tokens: Tensor) -> Tensor:
+    tokens = _filled(tokens)
+    key, value = (part.T.contiguous()[None, None] for part in tokens.split(2))  # (1, 1, p, 2)
+    found = scaled_dot_product_attention(_queries(s, 2)[None], key, value, scale=1.0)[0, 0]  # (N H, 2)
+    return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
+
+
+def stock_attention(dtype: torch.dtype, group: int) -> nn.MultiheadAttention:
+    """One head: queries (2 s, 2), keys (k_j, b_j) and values (v_j, u_j) of tokens (k_j, b_j, v_j, u_j); of groups,
+    queries 2 (s_1, .., s_4), and keys and values as they are given."""
     module = nn.MultiheadAttention(_WIDTH, 1, batch_first=True, dtype=dtype)
-    query, key, value = torch.zeros(3, _WIDTH, _WIDTH, dtype=dtype)
-    query[0, 0] = query[1, 1] = math.sqrt(_WIDTH)
-    key[0, 0] = key[1, 1] = value[0, 2] = value[1, 3] = 1.0
+    query, key, value = torch.eye(_WIDTH, dtype=dtype).repeat(3, 1, 1)
+    if group == 1:
+        query[2:], key[2:], value[:] = 0.0, 0.0, 0.0
+        value[0, 2] = value[1, 3] = 1.0
     with torch.no_grad():
-        module.in_proj_weight.copy_(torch.cat([query, key, value]))
+        module.in_proj_weight.copy_(torch.cat([math.sqrt(_WIDTH) * query, key, value]))
         cast(Tensor, module.in_proj_bias).zero_()
         module.out_proj.weight.copy_(torch.eye(_WIDTH, dtype=dtype))
         module.out_proj.bias.zero_()

@@ -7,7 +7,9 @@
 u is the unit roundoff, E the error of exp. Every layout computes k_j s + b_j within 5 roundings of |k_j s| + |b_j|,
 stock attention, which scales queries and keys by roots, within 8; where k_j is a power of two and b_j = 0 nothing is
 rounded. A value v_j s + u_j, its product with a weight, the sums of p terms above and below, and a division are 2p + 5
-roundings; in one sequence, where weights may be scaled block by block, 2p + 10.
+roundings; in one sequence, where weights may be scaled block by block, 2p + 10. Of the tokens {0: 0, k s: s} in the
+layouts softmax and double no value is formed and no sum of values: the sum of two exps, a division (a reciprocal and a
+product) and the product with s are 4, charged 5; as max(s, 0) they have none.
 
 *Gates* (section 7 of the theory), pieces l_j with |l_j - l_*| <= C Delta_j at the score gap beta Delta_j, scores
 S_j = beta (.) and computed scores within t_j of them: Delta_j <= Delta'_j + 2 max t/beta, Delta' the computed gaps, for
@@ -52,6 +54,7 @@ from softwright.proof.arithmetic.rounding import Arithmetic
 from softwright.proof.arithmetic.rounding import arithmetic_of as arithmetic_by_engine
 from softwright.targets.mlp import BETA, ELU_POWERS, ELU_SHIFT, Activation
 from softwright.transpiler.closed_softmax import EvenTokens, even_tokens, power_slips
+from softwright.transpiler.grouped_heads import CHOICES
 from softwright.transpiler.neuron_heads import OMEGA
 from softwright.transpiler.token_proof import proved_error
 from softwright.transpiler.token_table import TokenTable
@@ -71,6 +74,7 @@ class Unit:
     jump: float = 0.0  # an extra of `exact` for units whose s can exceed `jump_at`
     jump_at: float = np.inf
     sink: bool = False  # relu: where s < 0 for certain, |s| times its weight is below 1/beta
+    together: Callable[[np.ndarray], np.ndarray] | None = None  # what sharing a softmax adds, of sum |s| over a group
     reach: float = np.inf  # nothing overflows while the terms of s add up to this or less; negative: something does
 
     def exact_for(self, m: np.ndarray) -> np.ndarray:
@@ -98,11 +102,53 @@ class _Running:
     def values(self, tokens: int) -> int:
         return 2 * tokens + (10 if self.layout == "sequence" else 5)
 
+    def gated(self, table: TokenTable) -> int:
+        plain = table.sink_gate is not None and self.layout in ("softmax", "double")
+        return 5 if plain else self.values(table.tokens)
 
-def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str = "softmax") -> Unit:
-    """Bounds of a head with the tokens `table`, as stored, run in `dtype`; the analysis is that of its family."""
-    unit = FAMILIES[activation.row.family](activation, table, _Running(arithmetic_of(dtype, layout), layout, dtype))
-    return replace(unit, reach=reach_of(table, dtype, layout))
+
+def unit_of(activation: Activation, table: TokenTable, dtype: str, layout: str = "softmax", group: int = 1) -> Unit:
+    """Bounds of a head with the tokens `table`, as stored, run in `dtype`; the analysis is that of its family. Heads in
+    groups have all that single ones have, which other runtimes run, and what `grouped_heads.py` says."""
+    how = _Running(arithmetic_of(dtype, layout), layout, dtype)
+    unit = FAMILIES[activation.row.family](activation, table, how)
+    reach = reach_of(table, dtype, layout)
+    return replace(unit, reach=reach) if group == 1 else replace(_grouped(unit, table, how), reach=reach / CHOICES)
+
+
+def shared_weights(second: float, dtype: str, layout: str) -> Callable[[np.ndarray], np.ndarray]:
+    """What a head {t: 1, c t: c} of a gated unit is off by when four share a softmax, of sum |t| over the group."""
+    table = TokenTable.of((1.0, 0.0, 0.0, 1.0), (second, 0.0, 0.0, second))
+    how = _Running(arithmetic_of(dtype, layout), layout, dtype)
+    unit = _grouped(Unit(0.0, np.zeros_like), table, how)
+    if unit.together is None:
+        raise TypeError("a group has no sum")
+    together = unit.together
+    return lambda total: together(total) + unit.rounding(total)
+
+
+def _grouped(unit: Unit, table: TokenTable, how: _Running) -> Unit:
+    arithmetic, sloped = how.arithmetic, bool(table.slopes.any())
+    x = table.slopes if sloped else table.offsets
+    largest, apart = float(np.abs(x).max()), float(abs(x[1] - x[0]))
+    key, kappa = float(np.abs(table.keys).max()), float(abs(table.keys[1] - table.keys[0]))
+    values = arithmetic.gamma(how.values(CHOICES))
+    exact = np.all(np.abs(np.frexp(table.keys)[0]) % 0.5 == 0)  # powers of two: products with s are not rounded
+    roundings = (4 if exact else 5) + (4 if how.layout == "multihead" else 0)
+    score = arithmetic.gamma(roundings) + 3 * arithmetic.unit
+    exp = arithmetic.exp_error / (1 - arithmetic.exp_error) + 4 * arithmetic.unit
+
+    def rounding(m: np.ndarray) -> np.ndarray:
+        lost = 64 * CHOICES * arithmetic.exp_floor * (1 + m) * (1 + largest)
+        return unit.rounding(m) + (values * largest * (m if sloped else np.ones_like(m)) + lost) * _SLIP
+
+    def together(total: np.ndarray) -> np.ndarray:
+        theta = 2 * (score * key * total + exp)
+        grown = np.where(theta <= 1, np.expm1(np.minimum(theta, 1.0)), np.inf)
+        moved = np.minimum(0.224 * grown, 0.2785 + theta) / kappa if sloped else np.minimum(0.25 * grown, 1.0)
+        return apart * moved * (1 + 2 * values) * _SLIP
+
+    return replace(unit, rounding=rounding, together=together)
 
 
 def reach_of(table: TokenTable, dtype: str, layout: str) -> float:
@@ -170,7 +216,7 @@ def _gate(activation: Activation, table: TokenTable, how: _Running) -> Unit:
         gate = 2 * C * arithmetic.gamma(8) * (key * m + shift) if moved else 0.0 * m
         size = np.minimum(slope * m, offset) if bounded else slope * m  # a clip is bounded by its ends
         lost = 64 * N * arithmetic.exp_floor * (1 + m) * (1 + mixing + offset)
-        return (gate + arithmetic.gamma(how.values(N)) * (size + 2 * offset) + tilt * m + lost) * _SLIP
+        return (gate + arithmetic.gamma(how.gated(table)) * (size + 2 * offset) + tilt * m + lost) * _SLIP
 
     return Unit(float(exact), rounding, sink=table.sink_gate is not None)
 

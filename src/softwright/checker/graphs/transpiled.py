@@ -1,7 +1,8 @@
 """The graph of a transpiled network: s = W x + b, neurons softmax(s k + b) over the tokens of their table, gated units.
 
 In a plain sequence the tokens of other positions have weight 0, which is part of the re-proof of such files; so the
-graph of the layout sequence is that of one position. Stock modules are in `stock.py`.
+graph of the layout sequence is that of one position. Neurons that share a softmax are written one by one: the re-proof
+charges both ways. Stock modules are in `stock.py`.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ def transpiled(file: ModelFile, write: Lines) -> Graph:
         if step == "linear":
             value = _map(s, value, write, wide)
         elif step == "heads":
-            value = _heads(s, value, H, layout, tensors, write, wide)
+            value = _heads(s, value, H, "sdpa" if "group" in entry else layout, tensors, write, wide)
         else:
             require(not double, "gated units have no form in the layout double")
-            value = _units(s, value, entry, layout, tensors, write)
+            value = _units(s, value, entry, "sdpa" if "group" in entry else layout, tensors, write)
     if double:
         value = write(f"narrow = Cast {value} | to={ELEMENTS['float32']}")
     return Graph([("x", ["q", model["steps"][0]["inputs"]])], value, ["q", H])

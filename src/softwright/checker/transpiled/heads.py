@@ -11,6 +11,7 @@ from flint import arb
 from softwright.checker.refusal import NotProvedError, require
 from softwright.checker.transpiled.activations import Activation
 from softwright.checker.transpiled.fitted import largest_error
+from softwright.checker.transpiled.groups import grouped_unit
 from softwright.checker.transpiled.pieces import above, gate_unit
 from softwright.checker.transpiled.powers import power_unit
 from softwright.checker.transpiled.sides import largest_side_error
@@ -20,8 +21,10 @@ from softwright.checker.transpiled.unit import Array, Run, Unit
 MOST_TOKENS = 96
 
 
-def unit_of(activation: Activation, table: Array, run: Run) -> Unit:
-    """How far a head with these tokens, as stored, is from the activation."""
+def unit_of(activation: Activation, table: Array, run: Run, shared: bool = False) -> Unit:
+    """How far a head with these tokens, as stored, is from the activation; `shared`: four of them in one softmax."""
+    if shared:
+        return grouped_unit(unit_of(activation, table, run), run)
     require(
         table.ndim == 2 and len(table) == 4 and 1 <= table.shape[1] <= MOST_TOKENS, "the tokens of a head are damaged"
     )

@@ -31,6 +31,7 @@ from softwright.checker.limits import check_time
 from softwright.checker.refusal import require
 from softwright.checker.transpiled.activations import Activation
 from softwright.checker.transpiled.extents import SAFE, Extent, activated_extent, affine_extent
+from softwright.checker.transpiled.groups import group_totals
 from softwright.checker.transpiled.outward import LOST, UNIT, gamma, up
 from softwright.checker.transpiled.partial_sums import PartialSums, power_of_two
 from softwright.checker.transpiled.slips import Slips
@@ -146,6 +147,8 @@ def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = 
         least, most = activation.span(low, high)
         top = np.maximum(np.abs(least), np.abs(most))
         own = own + unit.run(m, top)
+        if unit.beside is not None:
+            own = own + unit.beside(group_totals(m))
         if twice:
             weight = gamma(affine.inputs + 4, run.precision.unit)
             own = own + 2 * unit.mixing * sums.rounded + weight * unit.offset

@@ -6,6 +6,8 @@ multihead
     the same, and a stock module of one head of width 4 for all neurons: queries 2 (s, 1, 0, 0), keys (k_j, b_j, 0, 0)
     and values (v_j, u_j, 0, 0) of tokens (k_j, b_j, v_j, u_j), nothing changed at the end; what it returns is (v, u),
     and the neuron v s + u
+sdpa and multihead in groups of four neurons
+    the same, and queries 2 (s_1, .., s_4) of the stock module; keys and values are given as they are (`groups.py`)
 multihead, before (no weight and bias beside the stock module)
     tokens (4, p) and a stock module. For tokens {0: 0; beta s: s} it is given x, with a zero token of its own: queries
     are beta, keys and values W x + c. Other tokens are (v_j x, v_j, u_j, k_j, b_j); heads of width r = 2, or 1 if all
@@ -13,7 +15,8 @@ multihead, before (no weight and bias beside the stock module)
     passes the first number of each head on
 products
     gate (heads, or gate_weight and gate_bias), value_weight, value_bias, steps and shares (K,); as a stock module
-    besides: tokens (u, b) and c (u, b), a head for every unit and step, keys s_k u, values b, output projection a_k
+    besides: tokens (u, b) and c (u, b), a head for every unit and step, keys s_k u, values b, output projection a_k; in
+    groups the stock module is that of groups of neurons, for heads {s_k u: 1, c s_k u: c}
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ class Stored:
     weight: Array
     bias: Array
     tokens: Array | None = None
+    shared: bool = False  # four neurons have one softmax
     separate: bool = False  # every neuron has a stock head of its own, which forms s once for scores and once in values
 
 
@@ -73,24 +77,27 @@ def read_linear(tensors: Tensors, prefix: str, outputs: int, inputs: int, names:
     return Stored(tensors.take(weight, outputs, inputs), tensors.take(bias, outputs))
 
 
-def read_heads(tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str) -> Stored:
-    """A layer of neurons."""
+def read_heads(tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str, shared: bool = False) -> Stored:
+    """A layer of neurons; `shared`: four of them in one softmax."""
     tokens = tensors.take(f"{prefix}tokens", 4, None)
     require(tokens.shape[1] > 0, f"{prefix}tokens is empty")
     stock = f"{prefix}attention."
     if layout != "multihead" or f"{prefix}weight" in tensors.left:
         if layout == "multihead":
-            _check_shared(tensors, stock)
+            _check_shared(tensors, stock, shared)
         linear = read_linear(tensors, prefix, heads, inputs)
-        return Stored(linear.weight, linear.bias, tokens)
+        return Stored(linear.weight, linear.bias, tokens, shared)
+    require(not shared, "stock heads of single neurons share no softmax")
     if tokens.shape[1] == 2 and not tokens[:, 0].any() and tokens[1:, 1].tolist() == [0.0, 1.0, 0.0]:
         return _read_sink(tensors, stock, heads, inputs, tokens)
     return _read_tokens(tensors, stock, heads, inputs, tokens)
 
 
-def _check_shared(tensors: Tensors, stock: str) -> None:
+def _check_shared(tensors: Tensors, stock: str, groups: bool) -> None:
     """The one head of all neurons: rows of queries, keys and values, four each, and what they take."""
     taken = [((0, 0), 2), ((1, 1), 2), ((4, 0), 1), ((5, 1), 1), ((8, 2), 1), ((9, 3), 1)]
+    if groups:
+        taken = [((row, row % 4), 2 if row < 4 else 1) for row in range(12)]
     tensors.prescribed(f"{stock}in_proj_weight", (12, 4), taken)
     tensors.prescribed(f"{stock}in_proj_bias", (12,), [])
     tensors.prescribed(f"{stock}out_proj.weight", (4, 4), [((i, i), 1) for i in range(4)])
@@ -153,14 +160,23 @@ class StoredProducts:
     value: Stored
     steps: Array
     shares: Array
+    shared: bool = False
+
+
+def pairs(tokens: Array) -> bool:
+    """Whether heads of these tokens share a softmax where units do: two tokens, no biases, values of one kind."""
+    k, b, v, u = tokens
+    return len(k) == 2 and not b.any() and bool(k[0] != k[1]) and not (v.any() and u.any())
 
 
 def read_products(
-    tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str, activated: bool
+    tensors: Tensors, prefix: str, heads: int, inputs: int, layout: str, activated: bool, shared: bool = False
 ) -> StoredProducts:
     require(layout not in ("sequence", "double"), f"gated units have no form in the layout {layout}")
     if activated:
-        gate = read_heads(tensors, f"{prefix}gate.", heads, inputs, layout)
+        tokens = tensors.tensors.get(f"{prefix}gate.tokens")
+        both = shared and tokens is not None and tokens.ndim == 2 and len(tokens) == 4 and pairs(tokens)
+        gate = read_heads(tensors, f"{prefix}gate.", heads, inputs, layout, both)
     else:
         gate = read_linear(tensors, prefix, heads, inputs, "gate_{}")
     value = read_linear(tensors, prefix, heads, inputs, "value_{}")
@@ -168,7 +184,10 @@ def read_products(
     count = len(steps)
     require(1 <= count <= 16, f"{count} heads for every product")
     shares = tensors.take(f"{prefix}shares", count)
-    if layout == "multihead":
+    require(not shared or layout in ("sdpa", "multihead"), f"units share no softmax in the layout {layout}")
+    if layout == "multihead" and shared:
+        _check_shared(tensors, f"{prefix}product.", True)
+    elif layout == "multihead":
         stock, size = f"{prefix}product.", heads * count
         query, key, values = _projections(tensors, stock, size, 2 * heads)
         rows, unit = np.arange(size), np.repeat(np.arange(heads), count)
@@ -178,4 +197,4 @@ def read_products(
         tensors.prescribed(f"{stock}in_proj_bias", (3 * size,), [(slice(0, size), 1)])
         tensors.prescribed(f"{stock}out_proj.weight", (size, size), [((unit, rows), np.tile(shares, heads))])
         tensors.prescribed(f"{stock}out_proj.bias", (size,), [])
-    return StoredProducts(gate, value, steps, shares)
+    return StoredProducts(gate, value, steps, shares, shared)

@@ -13,7 +13,9 @@ true ones, gaps rounded once, times 1 +- E: sum_j w_j gap_j <= (1 + E)/(1 - E) (
 scores 0 and k s the one gap is only wrong by a factor, and t is not needed. Values that the dtype stores as others add
 |u_j - c_j| and |v_j - a_j| |s|. The latter is `tilt` times |s| where piece j reaches to infinity; a piece between two
 knots has sum w_j |s| <= max |x_i| + (W0 + ..)/min(k_{i+1} - k_i) + max |kappa_i - x_i|. What values lose in their sums
-is in proportion to sum_j w_j (|v_j s| + |u_j|) <= |phi| + (the error above) + 2 max |u_j|."""
+is in proportion to sum_j w_j (|v_j s| + |u_j|) <= |phi| + (the error above) + 2 max |u_j|. Where the one value that is
+not 0 is s itself and heads are not run by attention kernels, a weight is a quotient by a sum of two (or the product
+with its reciprocal) and is multiplied by s: 4 roundings in all."""
 
 from __future__ import annotations
 
@@ -75,12 +77,15 @@ def gate_unit(activation: Activation, table: Array, run: Run) -> Unit:
     tilt = above(max(tilts[0], tilts[-1]))
     tiny = run.precision.smallest + run.precision.exp_floor  # of a product and of a weight
 
+    lone = simple and (v, u) == ([0, 1], [0, 0]) and run.layout in ("softmax", "double")
+    roundings = 4 if lone else run.values(count)
+
     def running(m: Array, top: Array) -> Array:
         wrong = 0.0 * m if simple else 2 * gamma(run.score, unit) * (keys * m + biases) * (1 + 4 * unit)
         gate = C * (gap * (grown - 1) + wrong) + inner * (gap * (grown - 1) + wrong) / least
         size = top + gate + exact + tilt * m + 2 * offsets
         lost = 16 * count * tiny * (1 + m) * (1 + slopes + offsets)
-        return (gate + tilt * m + gamma(run.values(count), unit) * size + lost) * SLACK
+        return (gate + tilt * m + gamma(roundings, unit) * size + lost) * SLACK
 
     affine = float(np.abs(table[3][table[2] != 0]).max(initial=0.0))
     return Unit(table, exact, running, slopes, affine, tilt)

@@ -15,6 +15,8 @@ vanish. The first ORDERS coefficients are rational numbers of what is stored; th
 as above (s_k u is rounded once more, which counts half), times |a_k|, and the sum of K heads by gamma_{K+4} |a_k
 tanh(s_k u)|.
 
+Where four units share a softmax, the weights of their heads are off by what `groups.py` says, besides.
+
     |product^ - u b| <= |b^| (the above + |u^ - u|) + |u| |b^ - b|
 """
 
@@ -28,6 +30,7 @@ from flint import fmpq
 
 from softwright.checker.refusal import require
 from softwright.checker.transpiled.extents import Extent
+from softwright.checker.transpiled.groups import group_totals, shared_head
 from softwright.checker.transpiled.layers import Affine, Layer, State, affine_state, layer_state
 from softwright.checker.transpiled.outward import LOST, gamma
 from softwright.checker.transpiled.pieces import SLACK
@@ -47,6 +50,7 @@ class Gated:
     second: float
     steps: Array
     shares: Array
+    shared: bool = False  # four units have one softmax
 
     @property
     def direct(self) -> bool:
@@ -85,6 +89,10 @@ def _direct(block: Gated, a: State, b: State, run: Run | None) -> tuple[Array, A
     lost = 0.0
     if run is not None:
         gate, lost = gate + _head(run), 2 * run.precision.smallest
+        if block.shared:
+            total = group_totals(a.size)
+            require((total <= run.precision.largest / 64).all(), f"scores could overflow in {run.precision.name}")
+            gate = gate + shared_head(block.second, run)(total)
     return b.size * gate + b.error + lost, _largest(b)
 
 
@@ -106,6 +114,10 @@ def _multiplied(block: Gated, u: State, b: State, run: Run | None) -> tuple[Arra
         tanh = np.minimum(np.abs(block.steps) * U[:, None], 1.0)  # (H, K)
         off = off + shares.sum() * _head(run) + gamma(len(shares) + 4, precision.unit) * (shares * tanh).sum(axis=1)
         lost = smallest * (len(shares) + B + shares.sum() * (2 + B))
+        if block.shared:
+            head, total = shared_head(block.second, run), group_totals(U) * (1 + precision.unit)
+            for step, share in zip(np.abs(block.steps), shares, strict=True):
+                off = off + share * head(step * total)
     return B * (off + u.error) + sizes * b.error + lost, sizes * _largest(b) * SLACK
 
 

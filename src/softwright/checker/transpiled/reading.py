@@ -1,7 +1,7 @@
 """A transpiled network and its source, read from a file: names, shapes and numbers, before anything is proved.
 
-    model       dtype, layout, names (of the activations, for people), steps: heads {inputs, heads}, linear {inputs,
-                outputs}, gated {inputs, heads, second, activated}
+    model       dtype, layout, names (of the activations, for people), steps: heads {inputs, heads, and group: 4 where
+                four neurons share a softmax}, linear {inputs, outputs}, gated {inputs, heads, second, activated}
     target      kind "network", text, sizes, activations [{name, parameters}], sha256 of the source's weights, box
                 [low, high] or null, weights: "network" where the tensors of the network are the source's, "reference"
                 where the file keeps the source's own beside them
@@ -37,9 +37,16 @@ from softwright.fileformat import ModelFile
 Array = np.ndarray
 MODEL = {"kind": is_text, "dtype": is_text, "layout": is_text, "names": list_of(is_text), "steps": list_of(is_object)}
 STEPS: dict[str, dict[str, Any]] = {
-    "heads": {"step": is_text, "inputs": is_size, "heads": is_size},
+    "heads": {"step": is_text, "inputs": is_size, "heads": is_size, "group": lambda value: value == 4},
     "linear": {"step": is_text, "inputs": is_size, "outputs": is_size},
-    "gated": {"step": is_text, "inputs": is_size, "heads": is_size, "second": is_number, "activated": is_flag},
+    "gated": {
+        "step": is_text,
+        "inputs": is_size,
+        "heads": is_size,
+        "second": is_number,
+        "activated": is_flag,
+        "group": lambda value: value == 4,
+    },
 }
 TARGET = {
     "kind": lambda value: value == "network",
@@ -111,15 +118,17 @@ def _read_steps(steps: list[dict[str, Any]], tensors: Tensors, layout: str) -> t
     for i, entry in enumerate(steps):
         kind, prefix = str(entry.get("step")), f"steps.{i}."
         require(kind in STEPS, f"unknown step {kind!r}")
-        check_entries(entry, STEPS[kind], f"step {i} of the model")
+        check_entries(entry, STEPS[kind], f"step {i} of the model", ("group",))
         if kind == "heads":
-            layers.append(read_heads(tensors, prefix, entry["heads"], entry["inputs"], layout))
+            layers.append(read_heads(tensors, prefix, entry["heads"], entry["inputs"], layout, "group" in entry))
         elif kind == "linear":
             layers.append(read_linear(tensors, prefix, entry["outputs"], entry["inputs"]))
         else:
             require(i == 0 and len(steps) == 2 and steps[1].get("step") == "linear", "a gated block is two steps")
             second = float(entry["second"])
-            products = read_products(tensors, prefix, entry["heads"], entry["inputs"], layout, entry["activated"])
+            products = read_products(
+                tensors, prefix, entry["heads"], entry["inputs"], layout, entry["activated"], "group" in entry
+            )
             layers += [products.gate, products.value]
     chain = layers if products is None else [layers[1], *layers[2:]]
     for before, after in pairwise(chain):

@@ -74,7 +74,7 @@ def _proved(network: Network) -> Proved:
 
 def _layers(network: Network, run: Run) -> list[Layer]:
     """What the source says of each layer beside what the network stores, and the units of its heads."""
-    units: dict[tuple[object, bytes, bool], Unit] = {}
+    units: dict[tuple[object, ...], Unit] = {}
     found = []
     source = network.source
     parts = zip(network.layers, source.weights, source.biases, source.activations, strict=True)
@@ -86,9 +86,9 @@ def _layers(network: Network, run: Run) -> list[Layer]:
         unit = None
         if stored.tokens is not None:
             table = stored.tokens.astype(np.float64)
-            key = activation, table.tobytes(), stored.separate
+            key = activation, table.tobytes(), stored.separate, stored.shared
             if key not in units:
-                units[key] = unit_of(activation, table, replace(run, separate=stored.separate))
+                units[key] = unit_of(activation, table, replace(run, separate=stored.separate), stored.shared)
             unit = units[key]
         found.append(Layer(_affine(stored, weight, bias), activation, unit, stored.separate))
     return found
@@ -104,7 +104,7 @@ def _errors(network: Network, layers: list[Layer], run: Run | None) -> list[Arra
         return chain_errors(layers, network.box, run)
     steps, shares = (x.astype(np.float64) for x in (network.products.steps, network.products.shares))
     gate, value, down = layers
-    block = Gated(gate, value.affine, down.affine, network.second, steps, shares)
+    block = Gated(gate, value.affine, down.affine, network.second, steps, shares, network.products.shared)
     if block.direct:
         second = 0.0 if gate.activation.name == "sigmoid" else -1.0
         require(steps.tolist() == shares.tolist() == [1.0], "the gate is a head of its own and is not multiplied")

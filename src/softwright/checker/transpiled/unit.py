@@ -63,6 +63,7 @@ class Unit:
     offset: float = 0.0
     tilt: float = 0.0
     jump: tuple[float, float] | None = None
+    beside: Callable[[Array], Array] | None = None  # where neurons share a softmax: of the sum of their |s|, `groups`
 
     def exact_for(self, m: Array) -> Array:
         """`exact` and the jump, for neurons with |s| <= m."""
@@ -75,6 +76,7 @@ class Unit:
         Scores of one sequence must also leave Omega standing: what rounding takes from k_j s + b_j - Omega must be
         small beside Omega, so that tokens of other positions have no weight.
         """
+        size = size if self.beside is None else 16 * size  # of a sum over a group, and of 16 values
         k, b, v, u = np.abs(self.table)
         largest = run.precision.largest / 8
         most = largest

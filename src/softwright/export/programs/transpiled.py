@@ -5,8 +5,9 @@ With s the number of a neuron and tokens (key, bias, slope, offset) in the rows 
     w = softmax(s keys + biases),     softmax: (w slopes) s + w offsets,     sdpa, sequence: w (slopes s + offsets)
 
 Each layout is written in the order of operations that its certificate speaks of. Tokens of other positions of a plain
-sequence have weight 0 exactly, so that the layout sequence is written for one position. What stock modules compute is
-in `stock_heads.py`. Of the layout softmax a claim charges closed forms as well, and the program names them.
+sequence have weight 0 exactly, so that the layout sequence is written for one position, and neurons that share a
+softmax (`grouped_heads.py`) are written as single ones, which their claims charge too. What stock modules compute is in
+`stock_heads.py`. Of the layout softmax a claim charges closed forms as well, and the program names them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ def transpiled(model: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> P
             case "linear":
                 value = _linear(program, at, "", value)
             case "heads":
-                value = _neurons(program, at, value, width, layout)
+                value = _neurons(program, at, value, width, "sdpa" if "group" in step else layout)
             case _:
-                value = _gated(program, at, value, step, layout)
+                value = _gated(program, at, value, step, "sdpa" if "group" in step else layout)
     program.bias_anywhere = layout != "multihead"  # `checker/transpiled/partial_sums.py`; stock modules add many more
     return program.ended(value, ("q", width))
 
