@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import softwright as sw
 from softwright.errors import InvalidInput
-from softwright.transpiler.watching import chains, normalisation, watch
+from softwright.transpiler.inside.watching import chains, normalisation, watch
 
 D = 6
 

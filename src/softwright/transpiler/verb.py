@@ -29,16 +29,16 @@ from softwright.result.observed import Observed
 from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
 from softwright.targets.mlp import GatedNetwork, Sides, look_at, network_of, read_source
-from softwright.transpiler.blocks import find_job, has_layers
 from softwright.transpiler.bound import Bound, is_stored_exactly, is_verbatim
-from softwright.transpiler.finding import deviation
 from softwright.transpiler.fit import Fitted, fit, observe, points_for
 from softwright.transpiler.gated_heads import GATED_LAYOUTS
+from softwright.transpiler.inside.blocks import find_job, has_layers
+from softwright.transpiler.inside.finding import deviation
+from softwright.transpiler.inside.watching import example_inputs
 from softwright.transpiler.job import Job, Options, Part, Result
 from softwright.transpiler.network import TranspiledModule
 from softwright.transpiler.neuron_heads import LAYOUTS
 from softwright.transpiler.tokens import direct_gate
-from softwright.transpiler.watching import example_inputs
 
 _SAID = {"double": ": numbers stored in float32, computed with in float64 and rounded once at the end"}
 _METHOD = "closed form: unit bounds through |W| or its norm, layer by layer"

@@ -23,9 +23,9 @@ from torch import nn
 
 from softwright.errors import InvalidInput
 from softwright.targets.mlp import DenseNetwork, read_source
-from softwright.transpiler.cutting import cut_parts
+from softwright.transpiler.inside.cutting import cut_parts
+from softwright.transpiler.inside.watching import Watched, chains, normalisation, running_inputs
 from softwright.transpiler.job import Part
-from softwright.transpiler.watching import Watched, chains, normalisation, running_inputs
 
 Scaled = tuple[np.ndarray, np.ndarray]  # gain and shift
 

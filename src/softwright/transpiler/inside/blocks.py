@@ -37,11 +37,11 @@ from softwright.targets.mlp import (
     read_source,
     run_module,
 )
-from softwright.transpiler.cutting import Cut, PatchNetwork
-from softwright.transpiler.finding import chain_parts, found_parts, norm_before
+from softwright.transpiler.inside.cutting import Cut, PatchNetwork
+from softwright.transpiler.inside.finding import chain_parts, found_parts, norm_before
+from softwright.transpiler.inside.watching import Watched, normalisation, watch
 from softwright.transpiler.job import Job, Options, Part
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
-from softwright.transpiler.watching import Watched, normalisation, watch
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 NORMALISED = (

@@ -40,9 +40,16 @@ from softwright.targets.mlp import (
     network_from,
     value_of,
 )
-from softwright.transpiler.following import runs_as_traced
+from softwright.transpiler.inside.following import runs_as_traced
+from softwright.transpiler.inside.patches import (
+    CONVOLUTIONS,
+    Patches,
+    PatchNetwork,
+    matrix_of,
+    on_one_patch,
+    patches_of,
+)
 from softwright.transpiler.job import Part
-from softwright.transpiler.patches import CONVOLUTIONS, Patches, PatchNetwork, matrix_of, on_one_patch, patches_of
 
 _LAST = (nn.LayerNorm, nn.RMSNorm)  # what says how many values its last axis has
 _SAME = (nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d)

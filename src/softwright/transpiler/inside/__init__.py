@@ -1,0 +1,1 @@
+"""Networks inside larger modules: found, cut out where need be, ranged and replaced by heads."""
