@@ -38,7 +38,9 @@ def _refused(built: sw.Built, **prompt: Any) -> str:
 @pytest.mark.parametrize("unit", [2.0**-330, 2.0**480])
 def test_distances_have_no_unit_of_their_own(method: str, unit: float) -> None:
     built, x, y, queries = _asked(method)
-    options = {name: built.network.constants.option(name) * unit for name in METHODS[method].lengths or ()}
+    options: dict[str, Any] = {
+        name: built.network.constants.option(name) * unit for name in METHODS[method].lengths or ()
+    }
     other = sw.in_context(method, 3, sample=False, certify=False, **options)
     found = other(x=x * unit, y=y, queries=queries * unit)
     expected = built(x=x, y=y, queries=queries) * (unit if METHODS[method].answers_x else 1.0)
@@ -48,11 +50,15 @@ def test_distances_have_no_unit_of_their_own(method: str, unit: float) -> None:
 @pytest.mark.parametrize("method", ANY_SIZE)
 @pytest.mark.parametrize("size", [1e-100, 1e-10, 1e10, 1e100])
 def test_y_has_any_size(method: str, size: float) -> None:
-    options = {} if METHODS[method].penalised is False else {"penalty": 1e-3 if method == "gamma" else 1e-3 * size}
+    options: dict[str, Any] = (
+        {} if METHODS[method].penalised is False else {"penalty": 1e-3 if method == "gamma" else 1e-3 * size}
+    )
     if method in ("lasso", "nonnegative_least_squares"):
         options["condition"] = 20.0  # fewer steps
     built, x, y, queries = _asked(method, **options)
-    own = dict(options) if method == "gamma" or "penalty" not in options else {**options, "penalty": 1e-3}
+    own: dict[str, Any] = (
+        dict(options) if method == "gamma" or "penalty" not in options else {**options, "penalty": 1e-3}
+    )
     plain = sw.in_context(method, 3, sample=False, certify=False, **own)
     expected, found = plain(x=x, y=y, queries=queries), built(x=x, y=y * size, queries=queries)
     wanted = expected + np.log(size) if METHODS[method].y_units == "log" else expected * size
