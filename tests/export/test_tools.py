@@ -265,3 +265,14 @@ def test_nnsight_traces_a_head() -> None:
     with model.trace(x):
         seen = model.layer.heads[0].output.save()
     assert torch.equal(seen, built.network(x))
+
+
+def test_a_graph_of_torch_has_no_largest_batch() -> None:
+    """A size that is compared with a limit before it is known that a graph is recorded becomes a guard of the graph."""
+    torch.manual_seed(0)
+    source = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.SiLU(), torch.nn.Linear(6, 3)).double().eval()
+    batch = torch.export.Dim("batch", min=1, max=1 << 20)
+    for layout in ("softmax", "sdpa"):
+        network = sw.transpile(source, box=(-1, 1), layout=layout).network
+        given = (torch.zeros(5, 4, dtype=torch.float64),)
+        torch.export.export(network, given, dynamic_shapes=({0: batch},), strict=False)

@@ -101,7 +101,7 @@ class TranspiledNetwork(_Transpiled):
     def forward(self, x: Tensor) -> Tensor:
         """(..., d) -> (..., m), in chunks that bound the memory."""
         # Positions that stand in one sequence stay together; all others are rows of their own.
-        if x.dim() == 2 and x.shape[0] <= self._at_once and not looked_through():
+        if not looked_through() and x.dim() == 2 and x.shape[0] <= self._at_once:
             with as_proved(x):
                 return self._run(x)
         lead = x.dim() - 2 if self.layout == "sequence" and x.dim() >= 3 else x.dim() - 1
