@@ -12,6 +12,7 @@ import torch
 
 from softwright.attention.stack import FIXED, StackLayer
 from softwright.errors import Faults
+from softwright.methods.constants import Constants
 from softwright.methods.methods import METHODS
 from softwright.methods.network import InContextStack
 from softwright.methods.reference import random_design
@@ -45,7 +46,7 @@ def content(built: Built[Any]) -> Content:
         "features": network.features,
         "x": x.tolist(),
         "y": y.tolist(),
-        "allowed": _allowed(constants.method),
+        "allowed": _allowed(constants),
         "queries": _QUERIES,
         "segments": _segments(network),
         "layers": [_layer(layer) for layer in network.distinct],
@@ -58,12 +59,12 @@ def content(built: Built[Any]) -> Content:
     return Content(title, headline, ("in_context.html",), ("tokens.js", "in_context.js"), data)
 
 
-def _allowed(method: str) -> dict[str, bool]:
+def _allowed(constants: Constants) -> dict[str, bool]:
     """What y may hold, asked of the method itself: fractions, negative numbers, numbers above 1."""
     answers = {}
     for name, values in (("fractions", [0.0, 0.5, 1.0]), ("negative", [0.0, -1.0, 1.0]), ("above", [0.0, 2.0, 1.0])):
         faults = Faults("y")
-        METHODS[method].check(torch.tensor([values], dtype=torch.float64), faults)
+        METHODS[constants.method].check(torch.tensor([values], dtype=torch.float64), constants, faults)
         answers[name] = not faults.found
     return answers
 
