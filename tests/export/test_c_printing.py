@@ -76,9 +76,10 @@ def test_columns_of_zeros_of_a_weighted_sum_are_left_out(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_a_kink_is_its_softmax_near_and_far(dtype: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kink", [nn.ReLU(), nn.LeakyReLU(0.3), nn.LeakyReLU(-0.5)])
+def test_a_kink_is_what_torch_runs_near_and_far(kink: nn.Module, dtype: str, tmp_path: Path) -> None:
     kind = getattr(torch, dtype)
-    source = nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Linear(4, 4)).to(kind).eval()
+    source = nn.Sequential(nn.Linear(1, 4), kink, nn.Linear(4, 4)).to(kind).eval()
     with torch.no_grad():
         for number, weight in ((0, torch.ones(4, 1)), (2, torch.eye(4))):
             source.get_parameter(f"{number}.weight").copy_(weight)
@@ -89,7 +90,7 @@ def test_a_kink_is_its_softmax_near_and_far(dtype: str, tmp_path: Path) -> None:
     subprocess.run(made, check=True)
     function = ctypes.CDLL(str(tmp_path / "f.so")).network
     near = np.ldexp(np.linspace(-4, 4, 41), -60)
-    for value in (*near, -1.0, -0.3, 0.3, 1.0, np.nan):
+    for value in (*near, -1.0, -0.3, 0.3, 1.0, np.inf, -np.inf, np.nan):
         x, y = np.array([value], dtype=dtype), np.empty(4, dtype=dtype)
         function(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p))
         wanted = built.network(torch.from_numpy(x)[None]).detach().numpy()[0]

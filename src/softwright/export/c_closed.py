@@ -5,8 +5,8 @@ forms too names them (`Program.closed`), and C takes those. With e the exp of `c
 
 *Pairs* (`transpiler/closed_softmax.py`), t = rate s and y = e(-|t|): the weight of the second token is 1/(1 + y) for
 t >= 0 and y/(1 + y) for t < 0, a sum and a quotient of numbers that hold no more than an exp's error, as in a sigmoid.
-Of a kink, whose rate is steep, y is 0 nearly everywhere: where it is for all numbers of a vector no exp is taken, and s
-or 0 itself is what relu gives.
+Of a step, whose rate is steep, y is 0 nearly everywhere: where it is for all numbers of a vector no exp is taken. Of
+relu and leaky relu max(s, 0) - slope max(-s, 0) is all there is, near 0 too, as in torch.
 
 *Even tokens* (same place): w = y/(1 + y) with y = e(-D |s|), the same products for the powers of x = w - w w, and
 max(s, 0) + (U' - |s| (B - 2 w A))/Z', sums of terms in pairs.
@@ -32,12 +32,12 @@ import numpy as np
 from softwright.export.c_simplify import read_nodes
 from softwright.export.program import Closed, Node, Product, Program
 from softwright.precision import PRECISIONS
-from softwright.transpiler.closed_softmax import EvenTokens, Pair, power_steps
+from softwright.transpiler.closed_softmax import HARD, EvenTokens, Pair, power_steps
 
 CLOSED = "Closed"  # the operation of such a node
 MOST_POWERS = 7
 IN_ORDER = 4  # terms of a sum that is no shorter in pairs, since a product and a sum are one operation
-STEEP = 2.0**20  # the rate of a kink: beyond 1e-3 of it, in double, weights are 0 and 1
+STEEP = 2.0**20  # the rate of a step: beyond 1e-3 of it, in double, weights are 0 and 1
 
 
 def shortened(program: Program) -> Program:
@@ -90,18 +90,21 @@ class ClosedForm:
         slope, offset = mixed(*pair.slopes), mixed(*pair.offsets)
         parts = [f"({slope}) * s"] * bool(slope) + [offset] * bool(offset)
         found = " + ".join(parts) or "w - w"
+        if pair.rate == HARD and pair.slopes[1] == 1.0 and pair.offsets == (0.0, 0.0):
+            return self._kink(pair.slopes[0], place)
         lines = [f"softwright_v w = {self._scaled('s', pair.rate)};"]
         if abs(pair.rate) < STEEP:
             return [*lines, "softwright_sigmoid(&w);", f"{place} = {found};"]
-        if pair.rate > 0 and pair.slopes == (0.0, 1.0) and pair.offsets == (0.0, 0.0):
-            lines.append("softwright_v v = s; softwright_above(&v, &s);")
-            return [
-                *lines,
-                f"if (!softwright_far(&w, {count})) {{ softwright_sigmoid(&w); v = {found}; }} {place} = v;",
-            ]
         step = f"softwright_v v = {self._number(1.0)} - (softwright_v){{0}}; softwright_above(&v, &w); w = v;"
         lines.append(f"if (softwright_far(&w, {count})) {{ {step} }} else softwright_sigmoid(&w);")
         return [*lines, f"{place} = {found};"]
+
+    def _kink(self, slope: float, place: str) -> list[str]:
+        lines = ["softwright_v v = s; softwright_above(&v, &s);"]
+        if slope == 0.0:
+            return [*lines, f"{place} = v;"]
+        lines.append("softwright_v below = -s; softwright_above(&below, &below);")
+        return [*lines, f"{place} = v - {self._scaled('below', slope)};"]
 
     def _even(self, even: EvenTokens, place: str) -> list[str]:
         twice = np.array([1.0, 1.0, 1.0, 2.0])[:, None]  # B - w (2 A): doubling is exact

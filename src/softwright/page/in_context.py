@@ -12,7 +12,6 @@ import torch
 
 from softwright.attention.stack import FIXED, StackLayer
 from softwright.errors import Faults
-from softwright.methods.constants import Constants
 from softwright.methods.methods import METHODS
 from softwright.methods.network import InContextStack
 from softwright.methods.reference import random_design
@@ -46,7 +45,7 @@ def content(built: Built[Any]) -> Content:
         "features": network.features,
         "x": x.tolist(),
         "y": y.tolist(),
-        "allowed": _allowed(constants),
+        "allowed": _allowed(network),
         "queries": _QUERIES,
         "segments": _segments(network),
         "layers": [_layer(layer) for layer in network.distinct],
@@ -59,9 +58,9 @@ def content(built: Built[Any]) -> Content:
     return Content(title, headline, ("in_context.html",), ("tokens.js", "in_context.js"), data)
 
 
-def _allowed(constants: Constants) -> dict[str, bool]:
+def _allowed(network: InContextStack) -> dict[str, bool]:
     """What y may hold, asked of the method itself: fractions, negative numbers, numbers above 1."""
-    answers = {}
+    constants, answers = network.constants, {}
     for name, values in (("fractions", [0.0, 0.5, 1.0]), ("negative", [0.0, -1.0, 1.0]), ("above", [0.0, 2.0, 1.0])):
         faults = Faults("y")
         METHODS[constants.method].check(torch.tensor([values], dtype=torch.float64), constants, faults)

@@ -64,7 +64,7 @@ from torch.nn.functional import leaky_relu, silu
 from softwright.precision import PRECISIONS, name_of
 from softwright.settings import derivatives_taken, looked_through
 
-_HARD = 2.0**60
+HARD = 2.0**60
 _FEWEST = 6  # tokens for which powers are worth their operations
 _HIGHEST = 60.0  # of the biases' range: e^60 is a number of every type
 _TOGETHER = 1 << 16  # numbers at a time: they and their powers stay in the cache
@@ -101,7 +101,7 @@ def by_sigmoid(s: Tensor, pair: Pair) -> Tensor:
     """The head of two tokens at every entry of s."""
     if pair.slopes[1] == 1.0 and pair.offsets == (0.0, 0.0) and not derived(s):
         first = pair.slopes[0]
-        if pair.rate == _HARD:
+        if pair.rate == HARD:
             return torch.clamp_min(s, 0.0) if first == 0.0 else leaky_relu(s, first)
         if first == 0.0 and pair.rate == 1.0:
             return silu(s)
