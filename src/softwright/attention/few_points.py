@@ -28,7 +28,7 @@ forward or a computed weight into the network gets it: the modules run then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ from torch import Tensor
 from torch.nn.modules import module as _modules
 
 from softwright.attention.layer import AttentionLayer, SoftmaxHead
+from softwright.errors import InvalidInput
 from softwright.settings import derivatives_taken
 
 if TYPE_CHECKING:
@@ -52,14 +53,10 @@ _Arrays: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None
 def module_at_one_point(network: AttentionNetwork, x: Tensor) -> Tensor | None:
     """What the module gives for one point of its own type, of shape (..., d), or None where the formula itself should
     run: a derivative is taken, operations are recorded or watched, or the point is no plain tensor of the CPU."""
-    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() or torch._C._get_tracing_state():
-        return None
     center, scale = network._buffers["center"], network._buffers["scale"]
     if center is None or scale is None or x.shape[-1:] != center.shape or x.numel() != len(center):
         return None
-    if type(x) is not Tensor or x.dtype is not center.dtype or x.dtype not in _TYPES or derivatives_taken():
-        return None
-    if not x.is_cpu or x.layout is not torch.strided or x.is_neg():
+    if not plain_point(x, center):
         return None
     learning = torch.is_grad_enabled()
     read = None if learning and x.requires_grad else _parameters(network, x.dtype, learning)
@@ -71,6 +68,27 @@ def module_at_one_point(network: AttentionNetwork, x: Tensor) -> Tensor | None:
         if x.dtype is torch.float32:
             y = y.astype(np.float32)
     return torch.from_numpy(y if x.ndim == 1 else y.reshape(*x.shape[:-1], len(y)))
+
+
+def plain_point(x: Tensor, parameter: Tensor) -> bool:
+    """Whether a point is a plain tensor of the CPU and of the parameter's type, and nobody takes derivatives of what
+    runs or records operations."""
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() or torch._C._get_tracing_state():
+        return False
+    if type(x) is not Tensor or x.dtype is not parameter.dtype or x.dtype not in _TYPES or derivatives_taken():
+        return False
+    return x.is_cpu and x.layout is torch.strided and not x.is_neg()
+
+
+def points_by_name(names: Sequence[str], named: Mapping[str, Any], place: str) -> np.ndarray:
+    """Points (..., d) from one number or array per variable."""
+    if named.keys() != set(names):
+        wanted = f"give every one of {', '.join(names)}"
+        raise InvalidInput(place, [f"{wanted}, got {', '.join(named) or 'nothing'}"])
+    columns = [named[name] for name in names]
+    if all(type(column) is float or type(column) is int for column in columns):  # one point, the usual question
+        return np.array(columns, dtype=float)
+    return np.stack(np.broadcast_arrays(*[np.asarray(column, dtype=float) for column in columns]), axis=-1)
 
 
 def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | None:

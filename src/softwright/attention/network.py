@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from softwright.attention.factorised import factorised_head
-from softwright.attention.few_points import MOST_SCORES, RUN_AS, few_points, module_at_one_point
+from softwright.attention.few_points import MOST_SCORES, RUN_AS, few_points, module_at_one_point, points_by_name
 from softwright.attention.head import Axis, Head
 from softwright.attention.layer import AttentionLayer
 from softwright.attention.token_names import in_user_coordinates, token_names
@@ -257,14 +257,7 @@ class AttentionNetwork(nn.Module):
         return AttentionView(asked, views)
 
     def _points(self, named: Mapping[str, Any]) -> np.ndarray:
-        names = self.box.names
-        if named.keys() != set(names):
-            wanted = f"give every one of {', '.join(self.names)}"
-            raise InvalidInput("AttentionNetwork", [f"{wanted}, got {', '.join(named) or 'nothing'}"])
-        columns = [named[name] for name in names]
-        if all(type(column) is float or type(column) is int for column in columns):  # one point, the usual question
-            return np.array(columns, dtype=float)
-        return np.stack(np.broadcast_arrays(*[np.asarray(column, dtype=float) for column in columns]), axis=-1)
+        return points_by_name(self.box.names, named, "AttentionNetwork")
 
     def facts(self) -> list[tuple[str, str]]:
         sides = ", ".join(f"{name} in [{low:g}, {high:g}]" for name, low, high in self.box)
