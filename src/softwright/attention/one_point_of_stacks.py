@@ -73,11 +73,9 @@ def _value(network: ComposedNetwork, x: np.ndarray, learning: bool) -> np.ndarra
     for tensor in held:
         if tensor is None or tensor.dtype is not dtype or not tensor.is_cpu:
             return None
-        if tensor.requires_grad:
-            if learning:
-                return None
-            tensor = tensor.detach()
-        arrays.append(tensor.numpy())
+        if learning and tensor.requires_grad:
+            return None
+        arrays.append(tensor.detach().numpy() if tensor.requires_grad else tensor.numpy())
     embed, base, bank, read = arrays[:4]
     T, D = bank.shape
     work = 0

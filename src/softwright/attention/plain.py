@@ -40,7 +40,8 @@ def suits(head: SoftmaxHead, t: Tensor) -> bool:
     if head.slopes is not None:
         width *= 1 + d
     wide = width >= _WIDE * (d + 1) and t.dtype == torch.float64
-    if N > (_MOST_WIDE if wide else MOST_TOKENS):
+    most = _MOST_WIDE if wide else MOST_TOKENS
+    if most < N:
         return False
     if not t.is_cpu or looked_through() or derivatives_taken() or torch._C._get_tracing_state():
         return False
