@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,5 +82,5 @@ def test_a_trace_of_many_points_takes_more_of_them(dtype: torch.dtype, engine: s
     network = network_of(12, 2, 1, True, dtype)
     network.engine = engine
     points = torch.rand(60_000, 2, dtype=dtype)
-    traced = torch.jit.trace(network, points[:30_000], check_trace=False)
+    traced: Any = torch.jit.trace(network, points[:30_000], check_trace=False)
     assert torch.allclose(traced(points), network(points), rtol=1e-5, atol=1e-5)

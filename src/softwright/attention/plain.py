@@ -6,8 +6,8 @@ t being the points as columns. Every step takes whole rows of points, in the ord
 those of one product; scores have only their own d coordinates. The fused kernel is made for long rows of scores: for a
 few tokens the calls inside it cost more than its arithmetic, and it wants keys as wide as values. Points go some at a
 time, so that scores stay in the processor's cache. Beside the fused kernel, one thread of a processor with 256 bits:
-a quarter to a half of its time with a dozen tokens, 0.6 to 0.9 with fifty, the same with 300; with the 35 columns of
-five affine outputs in six variables 0.5 of it with fifty tokens and 0.75 with 1,000 (float64).
+a quarter to a half of its time with a dozen tokens, 0.6 to 0.9 with fifty, 0.8 to 1 with 128, the same with 300; with
+the 35 columns of five affine outputs in six variables 0.45 of it with fifty tokens and 0.75 with 1,000 (float64).
 
 *Rounding.* Scores are sums of d + 1 terms, the largest is subtracted, one exp is taken for each token, no blocks are
 joined; sums run over all tokens in some order. As in the fused kernel, a reciprocal that all columns share and a
@@ -28,7 +28,7 @@ from softwright.settings import derivatives_taken, looked_through
 if TYPE_CHECKING:
     from softwright.attention.layer import SoftmaxHead
 
-MOST_TOKENS = 64  # beyond so many the fused kernel is as fast
+MOST_TOKENS = 128  # beyond so many the fused kernel is as fast
 _WIDE, _MOST_WIDE = 3, 1024  # unless values are so many times as wide as keys, which it fills up: float64, so many
 _NUMBERS = 1 << 18  # of a part: scores and columns
 
