@@ -92,7 +92,7 @@ def approximate(
     dtype        "float64" or "float32", or the torch.dtype: what the network runs in, and what is checked and proved
     engine       how a network of one layer runs, and is proved: "sdpa", "factorised" or, in float32, "double" (float64
                  inside, rounded once); "auto" is "double" for float32 networks with at most 20 tokens a head, where it
-                 takes at most 1.4 times as long and the formula has no kinks, else "sdpa". Stacks have one engine
+                 takes 1.4 to 2.7 times as long and the formula has no kinks, else "sdpa". Stacks have one engine
     gap          allows jumps (`where`, sign, floor, ...) of a formula: the error is proved wherever no comparison a < b
                  has |b - a| < gap; inside that band the network passes from one value of the jump to the other
     norm         "sup", or "L1", "L2", ...: (integral of |network - formula|^p)^(1/p) over the box is what `tol` bounds;

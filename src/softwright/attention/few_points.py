@@ -21,10 +21,6 @@ step is charged a unit of float32 it errs by one of float64, 2^-29 of it, and of
 charges to every head the rounding at the end needs one (and one tau of the 32 that underflow is charged). Several
 points are left to the modules, so that a network that overflows in float32 is seen to.
 
-*Few tokens.* For many points of up to `FEW_TOKENS` tokens the same steps run with tokens as rows, some thousand points
-at a time: sums over tokens are then sums of whole rows, and the fused kernel, made for many tokens, is half as fast.
-As in that kernel, the reciprocal of the sum of the weights multiplies every column. Float64 networks only.
-
 All of it computes in float64: autocast and the precision of float32 products touch no float64 number, so nothing has to
 be switched off. Whoever watches modules by hooks sees every call of theirs, and whoever put another module, another
 forward or a computed weight into the network gets it: the modules run then.
@@ -32,7 +28,7 @@ forward or a computed weight into the network gets it: the modules run then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -41,13 +37,13 @@ from torch import Tensor
 from torch.nn.modules import module as _modules
 
 from softwright.attention.layer import AttentionLayer, SoftmaxHead
+from softwright.errors import InvalidInput
 from softwright.settings import derivatives_taken
 
 if TYPE_CHECKING:
     from softwright.attention.network import AttentionNetwork
 
 MOST_SCORES = 4096  # beyond so many, calls no longer dominate and the fused kernel wins
-FEW_TOKENS, _ROWS = 8, 4000  # tokens of all heads up to which it does not, and points at a time
 _TYPES = (torch.float64, torch.float32)
 RUN_AS = ("sdpa", "double")  # the engines that these sums are
 _Parameters: TypeAlias = tuple[Tensor, Tensor, Tensor, Tensor | None]  # of a head: keys, biases, values, slopes
@@ -57,14 +53,10 @@ _Arrays: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None
 def module_at_one_point(network: AttentionNetwork, x: Tensor) -> Tensor | None:
     """What the module gives for one point of its own type, of shape (..., d), or None where the formula itself should
     run: a derivative is taken, operations are recorded or watched, or the point is no plain tensor of the CPU."""
-    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() or torch._C._get_tracing_state():
-        return None
     center, scale = network._buffers["center"], network._buffers["scale"]
     if center is None or scale is None or x.shape[-1:] != center.shape or x.numel() != len(center):
         return None
-    if type(x) is not Tensor or x.dtype is not center.dtype or x.dtype not in _TYPES or derivatives_taken():
-        return None
-    if not x.is_cpu or x.layout is not torch.strided or x.is_neg():
+    if not plain_point(x, center):
         return None
     learning = torch.is_grad_enabled()
     read = None if learning and x.requires_grad else _parameters(network, x.dtype, learning)
@@ -76,6 +68,27 @@ def module_at_one_point(network: AttentionNetwork, x: Tensor) -> Tensor | None:
         if x.dtype is torch.float32:
             y = y.astype(np.float32)
     return torch.from_numpy(y if x.ndim == 1 else y.reshape(*x.shape[:-1], len(y)))
+
+
+def plain_point(x: Tensor, parameter: Tensor) -> bool:
+    """Whether a point is a plain tensor of the CPU and of the parameter's type, and nobody takes derivatives of what
+    runs or records operations."""
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() or torch._C._get_tracing_state():
+        return False
+    if type(x) is not Tensor or x.dtype is not parameter.dtype or x.dtype not in _TYPES or derivatives_taken():
+        return False
+    return x.is_cpu and x.layout is torch.strided and not x.is_neg()
+
+
+def points_by_name(names: Sequence[str], named: Mapping[str, Any], place: str) -> np.ndarray:
+    """Points (..., d) from one number or array per variable."""
+    if named.keys() != set(names):
+        wanted = f"give every one of {', '.join(names)}"
+        raise InvalidInput(place, [f"{wanted}, got {', '.join(named) or 'nothing'}"])
+    columns = [named[name] for name in names]
+    if all(type(column) is float or type(column) is int for column in columns):  # one point, the usual question
+        return np.array(columns, dtype=float)
+    return np.stack(np.broadcast_arrays(*[np.asarray(column, dtype=float) for column in columns]), axis=-1)
 
 
 def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | None:
@@ -94,9 +107,7 @@ def few_points(network: AttentionNetwork, points: np.ndarray) -> np.ndarray | No
     if single and points.size != d:
         return None
     if tokens * points.size > MOST_SCORES * d:
-        if tokens > FEW_TOKENS or points.ndim == 1 or single:
-            return None
-        return _in_columns([_arrays(head) for head in heads], points, center.numpy(), scale.numpy())
+        return None
     with np.errstate(all="ignore"):
         if single:
             points = points.astype(np.float32)
@@ -195,36 +206,3 @@ def _head(head: _Arrays, t: np.ndarray) -> np.ndarray:
         return y
     moments = w.dot(G.reshape(len(G), -1)).reshape(*y.shape, G.shape[2])  # (..., m, d)
     return y + (moments * t[..., None, :]).sum(-1)
-
-
-def _in_columns(heads: Sequence[_Arrays], points: np.ndarray, middle: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """The values (..., m) at many points (..., d), with tokens as rows."""
-    flat = points.reshape(-1, len(middle))
-    y = np.empty((len(flat), heads[0][2].shape[1]))
-    with np.errstate(all="ignore"):
-        for start in range(0, len(flat), _ROWS):
-            t = ((flat[start : start + _ROWS] - middle) * factor).T  # (d, n)
-            part = _head_in_columns(heads[0], t)
-            for head in heads[1:]:
-                part = part + _head_in_columns(head, t)
-            y[start : start + _ROWS] = part.T
-    return y.reshape(*points.shape[:-1], y.shape[1])
-
-
-def _head_in_columns(head: _Arrays, t: np.ndarray) -> np.ndarray:
-    """Values (m, n) at t (d, n)."""
-    keys, biases, values, G = head  # G (N, m, d)
-    w = keys.dot(t)  # (N, n)
-    w += biases[:, None]
-    w -= w.max(axis=0)
-    torch.from_numpy(w).exp_()
-    share = 1.0 / w.sum(axis=0)
-    y = values.T.dot(w)  # (m, n)
-    y *= share
-    if G is not None:
-        for i in range(len(t)):
-            moment = G[:, :, i].T.dot(w)
-            moment *= share
-            moment *= t[i]
-            y += moment
-    return y
