@@ -45,6 +45,7 @@ from softwright.transpiler.values import Values, activated, affine
 
 _PARTS = 32  # of the range of a neuron
 _LARGEST_PARTS = 1 << 24  # entries of W times parts that a bound is worth
+_Ends = tuple[np.ndarray, np.ndarray]
 _WIDEST = 1024  # beyond it the powers of W W^T cost more than they are worth
 
 
@@ -152,7 +153,7 @@ class _Sum:
     size: np.ndarray  # sum of the sizes of its terms as they run
     ends: tuple[np.ndarray, np.ndarray]
     entries: int = 0  # of W
-    running: Callable[[tuple[np.ndarray, np.ndarray]], np.ndarray] | None = None  # `own` while terms add up to so much
+    running: Callable[[_Ends, _Ends], np.ndarray] | None = None  # `own` while terms add up to so much, s is between so
 
     @property
     def state(self) -> State:
@@ -180,8 +181,8 @@ def _affine(layer: DenseLayer, state: State, setting: _Setting) -> _Sum:
     size = up(total + rounded, n + 8)
     finite = size <= PRECISIONS[setting.dtype].largest / 8
 
-    def running(ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        return changed + up(sums.rounding(ends) + lost, n + 8)
+    def running(ends: _Ends, between: _Ends) -> np.ndarray:
+        return changed + up(sums.rounding(ends, between) + lost, n + 8)
 
     return _Sum(s, inherited, np.where(finite, changed + rounded, np.inf), size, ends, weight.size, running)
 
@@ -189,7 +190,8 @@ def _affine(layer: DenseLayer, state: State, setting: _Setting) -> _Sum:
 def _bent(phi: Activation, s: _Sum, error: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """What the errors of running s are behind phi: over parts of the range of s, those that sums can have there times
     the slope there. At one input s = plus - minus, the sums of its positive and of its negative terms, so where s <= t
-    plus is at most t above the largest minus, and where s >= t minus is at most t below the largest plus."""
+    plus is at most t above the largest minus, and where s >= t minus is at most t below the largest plus; and of two
+    partial sums that make up s one is known by the other."""
     most = np.where(np.isfinite(s.own), up(slope * np.minimum(s.own, PRECISIONS["float64"].largest), 4), np.inf)
     if s.running is None or s.entries * _PARTS > _LARGEST_PARTS:
         return most
@@ -200,7 +202,7 @@ def _bent(phi: Activation, s: _Sum, error: np.ndarray, slope: np.ndarray) -> np.
         left, right = (low + (high - low) * (j / _PARTS) for j in (i, i + 1))
         ends = np.minimum(plus, minus + right + room), np.minimum(minus, plus - left + room)
         steep = phi.local_slope(left - error - room, right + error + room)
-        found = np.maximum(found, up(steep * s.running(ends), 4))
+        found = np.maximum(found, up(steep * s.running(ends, (left - room, right + room)), 4))
     return np.where(np.isfinite(most) & np.isfinite(found), np.minimum(most, found), most)
 
 

@@ -20,6 +20,12 @@ they are at most n + 1 - r m + r + (r - 1) <= n + 2 - m. So with f_k the bound f
 
     |s^ - s| <= u sum_{k=2}^{n+1} 2^floor(log2 f_k) + u sum_i 2^floor(log2 |w_i a_i|).
 
+Where s is known to lie in [t, t'], what is below a node is s without all that is not: with f+_k and f-_k for the sums
+of k positive and of k negative leaves, a partial sum over k of them lies between t - f+_{n+1-k} and t' + f-_{n+1-k}
+too, and large nodes have small ones. That no longer grows with k, so the largest sum over all trees is taken itself,
+
+    T(k) = 2^floor(log2 f_k) + max_{i + j = k} (T(i) + T(j)),    T(1) = 0.
+
 What runs is a sum of numbers that were rounded before: f_k is that of the stored weights and of values with their
 errors, and gamma_{n+2} of all terms more.
 """
@@ -36,6 +42,7 @@ from softwright.transpiler.values import norm
 _MOST_SHARED = 1 << 20  # entries of G
 _SORTED = 512  # terms; for more, all nodes are charged as the largest one
 _ROOM = 1 + 1e-9  # of partial sums, before their powers of two are taken
+_TREES = 1 << 24  # rows times squares of terms beyond which no trees are compared
 
 
 @dataclass
@@ -150,14 +157,33 @@ class Sums:
             columns = (
                 np.column_stack([x, np.maximum(sign * bias, 0.0)]) for x, sign in zip(largest, (1, -1), strict=True)
             )
-            self.partial = [np.cumsum(-np.sort(-column), axis=1)[:, 1:] for column in columns]  # (H, n) each
+            self.partial = [np.cumsum(-np.sort(-column), axis=1) for column in columns]  # (H, n + 1) each
 
-    def rounding(self, ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def rounding(
+        self, ends: tuple[np.ndarray, np.ndarray], between: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> np.ndarray:
         """What rounding adds while all positive terms add up to the first of `ends` at most, all negative ones to the
-        second."""
+        second, and s is `between` these numbers."""
         if self.partial is None:
             nodes = self.nodes * power_below((np.maximum(*ends) + self.slack) * _ROOM)
-        else:
-            found = np.maximum(*(np.minimum(x, end[:, None]) for x, end in zip(self.partial, ends, strict=True)))
-            nodes = power_below((found + self.slack[:, None]) * _ROOM).sum(axis=1)
-        return self.unit * (nodes + self.products)
+            return self.unit * (nodes + self.products)
+        plus, minus = (np.minimum(x, end[:, None]) for x, end in zip(self.partial, ends, strict=True))
+        if between is None or plus.shape[0] * plus.shape[1] ** 2 > _TREES:
+            nodes = power_below((np.maximum(plus, minus)[:, 1:] + self.slack[:, None]) * _ROOM).sum(axis=1)
+            return self.unit * (nodes + self.products)
+        low, high = (x[:, None] for x in between)
+        twice = self.slack[:, None]  # s is that of exact numbers, and so are the leaves that it has besides
+        rest = [np.pad(x, ((0, 0), (1, 0)))[:, -2::-1] for x in (plus, minus)]  # of n + 1 - k leaves
+        above, below = np.minimum(plus, high + rest[1] + twice), np.minimum(minus, rest[0] - low + twice)
+        found = np.maximum(np.maximum(above, below), 0.0) + self.slack[:, None]
+        return self.unit * (_worst_tree(power_below(found * _ROOM)) + self.products)
+
+
+def _worst_tree(nodes: np.ndarray) -> np.ndarray:
+    """T(n + 1) for every row of nodes (H, n + 1), those of k leaves in column k - 1."""
+    count = nodes.shape[1]
+    total = np.zeros((count + 1, len(nodes)))  # T(k) in row k
+    for k in range(2, count + 1):
+        half = k // 2
+        total[k] = nodes[:, k - 1] + (total[1 : half + 1] + total[k - half : k][::-1]).max(axis=0)
+    return total[count]

@@ -6,7 +6,8 @@ stores.
 
 What o is behind phi: the range of s is cut into PARTS. Where t <= s <= t', positive terms add up to what negative ones
 can and t' at most, negative ones to what positive ones can less t, since s is their difference; partial sums are no
-larger, and the slope is that over the part, wider by d. The largest product over the parts counts.
+larger, and those of nearly all terms are s less a few. The slope is that over the part, wider by d. The largest product
+over the parts counts.
 
 `slips.py` carries errors through W and through slopes, those over the neuron's own range, 0 where phi is constant
 there. `extents.py` says what exact numbers can be on the box, `partial_sums.py` what rounding does to a sum of n
@@ -96,7 +97,7 @@ class Sums:
     own: Array
     plus: Array
     minus: Array
-    within: Callable[[Array, Array], Array] | None = None  # `own` while terms add up to so much
+    within: Callable[[Array, Array, Array, Array], Array] | None = None  # `own` while terms and s are up to so much
 
 
 def affine_state(affine: Affine, state: State, run: Run | None, twice: bool = False) -> tuple[State, Sums]:
@@ -111,18 +112,18 @@ def affine_state(affine: Affine, state: State, run: Run | None, twice: bool = Fa
     weight, bias = affine.stored_weight, affine.stored_bias
     moved = up(np.abs(weight - affine.weight) @ size + np.abs(bias - affine.bias), n + 4)
     total = up(np.abs(weight) @ size + np.abs(bias), n + 2)
-    beyond = moved + up(np.abs(weight) @ state.error, n + 2) + gamma(n + 1, unit) * total
+    beyond = (moved + up(np.abs(weight) @ state.error, n + 2) + gamma(n + 1, unit) * total) * SAFE
     low, high = state.extent.low - state.error * SAFE, state.extent.high + state.error * SAFE
     lost = run.precision.smallest * up(2 * n + 2 + np.abs(weight).sum(axis=1) + size.sum(), n + 4)
     partial = PartialSums(weight, bias, low, high, unit)
 
-    def within(plus: Array, minus: Array) -> Array:
-        return (moved + partial.rounding((plus + beyond) * SAFE, (minus + beyond) * SAFE) + lost) * SAFE
+    def within(plus: Array, minus: Array, left: Array, right: Array) -> Array:
+        return (moved + partial.rounding(plus, minus, beyond, (left, right)) + lost) * SAFE
 
     if twice:
         rounded, own = gamma(n + 4, unit) * total + lost, None
     else:
-        rounded, own = partial.rounding((plus + beyond) * SAFE, (minus + beyond) * SAFE) + lost, within
+        rounded, own = partial.rounding(plus, minus, beyond) + lost, within
     changed = (moved + rounded * SAFE) * SAFE
     sums = Sums(rounded * SAFE, (total + rounded) * SAFE, slips, changed, plus, minus, own)
     require((sums.size <= run.precision.largest / 8).all(), f"sums could overflow in {run.precision.name}")
@@ -175,7 +176,8 @@ def _behind(activation: Activation, s: State, sums: Sums, slope: Array, entries:
         left, right = (low + (high - low) * ((part + side) / PARTS) for side in (0, 1))
         rising, falling = np.minimum(plus, minus + right + room), np.minimum(minus, plus - left + room)
         steep = activation.local_slope(left - s.error - room, right + s.error + room)
-        found = np.maximum(found, steep * sums.within(np.maximum(rising, 0.0), np.maximum(falling, 0.0)) * SAFE)
+        own = sums.within(np.maximum(rising, 0.0), np.maximum(falling, 0.0), left - room, right + room)
+        found = np.maximum(found, steep * own * SAFE)
     return np.minimum(whole, found)
 
 
