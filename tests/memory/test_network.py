@@ -11,6 +11,7 @@ from softwright.memory.context_head import ContextHead
 from softwright.memory.nearest_keys import NearestKeys
 from softwright.memory.readouts import ReluReadout, SoftmaxLookup
 from softwright.memory.sequences import Packed, Reading
+from softwright.memory.verb import memorize
 
 READINGS = [
     Reading(p, m, c) for p in (True, False) for m, c in (("sequence", False), ("token", False), ("token", True))
@@ -135,3 +136,8 @@ def test_the_search_finds_the_nearest_key_within_the_radius() -> None:
     assert np.array_equal(index >= 0, near)
     assert np.array_equal(index[near], all_distances.argmin(axis=1)[near])
     assert np.allclose(distance[near], all_distances.min(axis=1)[near])
+
+
+def test_recall_takes_the_tensors_that_were_memorised() -> None:
+    rows = torch.tensor([[1, 2], [3, 4]])
+    assert list(memorize(rows, ["a", "b"]).network.recall(rows).labels) == ["a", "b"]

@@ -179,3 +179,103 @@ def test_weights_that_are_no_numbers_are_faults_of_the_module_and_not_cut_around
     hooked[2].register_forward_hook(lambda layer, inputs, output: output + 1)  # type: ignore[operator,union-attr]
     with pytest.raises(InvalidInput, match="forward hook"):
         sw.transpile(hooked, box=(-1, 1))
+
+
+class Options(nn.Module):
+    """A forward with options, as many have them, and another way for those who use one."""
+
+    def __init__(self, cut: bool) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(5) if cut else nn.Identity()
+        self.up, self.down = nn.Linear(5, 8), nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, *, mode: str = "plain") -> torch.Tensor:
+        h = functional.gelu(self.up(self.norm(x)))
+        if mask is not None:
+            h = h * mask
+        return self.down(h) + 1 if mode == "moved" else self.down(h)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_options_of_a_forward_have_their_defaults(cut: bool) -> None:
+    torch.manual_seed(3)
+    module = Options(cut).double().eval()
+    built = sw.transpile(module, (-2, 2))
+    x = torch.randn(7, 5, dtype=torch.float64).clamp(-2, 2)
+    with torch.no_grad():
+        assert float((built.network(x) - module(x)).abs().max()) <= 1e-11
+        if cut:
+            for wrong in ({"mask": torch.ones(8)}, {"mode": "moved"}):
+                with pytest.raises(InvalidInput, match="in what was built"):
+                    built.network(x, **wrong)
+
+
+def test_a_mask_that_is_only_handed_on_stays_an_input() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend = nn.MultiheadAttention(6, 2, batch_first=True)
+            self.norm, self.up, self.down = nn.LayerNorm(6), nn.Linear(6, 9), nn.Linear(9, 6)
+
+        def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+            x = x + self.attend(x, x, x, attn_mask=mask, need_weights=False)[0]
+            return x + self.down(functional.gelu(self.up(self.norm(x))))
+
+    torch.manual_seed(4)
+    module = Block().double().eval()
+    built = sw.transpile(module)
+    x = torch.randn(2, 4, 6, dtype=torch.float64)
+    mask = torch.full((4, 4), -torch.inf, dtype=torch.float64).triu(1)
+    with torch.no_grad():
+        for given in ((x,), (x, mask)):
+            assert float((built.network(*given) - module(*given)).abs().max()) <= 1e-11
+
+
+STAYS: dict[str, Callable[[], nn.Module]] = {
+    "GroupNorm": lambda: nn.Sequential(nn.Linear(5, 12), nn.GroupNorm(3, 12), nn.ReLU(), nn.Linear(12, 3)),
+    "softmax of one value": lambda: Forward(
+        lambda m, x: m.end(torch.relu(m.up(x) + torch.softmax(m.gate(x), -1))),
+        up=nn.Linear(5, 8), gate=nn.Linear(5, 1), end=nn.Linear(8, 3),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_follows_something_that_stays_has_the_width_of_the_layer_behind(name: str) -> None:
+    torch.manual_seed(5)
+    module = STAYS[name]().double().eval()
+    built = sw.transpile(module, (-2, 2))
+    x = torch.rand(9, 5, dtype=torch.float64)
+    with torch.no_grad():
+        assert float((built.network(x) - module(x)).abs().max()) <= 1e-12
+    assert built.parts
+
+
+def test_one_value_that_meets_several_is_no_row_of_them() -> None:
+    """relu of a softmax of one value, times eight: nothing says that the relu has eight values."""
+    gated = Forward(
+        lambda m, x: m.end(torch.relu(torch.softmax(m.gate(x), -1)) * m.up(x)),
+        up=nn.Linear(5, 8), gate=nn.Linear(5, 1), end=nn.Linear(8, 3),
+    ).eval()  # fmt: skip
+    with pytest.raises(InvalidInput, match="softmax has no attention form"):
+        sw.transpile(gated, (-2, 2))
+
+
+IMAGES: dict[str, Callable[[], nn.Module]] = {
+    "InstanceNorm": lambda: nn.Sequential(nn.Conv2d(3, 6, 3), nn.InstanceNorm2d(6), nn.GELU(), nn.Conv2d(6, 2, 1)),
+    "GroupNorm": lambda: nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(2, 6), nn.SiLU(), nn.Conv2d(6, 2, 1)),
+    "reflected": lambda: nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1, padding_mode="reflect"), nn.ReLU(), nn.Conv2d(6, 2, 1)
+    ),
+    "transposed": lambda: nn.Sequential(nn.ConvTranspose2d(3, 6, 2), nn.ReLU(), nn.Conv2d(6, 2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_keep_their_channels_through_what_stays(name: str) -> None:
+    torch.manual_seed(6)
+    module = IMAGES[name]().double().eval()
+    built = sw.transpile(module, (-3, 3))
+    x = torch.rand(2, 3, 8, 8, dtype=torch.float64)
+    with torch.no_grad():
+        assert float((built.network(x) - module(x)).abs().max()) <= 1e-10

@@ -13,7 +13,7 @@ import softwright as sw
 from softwright.errors import InvalidInput
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'softwright[sklearn]'")
-from sklearn import compose, decomposition, feature_selection, impute, pipeline, preprocessing
+from sklearn import compose, decomposition, feature_selection, impute, model_selection, pipeline, preprocessing
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 _RNG = np.random.default_rng(3)
@@ -28,6 +28,17 @@ STEPS: dict[str, list[Any]] = {
     "RobustScaler": [preprocessing.RobustScaler()],
     "PCA": [preprocessing.StandardScaler(), decomposition.PCA(3, whiten=True)],
     "TruncatedSVD": [decomposition.TruncatedSVD(3)],
+    "ColumnTransformer": [
+        compose.ColumnTransformer(
+            [
+                ("two", pipeline.make_pipeline(preprocessing.StandardScaler(), preprocessing.MinMaxScaler()), [3, -5]),
+                ("gone", "drop", [2]),
+                ("one", preprocessing.RobustScaler(), slice(1, 2)),
+            ],
+            remainder="passthrough",
+        ),
+        preprocessing.FunctionTransformer(),
+    ],
     "SelectKBest": [feature_selection.SelectKBest(feature_selection.f_regression, k=3), "passthrough"],
 }
 
@@ -71,6 +82,13 @@ def test_targets_are_scaled_back_and_classifiers_give_their_logits() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (
+            pipeline.make_pipeline(
+                compose.ColumnTransformer([("bins", preprocessing.KBinsDiscretizer(3, quantile_method="linear"), [0])]),
+                regressor(),
+            ),
+            "^transpile: scikit-learn's KBinsDiscretizer in a pipeline",
+        ),
         (pipeline.make_pipeline(preprocessing.PolynomialFeatures(), regressor()), "PolynomialFeatures"),
         (pipeline.make_pipeline(preprocessing.MinMaxScaler(clip=True), regressor()), "cuts values off"),
         (pipeline.make_pipeline(preprocessing.Normalizer(), regressor()), "Normalizer in a pipeline is not affine"),
@@ -86,3 +104,10 @@ def test_others_are_refused_by_name(model: Any, message: str) -> None:
 def test_what_is_not_fitted_says_so() -> None:
     with pytest.raises(InvalidInput, match="not fitted"):
         sw.transpile(pipeline.make_pipeline(preprocessing.StandardScaler(), regressor()), BOX)
+
+
+def test_a_search_is_its_best() -> None:
+    search = fitted(model_selection.GridSearchCV(regressor(), {"alpha": [0.1, 1.0]}, cv=2))
+    points = np.clip(X, *BOX)
+    built = sw.transpile(search, BOX)
+    assert np.abs(built(points)[:, 0] - search.predict(points)).max() <= built.certificate.bound + 1e-12

@@ -349,3 +349,47 @@ def test_damaged_files_get_our_errors(tmp_path: Path, damage: Any) -> None:
     path = written(tmp_path / "bad.onnx", damage(between([node("Relu", ["s"], ["a"])])))
     with pytest.raises((InvalidInput, FileFormatError), match=r"bad"):
         sw.transpile(path, (-1, 1))
+
+
+CONSTANTS: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "value_float": (
+        [node("Constant", [], ["two"], value_float=2.0), node("Mul", ["two", "s"], ["t"]), node("Tanh", ["t"], ["a"])],
+        {},
+    ),
+    "value_floats": (
+        [
+            node("Constant", [], ["c"], value_floats=[0.5, -0.25, 1.0, 2.0, 0.0]),
+            node("Add", ["s", "c"], ["t"]),
+            node("Relu", ["t"], ["a"]),
+        ],
+        {},
+    ),
+    "a weight times a number": (
+        [node("Mul", ["w", "two"], ["w3"]), node("MatMul", ["s", "w3"], ["t"]), node("Relu", ["t"], ["a"])],
+        {"w": _RNG.normal(size=(5, 5)), "two": 0.7},
+    ),
+    "Min": ([node("Min", ["s", "h"], ["a"])], {"h": 0.25}),
+    "Abs": ([node("Abs", ["s"], ["a"])], {}),
+}
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_however_a_graph_holds_them(tmp_path: Path, name: str, kind: type) -> None:
+    nodes, constants = CONSTANTS[name]
+    if name.startswith("value_") and kind is np.float64:
+        return  # such constants are float32
+    graph = between(nodes, kind, **constants)
+    built = sw.transpile(written(tmp_path / "g.onnx", graph), (-1, 1))
+    assert str(built.network.dtype) == f"torch.{np.dtype(kind)}"
+    found = onnx.reference.ReferenceEvaluator(graph).run(None, {"x": X.astype(kind)})[0]
+    assert built.certificate is not None
+    assert np.abs(built(X) - found).max() <= built.certificate.bound + 50 * float(np.finfo(kind).eps)
+
+
+def test_a_softmax_that_is_left_out_is_told(tmp_path: Path) -> None:
+    graph = between([node("Relu", ["s"], ["a"])])
+    graph.graph.node[-1].output[0] = "z"
+    graph.graph.node.append(node("Softmax", ["z"], ["y"], axis=1))
+    built = sw.transpile(written(tmp_path / "g.onnx", graph), (-1, 1))
+    assert any("ends in a softmax, which is left out" in reason for reason in built.plan.reasons)

@@ -10,7 +10,7 @@ Ids farther than a proved radius from every key belong to no stored sequence: `r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -139,7 +139,7 @@ class MemoryNetwork(nn.Module):
         faults = Faults("recall")
         if isinstance(sequences, str):
             sequences = [sequences]
-        if not isinstance(sequences, np.ndarray) and sequences and all(isinstance(x, str) for x in sequences):
+        if isinstance(sequences, Sequence) and sequences and all(isinstance(x, str) for x in sequences):
             if self.tokenizer is None:
                 raise InvalidInput("recall", ["this memory was built without a tokenizer; give rows of integers"])
             sequences = self.tokenizer.encode(list(sequences))

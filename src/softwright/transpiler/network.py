@@ -99,7 +99,9 @@ class TranspiledNetwork(_Transpiled):
         return _width(self.steps[-1])
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., d) -> (..., m), in chunks that bound the memory."""
+        """(..., d) -> (..., m), in chunks that bound the memory; images (n, c, h, w) of d numbers are rows."""
+        if x.dim() > 2 and x.shape[-1] != self.inputs and math.prod(x.shape[1:]) == self.inputs:
+            x = x.flatten(1)  # a source that begins with Flatten is called with images
         # Positions that stand in one sequence stay together; all others are rows of their own.
         if not looked_through() and x.dim() == 2 and x.shape[0] <= self._at_once:
             with as_proved(x):

@@ -28,7 +28,7 @@ from softwright.result.closed_form import EXACT_ARITHMETIC, ClosedForm
 from softwright.result.observed import Observed
 from softwright.result.outcome import Outcome
 from softwright.result.plan import Plan
-from softwright.targets.mlp import GatedNetwork, Sides, look_at, network_of, read_source
+from softwright.targets.mlp import BEFORE_SOFTMAX, GatedNetwork, Sides, look_at, network_of, read_source
 from softwright.transpiler.bound import Bound, is_stored_exactly, is_verbatim
 from softwright.transpiler.fit import Fitted, fit, observe, points_for
 from softwright.transpiler.gated_heads import GATED_LAYOUTS
@@ -134,7 +134,8 @@ def _whole(thing: Any, faults: Faults) -> Job:
                     "blocks=[...]"
                 )
                 return Job([], "float64", "", {}, [])
-        faults.found += [f"{error.subject}: {fault}" for fault in error.faults]
+        named = "" if error.subject == faults.subject else f"{error.subject}: "
+        faults.found += [named + fault for fault in error.faults]
         return Job([], "float64", "", {}, [])
     return _alone(Part("", source))
 
@@ -150,8 +151,11 @@ def _alone(part: Part) -> Job:
     elif network.folded:
         reason += "; scales, normalisation and paths beside it are part of the weights, which float64 rounds"
     statement = "every output is within the bound of the source network in real arithmetic"
+    reasons = [reason]
+    if network.name.endswith(BEFORE_SOFTMAX):
+        reasons.append("the graph ends in a softmax, which is left out: the network gives what goes into it")
     boxed = part.sides is not None
-    return Job([part], network.dtype, statement, network.describe(), [reason], boxed=boxed, source=network)
+    return Job([part], network.dtype, statement, network.describe(), reasons, boxed=boxed, source=network)
 
 
 def _ranged(part: Part, box: Any, options: Options, faults: Faults) -> Part:

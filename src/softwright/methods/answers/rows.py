@@ -216,7 +216,7 @@ FURTHER = (
         name="kernel_ridge",
         lengths=("bandwidth",),
         resolved=few_bandwidths,
-        objective="1/2 mean (y - f - b)^2 + penalty/2 |f|_k^2, k = e^(-|x - x'|^2/(2 h^2))",
+        objective="1/2 mean (y - f - b)^2 + penalty/2 |f|_k^2, b the mean of y, k = e^(-|x - x'|^2/(2 h^2))",
         solvers={"richardson": Solver(kernel_ridge, precise=True)},
         design=noisy(0.5),
         answers=exact_kernel_ridge,

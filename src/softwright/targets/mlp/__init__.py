@@ -4,16 +4,20 @@ from softwright.targets.mlp.activation import Activation
 from softwright.targets.mlp.activations import ACTIVATIONS, BETA, ELU_POWERS, ELU_SHIFT
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
+from softwright.targets.mlp.onnx_reader import BEFORE_SOFTMAX
 from softwright.targets.mlp.source import Sample, Sides, Source, look_at, network_of, read_source, run_module
 from softwright.targets.mlp.torch_checks import call_name, check_parts
 from softwright.targets.mlp.torch_layers import batch_norm, chain_of
 from softwright.targets.mlp.torch_reader import KNOWN, Follower, activation_of, check_module, network_from, read_module
+from softwright.targets.mlp.torch_tracing import DEFAULT_ALONE
 from softwright.targets.mlp.values import Product, Value
 from softwright.targets.mlp.values import of as value_of
 
 __all__ = [
     "ACTIVATIONS",
+    "BEFORE_SOFTMAX",
     "BETA",
+    "DEFAULT_ALONE",
     "ELU_POWERS",
     "ELU_SHIFT",
     "KNOWN",

@@ -97,6 +97,8 @@ def _unpacked(model: Any) -> tuple[list[Any], Any, Any]:
             raise InvalidInput("transpile", ["the Pipeline has no steps; give one that ends in an MLP"])
         inner, network, behind = _unpacked(steps[-1])
         return [*steps[:-1], *inner], network, behind
+    if hasattr(model, "best_estimator_"):  # a search over settings predicts by its best
+        return _unpacked(model.best_estimator_)
     if kind not in _NETWORKS:
         raise InvalidInput("transpile", [f"scikit-learn's {kind} is no MLP; give MLPRegressor or MLPClassifier"])
     return [], model, None
@@ -142,6 +144,10 @@ def _affine(step: Any, width: int) -> Affine:
     try:
         if kind in _STEPS:
             return _STEPS[kind](step, width)
+        if kind == "ColumnTransformer":
+            return _by_columns(step, width)
+        if kind == "FunctionTransformer" and step.func is None:
+            return identity(width), np.zeros(width)
         if hasattr(step, "get_support"):
             chosen = np.asarray(step.get_support(), dtype=bool)
             return identity(len(chosen))[chosen], np.zeros(int(chosen.sum()))
@@ -151,9 +157,52 @@ def _affine(step: Any, width: int) -> Affine:
     raise InvalidInput("transpile", [f"scikit-learn's {kind} in a pipeline is not affine in a row; use {known}"])
 
 
+def _by_columns(step: Any, width: int) -> Affine:
+    """A ColumnTransformer: each of its parts on its own columns, their results in the order in which it has them."""
+    named = list(getattr(step, "feature_names_in_", ()))
+    weights, shifts = [], []
+    for name, part, columns in step.transformers_:
+        if isinstance(part, str) and part == "drop":
+            continue
+        chosen = [named.index(c) for c in columns] if _are_names(columns) else np.arange(width)[columns]
+        rows = identity(width)[np.atleast_1d(chosen)]
+        own = (identity(len(rows)), np.zeros(len(rows)))
+        if len(rows) and not isinstance(part, str):
+            steps = [inner for _, inner in part.steps] if type(part).__name__ == "Pipeline" else [part]
+            for inner in steps:
+                weight, shift = _affine(inner, len(own[1]))
+                own = weight @ own[0], weight @ own[1] + shift
+        place = step.output_indices_[name]
+        if len(own[1]) != place.stop - place.start or sum(map(len, shifts)) != place.start:
+            raise InvalidInput(
+                "transpile", [f"part {name!r} of the ColumnTransformer gives other columns than it says"]
+            )
+        weights.append(own[0] @ rows)
+        shifts.append(own[1])
+    if not weights:
+        raise InvalidInput("transpile", ["the ColumnTransformer drops every column; keep one at least"])
+    return np.concatenate(weights), np.concatenate(shifts)
+
+
+def _are_names(columns: Any) -> bool:
+    return not isinstance(columns, slice) and any(
+        isinstance(c, str) for c in np.atleast_1d(np.asarray(columns, object))
+    )
+
+
+def _framed(model: Any, points: np.ndarray) -> Any:
+    """Points as a table with the names that a ColumnTransformer was fitted with: it asks for its columns by them."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or not any(type(step).__name__ == "ColumnTransformer" for step in _unpacked(model)[0]):
+        return points
+    from pandas import DataFrame  # pyright: ignore[reportMissingImports]
+
+    return DataFrame(points, columns=list(names))
+
+
 def run_sklearn(model: Any, points: np.ndarray, dtype: str) -> np.ndarray:
     """The model's own predictions (n, m): of a classifier the numbers before softmax or the logistic function."""
-    points = points.astype(dtype)
+    points = _framed(model, points.astype(dtype))
     _, network, _ = _unpacked(model)
     if type(network).__name__ == "MLPRegressor":
         with warnings.catch_warnings():

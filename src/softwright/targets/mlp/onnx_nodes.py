@@ -25,6 +25,7 @@ _OPERATORS = ", ".join(dict.fromkeys(spelling.call for _, spelling in _SPELLINGS
 _ARITHMETIC = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Neg": "neg", "Pow": "pow", "Sum": "add"}
 _INSIDE = {"Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus", "Abs": "abs"}
 _ROWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")  # what keeps the numbers of a row, checked by running
+_CONSTANT = {"Mul": np.multiply, "Div": np.divide, "Add": np.add, "Sub": np.subtract}
 _SELU = float(np.float32(1.67326319217681884765625)), float(np.float32(1.05070102214813232421875))  # ONNX's defaults
 KNOWN = f"Gemm, MatMul, Add, Sub, Mul, Div, {_OPERATORS}, Selu, Celu, PRelu, HardSwish, Concat, Gather, or Dropout"
 
@@ -37,6 +38,7 @@ class Nodes:
     ) -> None:
         self.constants, self.values, self.widths = constants, dict(inputs), widths
         self.dtype = ""  # that of the first matrix
+        self.stored: dict[str, str] = {}  # of constants that were worked out, the dtype of what they are made of
 
     def add(self, node: Any, options: dict[str, Any]) -> None:
         """One node, whose results are then known by their names."""
@@ -49,11 +51,15 @@ class Nodes:
             folded = _folded(kind, [self.constants[name] for name in names if name], options)
             if folded is not None:
                 self.constants[outputs[0]] = folded
+                self.stored[outputs[0]] = self._stored(names[0])
                 return
         found = self._node(kind, names, options)
         if isinstance(found.thing, Missing) and len(outputs) > 1 and kind != "Dropout":
             self.values.update(dict.fromkeys(outputs, found))
         self.values[outputs[0]] = found
+
+    def _stored(self, name: str) -> str:
+        return self.stored.get(name) or str(self.constants[name].dtype)
 
     def value(self, name: str) -> Value:
         if name in self.values:
@@ -79,6 +85,7 @@ class Nodes:
             "Identity": lambda: first,
             "Dropout": lambda: self._dropout(names),
             "Max": lambda: self._largest(names),
+            "Min": lambda: self._smallest(names),
             "PRelu": lambda: self._slopes(names),
             "Selu": lambda: self._selu(first, options),
             "Celu": lambda: self._celu(first, options),
@@ -111,7 +118,7 @@ class Nodes:
         plain = not options.get("transA", 0) and isinstance(operand.thing, Branch | algebra.Product)
         if matrix is None or matrix.ndim != 2 or matrix.dtype.kind != "f" or not plain:
             return algebra.missing(f"{kind} must be input times constant matrix; export it again")
-        self.dtype = self.dtype or str(matrix.dtype)
+        self.dtype = self.dtype or self._stored(names[1])
         weight = matrix.astype(np.float64)
         weight = np.ascontiguousarray(weight if kind == "Gemm" and options.get("transB", 0) else weight.T)
         alpha, beta = float(options.get("alpha", 1.0)), float(options.get("beta", 1.0))
@@ -213,6 +220,14 @@ class Nodes:
             return algebra.function("", operand, Activation("relu"), "Max")
         return self._unknown("Max of anything but one value and 0", self.value(names[0]))
 
+    def _smallest(self, names: list[str]) -> Value:
+        """Min(s, h) of one number h."""
+        others = [self.constants[name] for name in names if name in self.constants]
+        if len(names) == 2 and len(others) == 1 and others[0].size == 1 and others[0].dtype.kind == "f":
+            operand = self.value(next(name for name in names if name not in self.constants))
+            return algebra.clamped(operand, None, float(others[0].reshape(())), "Min")
+        return self._unknown("Min of anything but one value and a number", self.value(names[0]))
+
     def _slopes(self, names: list[str]) -> Value:
         slopes = self.constants.get(names[1]) if len(names) > 1 else None
         if slopes is None or slopes.size != slopes.shape[-1] if slopes is not None and slopes.ndim else slopes is None:
@@ -312,6 +327,9 @@ def _folded(kind: str, operands: list[np.ndarray], options: dict[str, Any]) -> n
                 return np.concatenate(operands, axis=int(options.get("axis", 0)))
             case ("Neg", [_]):
                 return -first
+            case ("Mul" | "Div" | "Add" | "Sub", [a, b]) if a.dtype.kind == b.dtype.kind == "f":
+                found = _CONSTANT[kind](a.astype(np.float64), b.astype(np.float64))
+                return found if found.size <= max(a.size, b.size) else None
             case ("Sqrt", [_]):
                 return np.sqrt(first.astype(np.float64))  # as real numbers: rounded once, not to the file's dtype
     except (ValueError, IndexError, TypeError):

@@ -23,6 +23,8 @@ from softwright.targets.mlp.torch_reader import network_from
 from softwright.targets.mlp.values import Missing, Product, Value
 
 _NUMBERS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
+_PLAIN = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+BEFORE_SOFTMAX = " (before Softmax)"  # in the name of a network whose graph goes on
 _ENDS = ("Softmax", "LogSoftmax")  # what follows the logits of a classifier
 
 
@@ -82,7 +84,7 @@ def _read_graph(graph: Any, source: Path) -> tuple[DenseNetwork | GatedNetwork, 
             made.update(dict.fromkeys(map(str, node.output), node))
     value, chosen, ends = _ending(graph, nodes, made, faults)
     faults.raise_if_any()
-    label = source.stem + (" (before Softmax)" if ends else "")
+    label = source.stem + (BEFORE_SOFTMAX if ends else "")
     try:
         return network_from(value, nodes.dtype or "float32", label), inputs, chosen
     except InvalidInput as error:
@@ -144,8 +146,9 @@ def _constants(graph: Any, faults: Faults) -> dict[str, np.ndarray]:
             options = _options(node)
             if "value" in options:
                 tensors[node.output[0]] = options["value"]
-            elif isinstance(options.get("value_float"), float):
-                found[node.output[0]] = np.asarray(options["value_float"], dtype=np.float32)
+            for key, kind in _PLAIN.items():
+                if key in options:
+                    found[node.output[0]] = np.asarray(options[key], dtype=kind)
     for name, tensor in tensors.items():
         try:
             found[name] = onnx.numpy_helper.to_array(tensor)
@@ -220,6 +223,10 @@ def _in_dtype(model: Any, dtype: str, outputs: list[str]) -> Any:
             if node.op_type == "Cast" and entry.name == "to" and entry.i in _NUMBERS:
                 entry.i = wanted
     options = [entry for node in graph.node if node.op_type == "Constant" for entry in node.attribute]
+    for entry in options:
+        if _PLAIN.get(entry.name) is np.float32:
+            array = np.asarray(onnx.helper.get_attribute_value(entry), dtype=np.float32).astype(dtype)
+            entry.CopyFrom(onnx.helper.make_attribute("value", onnx.numpy_helper.from_array(array)))
     for tensor in (*graph.initializer, *(entry.t for entry in options if entry.name == "value")):
         array = onnx.numpy_helper.to_array(tensor)
         if array.dtype.kind == "f":

@@ -43,6 +43,13 @@ def check_parts(module: nn.Module, faults: Faults) -> None:
         if any(nn.parameter.is_lazy(tensor) for tensor in part.parameters(recurse=False)):
             faults.add(no_weights(where))
             continue
+        own = [*part.parameters(recurse=False), *part.buffers(recurse=False)]
+        if any(tensor.is_meta for tensor in own):
+            faults.add(
+                f"{where} is on the device meta, which holds no weights; give the module with its weights loaded"
+            )
+        if any(tensor.is_complex() for tensor in own):
+            faults.add(f"{where} holds complex numbers, and weights of softmax are real; write it with real layers")
         _check_hooks(part, where, faults)
         _check_mode(part, where, faults)
         if "forward" in vars(part):
@@ -110,7 +117,7 @@ def check_in_place(graph: fx.Graph, modules: dict[str, nn.Module], faults: Fault
                 f"the result of {shown} is not used: it does nothing, or it works in place on a value that is used "
                 "under its old name; use its result, or remove it"
             )
-        elif "out" in node.kwargs:
+        elif node.kwargs.get("out") is not None:
             faults.add(f"{shown} writes into another tensor (out=...); use its result instead")
         elif _in_place(node, modules):
             root = _root(node, modules)

@@ -34,12 +34,12 @@ from softwright.targets.mlp.torch_layers import (
     batch_norm,
     called_sum,
     chain_of,
-    is_foreign,
     is_transposed,
     numbers,
     sum_of,
     weights_of,
 )
+from softwright.targets.mlp.torch_tracing import in_two, traced
 from softwright.targets.mlp.values import Missing, Product, Value
 
 _SPELLINGS = spellings("torch")
@@ -72,10 +72,11 @@ _SPELT: dict[Any, str] = {  # only inside spelt activations
     **dict.fromkeys((torch.abs, "abs", operator.abs), "abs"),
 }
 _INSIDE = ("tanh", "sigmoid")  # activations that also occur there; torch's softplus has a jump
-_COMPARISONS = (operator.eq, operator.ne)
 _PRODUCTS = (torch.matmul, torch.mm, operator.matmul, "matmul", "mm", "__matmul__")
 _TRANSPOSED = (torch.t, "t", torch.transpose, "transpose")
 _JOINS = (torch.cat, torch.concat, torch.concatenate)
+_HALVES = (torch.chunk, "chunk", torch.split, "split")
+_AS_IT_IS = ("detach", "contiguous", "clone", torch.detach, torch.clone)
 
 
 def activation_of(layer: nn.Module | Callable[..., Any]) -> Activation | None:
@@ -106,32 +107,6 @@ class _Halves:
     branch: Branch
 
 
-class _Tracer(fx.Tracer):
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        if is_foreign(m):
-            return True
-        return type(m).__module__.startswith("torch.nn") and not isinstance(m, nn.Sequential)
-
-    def to_bool(self, obj: fx.Proxy) -> bool:
-        """T5 asks whether a value has the dtype of a weight; in a module of one dtype it has."""
-        node = obj.node
-        if node.target in _COMPARISONS and any(_is_dtype(entry) for entry in node.args):
-            return node.target is operator.eq
-        return super().to_bool(obj)
-
-
-def _is_dtype(value: Any) -> bool:
-    return isinstance(value, fx.Node) and value.target is getattr and value.args[1:] == ("dtype",)
-
-
-def _without_questions(graph: fx.Graph) -> fx.Graph:
-    """The graph without weights and dtypes that were only looked at."""
-    for node in reversed(list(graph.nodes)):
-        if not node.users and (node.op == "get_attr" or node.target in _COMPARISONS or _is_dtype(node)):
-            graph.erase_node(node)
-    return graph
-
-
 def read_module(module: nn.Module, name: str | None = None) -> DenseNetwork | GatedNetwork:
     """The network that a module computes, layer by layer; raises `InvalidInput` with every fault found."""
     faults = Faults(name or type(module).__name__)
@@ -153,8 +128,10 @@ def check_module(module: nn.Module, faults: Faults) -> fx.Graph | None:
         faults.add("it is compiled by torch.jit, which hides its forward; give the module that it was made from")
         return None
     check_parts(module, faults)
+    if any(tensor.is_meta or tensor.is_complex() for tensor in (*module.parameters(), *module.buffers())):
+        return None
     try:
-        graph = _without_questions(_Tracer().trace(module))
+        graph = traced(module)
     except Exception as error:  # whatever a foreign forward raises when it is traced
         faults.add(f"its forward cannot be followed ({error}); write it as torch.nn.Sequential")
         return None
@@ -210,8 +187,11 @@ class Follower:
                 self.values[node] = self.step(node)
         return algebra.missing("it has no output")
 
-    def _size(self, given: fx.Node) -> int | None:
-        """How many values the input has, by the first Linear layer or batch norm that it reaches one by one."""
+    def _size(self, given: fx.Node, alone: bool = False) -> int | None:
+        """How many values the input has, by the first Linear layer or batch norm that it reaches one by one.
+
+        `alone`: a node inside a graph, which may have other axes and meet values of other widths on its way.
+        """
         after, seen = list(given.users), set[fx.Node]()
         while after:
             node = after.pop(0)
@@ -219,11 +199,12 @@ class Follower:
             weight = self._tensor(node.args[1]) if node.target is functional.linear and len(node.args) > 1 else None
             if weight is not None and weight.ndim == 2:
                 return weight.shape[1]
-            if isinstance(layer, nn.Linear | nn.BatchNorm1d):
+            if isinstance(layer, nn.Linear) or (not alone and isinstance(layer, nn.BatchNorm1d)):
                 return layer.in_features if isinstance(layer, nn.Linear) else layer.num_features
             plain = activation_of(layer) or chain_of(layer) or sum_of(layer) if layer is not None else None
-            alone = plain is not None or isinstance(layer, DROPOUTS) or self.activation(node) is not None
-            if (alone or node.target in _OPERATIONS) and node not in seen:
+            each = plain is not None or isinstance(layer, DROPOUTS) or self.activation(node) is not None
+            meets = node.target in _OPERATIONS and not (alone and len(node.all_input_nodes) > 1)
+            if (each or meets) and node not in seen:
                 seen.add(node)
                 after += node.users
         return None
@@ -240,8 +221,8 @@ class Follower:
         called, shown = node.target, f"the operation {call_name(node.target)}"
         if called in _JOINS:
             return self._join(node, shown)
-        if called is functional.linear or called in _PRODUCTS:
-            return self._product(node, operands[0], shown)
+        if called is functional.linear or called in _PRODUCTS or called is torch.addmm:
+            return self._product(node, operands, shown)
         if called in _OPERATIONS and not node.kwargs and all(isinstance(x, Value) for x in operands):
             if call_name(called) == "square":
                 operands.append(Value(2.0))
@@ -252,10 +233,17 @@ class Follower:
         if not isinstance(first, Value):
             return _nothing(shown)
         thing, rest = first.thing, node.args[1:]
-        if isinstance(thing, Missing) and called in (torch.chunk, "chunk", functional.glu, functional.dropout):
+        if isinstance(thing, Missing) and called in (*_HALVES, functional.glu, functional.dropout):
             return first
-        if called in (torch.chunk, "chunk") and isinstance(thing, Branch) and rest[:1] == (2,):
+        if called in _HALVES and isinstance(thing, Branch) and in_two(node, thing.width):
             return _Halves(thing)
+        if called in _AS_IT_IS:
+            return first
+        if called in (functional.prelu, torch.prelu, "prelu") and len(operands) == 2 and isinstance(operands[1], Value):
+            slopes = operands[1].thing
+            if not isinstance(slopes, float | np.ndarray):
+                return _nothing(shown)
+            return algebra.chained(first, lambda s: s.leaky(np.atleast_1d(slopes)), shown)
         if called is functional.glu:
             return _glu(thing)
         if called is functional.dropout:
@@ -309,13 +297,33 @@ class Follower:
             owner, _, name = str(entry.target).rpartition(".")
             found = getattr(self.modules[owner], name)
             return found if isinstance(found, torch.Tensor) and not nn.parameter.is_lazy(found) else None
+        if entry.target in _OPERATIONS and _OPERATIONS[entry.target] in ("mul", "div") and len(entry.args) == 2:
+            return self._scaled(entry)
         turned = entry.target in _TRANSPOSED or (entry.target is getattr and entry.args[1:] in (("T",), ("mT",)))
         found = self._tensor(entry.args[0]) if turned and entry.args else None
         return found.T if found is not None and found.ndim == 2 and not entry.kwargs else None
 
-    def _product(self, node: fx.Node, first: Any, shown: str) -> Value:
-        """x W^T + b by functional.linear, or x W, with weights that the module holds."""
-        given = {**dict(zip(("input", "weight", "bias"), node.args, strict=False)), **node.kwargs}
+    def _scaled(self, entry: fx.Node) -> torch.Tensor | None:
+        """A weight times or over a number, as layers with an equalised learning rate have it."""
+        by_number = [isinstance(x, float | int) and not isinstance(x, bool) for x in entry.args]
+        found = [None if plain else self._tensor(x) for x, plain in zip(entry.args, by_number, strict=True)]
+        left, right = (x if plain else y for x, y, plain in zip(entry.args, found, by_number, strict=True))
+        single = [plain or (y is not None and y.numel() == 1) for y, plain in zip(found, by_number, strict=True)]
+        kind = _OPERATIONS[entry.target]
+        if left is None or right is None or not (single[1] or (single[0] and kind == "mul")) or entry.kwargs:
+            return None
+        left, right = (x.detach().double() if isinstance(x, torch.Tensor) else x for x in (left, right))
+        result = left * right if kind == "mul" else left / right  # type: ignore[operator]
+        return result if isinstance(result, torch.Tensor) else None
+
+    def _product(self, node: fx.Node, operands: list[Any], shown: str) -> Value:
+        """x W^T + b by functional.linear, x W, or b + x W by addmm, with weights that the module holds."""
+        adds = node.target is torch.addmm
+        names = ("bias", "input", "weight") if adds else ("input", "weight", "bias")
+        first = operands[1] if adds and len(operands) > 1 else operands[0]
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        if adds and node.kwargs:
+            return _nothing(shown)
         weight, bias = self._tensor(given.get("weight")), self._tensor(given.get("bias"))
         plain = given.get("bias") is None or (bias is not None and bias.ndim == 1)
         if not isinstance(first, Value) or weight is None or weight.ndim != 2 or not plain:

@@ -235,6 +235,8 @@ def function(name: str, operand: Value, activation: Activation | None, shown: st
     thing = operand.thing
     if isinstance(thing, Missing):
         return _made(lambda: thing, forms, operand.folded)
+    if activation is None and name == "abs":
+        activation = Activation("leaky_relu", (-1.0,))  # max(s, 0) - min(s, 0)
     if activation is None:
         return _made(lambda: Missing((f"{shown} has no attention form on its own",)), forms, operand.folded)
     return _made(lambda: activated(thing, activation), forms, operand.folded)

@@ -25,6 +25,7 @@ from torch import fx, nn
 from softwright.errors import Faults, InvalidInput
 from softwright.precision import name_of, precision_of
 from softwright.targets.mlp import (
+    DEFAULT_ALONE,
     Activation,
     Branch,
     DenseLayer,
@@ -52,7 +53,12 @@ from softwright.transpiler.inside.patches import (
 from softwright.transpiler.job import Part
 
 _LAST = (nn.LayerNorm, nn.RMSNorm)  # what says how many values its last axis has
-_SAME = (nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d)
+_SAME = (
+    nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d,
+    nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm, nn.GroupNorm, nn.LocalResponseNorm,
+)  # fmt: skip
+_NUMBER_BY_NUMBER = ("add", "iadd", "mul", "imul", "sub", "isub")
+_WALKS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d)  # what says how many channels there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +100,20 @@ class Cut:
         whole = fx.GraphModule(module, graph, type(module).__name__)
         whole.graph.eliminate_dead_code()
         whole.delete_all_unused_submodules()
+        inputs = [node for node in whole.graph.nodes if node.op == "placeholder"]
+        for node in inputs:
+            if node.meta.get(DEFAULT_ALONE):
+                with whole.graph.inserting_after(inputs[-1]):
+                    whole.graph.call_function(only_default, (node, node.args[0], str(node.target)))
         whole.recompile()
         return whole.eval()
+
+
+def only_default(given: Any, usual: Any, name: str) -> None:
+    """Refuse an option with which the module would do something else than its graph."""
+    if given is not usual and not (isinstance(given, str) and given == usual):
+        fault = f"{name} is {usual!r} in what was built; call it with that, or transpile a module that does no other"
+        raise InvalidInput("transpile", [fault])
 
 
 def cut_parts(module: nn.Module, path: str) -> list[Part]:
@@ -151,7 +169,7 @@ class _Cutter(Follower):
     def pieces(self) -> list[Piece]:
         for node in self.graph.nodes:
             if node.op == "placeholder":
-                self._root(node, None)
+                self._root(node, self._size(node, alone=True))
             elif node.op == "output":
                 self._need(node.all_input_nodes)
             elif node.op == "get_attr":
@@ -211,13 +229,19 @@ class _Cutter(Follower):
             return layer.normalized_shape[-1]
         if isinstance(layer, nn.Embedding):
             return layer.embedding_dim
-        if isinstance(layer, (*_SAME, nn.modules.batchnorm._BatchNorm)) or call_name(node.target) in ("add", "iadd"):
+        if isinstance(layer, _WALKS):  # padded otherwise than with zeros, or the other way round
+            flat = isinstance(layer, nn.Conv1d | nn.ConvTranspose1d)
+            self.channels[node] = Patches(layer.out_channels, flat=flat)
+            return None
+        if isinstance(layer, _SAME) or call_name(node.target) in _NUMBER_BY_NUMBER:
             known = [self.channels[entry] for entry in inputs if entry in self.channels]
             if known:
                 self.channels[node] = known[0]
+                return None
             widths = [width for entry in inputs if (width := self._width(entry)) is not None]
-            return widths[0] if widths and not known and layer is None else None
-        return None
+            if layer is None and max(widths, default=1) > 1:  # one value may meet several
+                return max(widths)
+        return self._size(node, alone=True)  # the Linear layer behind it says so
 
     def _read(self, node: fx.Node, inputs: list[fx.Node]) -> Value | None:
         """The value of a node over the one root of its operands; None if there is none."""

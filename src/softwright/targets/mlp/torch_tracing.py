@@ -1,0 +1,113 @@
+"""Following the forward of a torch module (`torch.fx`), called as it is by default.
+
+A forward may have options: `mask=None`, `training=False`, `mode="mean"`. While it is followed, an option is a stand-in
+that is no None, so that `if mask is not None` goes the way of those who give a mask; whoever calls the module with its
+inputs alone goes the other way. So a forward is followed twice where it has options, and what the defaults do counts.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from torch import fx, nn
+
+from softwright.targets.mlp.torch_layers import is_foreign
+
+_COMPARISONS = (operator.eq, operator.ne)
+_FIXED = (type(None), bool, str)  # options that choose what a forward does, rather than enter what it computes
+
+DEFAULT_ALONE = "default alone"  # in the notes of an input whose default a graph stands for
+
+
+class _Tracer(fx.Tracer):
+    """Follows a forward; with `usual`, options that have None, a truth value or a text as default have it."""
+
+    def __init__(self, usual: bool = False) -> None:
+        super().__init__()
+        self.usual = usual
+
+    def create_args_for_root(self, root_fn: Any, is_module: bool, concrete_args: Any = None) -> tuple[Any, list[Any]]:
+        function, given = super().create_args_for_root(root_fn, is_module, concrete_args)
+        return function, [entry.node.args[0] if self.usual and is_option(entry) else entry for entry in given]
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        if is_foreign(m):
+            return True
+        return type(m).__module__.startswith("torch.nn") and not isinstance(m, nn.Sequential)
+
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        """T5 asks whether a value has the dtype of a weight; in a module of one dtype it has."""
+        node = obj.node
+        if node.target in _COMPARISONS and any(_is_dtype(entry) for entry in node.args):
+            return node.target is operator.eq
+        return super().to_bool(obj)
+
+
+def is_option(given: Any) -> bool:
+    """Whether an argument of a forward, or its node, has None, a truth value or a text as its default."""
+    node = given.node if isinstance(given, fx.Proxy) else given
+    return isinstance(node, fx.Node) and node.op == "placeholder" and node.args != () and type(node.args[0]) in _FIXED
+
+
+def traced(module: nn.Module) -> fx.Graph:
+    """The graph of a module's forward; raises whatever a foreign forward does when it is traced."""
+    return _without_questions(_chosen(module))
+
+
+def _chosen(module: nn.Module) -> fx.Graph:
+    """The graph of a forward, called as it is by default where an option decides what it does.
+
+    While a forward is followed, an option is no None: `if mask is not None` goes the way of those who give one. Where
+    the graph with the defaults in place has other operations, it is the one: whoever calls the module with its inputs
+    alone goes that way.
+    """
+    try:
+        free = _Tracer().trace(module)
+    except Exception:
+        usual = _with_defaults(module)
+        if any(is_option(node) for node in usual.nodes):
+            return usual
+        raise
+    if not any(is_option(node) for node in free.nodes):
+        return free
+    try:
+        usual = _with_defaults(module)
+    except Exception:  # it needs its option, which then is an input like others
+        return free
+    return free if _operations(free) == _operations(usual) else usual
+
+
+def _with_defaults(module: nn.Module) -> fx.Graph:
+    graph = _Tracer(usual=True).trace(module)
+    for node in graph.nodes:
+        if is_option(node):
+            node.meta[DEFAULT_ALONE] = True
+    return graph
+
+
+def _operations(graph: fx.Graph) -> list[tuple[str, Any]]:
+    return [(node.op, node.target) for node in graph.nodes if node.op != "get_attr"]
+
+
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, fx.Node) and value.target is getattr and value.args[1:] == ("dtype",)
+
+
+def _without_questions(graph: fx.Graph) -> fx.Graph:
+    """The graph without weights and dtypes that were only looked at."""
+    for node in reversed(list(graph.nodes)):
+        if not node.users and (node.op == "get_attr" or node.target in _COMPARISONS or _is_dtype(node)):
+            graph.erase_node(node)
+    return graph
+
+
+def in_two(node: fx.Node, width: int | None) -> bool:
+    """Whether chunk or split makes two halves of the values; that it is along the last axis is seen by running it."""
+    called = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    names = ("chunks", "split_size", "split_size_or_sections")
+    size: Any = node.args[1] if len(node.args) > 1 else next((node.kwargs[n] for n in names if n in node.kwargs), None)
+    if called == "chunk" or width is None:
+        return bool(size == 2) and called == "chunk"
+    half = width / 2
+    return list(size) == [half, half] if isinstance(size, list | tuple) else bool(size == half)
