@@ -9,7 +9,7 @@ of slope B errs within a few 1/B of the surface where its argument is 0, which r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -20,9 +20,6 @@ from softwright.compiler.forms import Form
 from softwright.compiler.nodes import Ball, Expression, constant_ball, evaluate, precision
 from softwright.domain import Box
 from softwright.errors import ContradictedProof
-
-if TYPE_CHECKING:
-    from softwright.result.built import Built
 
 _BITS = 300
 _POINTS = 48
@@ -67,7 +64,7 @@ def outside_bands(program: Program, box: Box, points: np.ndarray) -> np.ndarray:
     return _away(program.differences, program.gap, box, points)
 
 
-def within(built: Built[Any], points: np.ndarray) -> np.ndarray:
+def within(built: Any, points: np.ndarray) -> np.ndarray:
     """Of points (q, d) those of which a certificate's rounding part speaks: outside of the bands that it leaves out."""
     certificate = built.certificate
     left_out = [certificate.outside] if certificate.outside else certificate.parts.get("bands", [])
