@@ -7,7 +7,7 @@ tolerance, extremes. A sample, never a bound.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +18,6 @@ from softwright.programs.meaning import Meaning, meaning
 from softwright.programs.reference import Reference
 from softwright.programs.terms import Term
 from softwright.result.observed import Observed
-
-if TYPE_CHECKING:
-    from softwright.result.built import Built
 
 _REFERENCE_ERROR = 2.0**-62  # of a quotient in extended precision: what is seen is no less than that
 KINDS = 6  # of sequences that are drawn
@@ -169,7 +166,7 @@ def met(meaning: Meaning, reference: Reference) -> np.ndarray:
     return good
 
 
-def within(built: Built[Any], x: np.ndarray) -> np.ndarray:
+def within(built: Any, x: np.ndarray) -> np.ndarray:
     """Of sequences (q, n, fields) those that keep the margins that the program names; its claim speaks of these. Times
     that must be apart are set apart first."""
     tokens = Sequence.rebuilt(built.target["tokens"])
