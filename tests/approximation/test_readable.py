@@ -68,6 +68,20 @@ def test_what_does_not_go_together_is_refused_with_all_faults() -> None:
         sw.approximate("+".join(many.names), many, style="readable")
 
 
+@pytest.mark.parametrize(
+    ("text", "more", "reason"),
+    [
+        ("where(x < 0.3, 0, 1)", {}, "may jump"),
+        ("sin(3*x)", {"max_tokens": 5}, "at most 5 tokens.*more max_tokens"),
+        ("sqrt(x + 1)", {"tol": 1e-4}, "at most 2000 tokens.*larger tol or a smaller box"),
+    ],
+)
+def test_where_no_such_tokens_do_the_reason_is_said(text: str, more: dict[str, Any], reason: str) -> None:
+    with pytest.raises(sw.ToleranceNotReached, match=f"(?s){reason}") as error:
+        sw.approximate(text, _LINE, **{"tol": 1e-3, **more}, style="readable")
+    assert "max_work" not in str(error.value)
+
+
 def test_the_command_has_the_option() -> None:
     result = CliRunner().invoke(
         app, ["approximate", "cos(x)", "x=-1:1", "--tol", "1e-4", "--style", "readable", "--explain"]

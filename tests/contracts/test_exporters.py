@@ -131,6 +131,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert output.is_file()
     assert CliRunner().invoke(app, ["export", str(source), "-o", str(tmp_path / "a.what")]).exit_code == 2
     assert CliRunner().invoke(app, ["export", str(tmp_path / "none"), "-o", str(output)]).exit_code == 4
+    (tmp_path / "a.hf").mkdir()
+    again = CliRunner().invoke(app, ["export", str(source), "-o", str(tmp_path / "a.hf")])
+    assert again.exit_code == 4 and "exists already; remove it" in " ".join(again.output.split())
 
 
 def test_a_numpy_archive_says_which_runs_its_certificate_covers(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from softwright.result.certified import SCHEMAS, Certified, read_certificate
 from softwright.result.described import FACTS, described
 from softwright.result.kinds import KINDS, kind_of, loaded
 from tests.contracts.kinds_made import MADE
+from tests.contracts.tracing import inputs_of
 
 _RNG = np.random.default_rng(3)
 _X, _Y = _RNG.normal(size=(30, 2)), _RNG.normal(size=30)
@@ -117,3 +118,18 @@ def test_what_a_file_holds_is_told_and_proved_without_torch(tmp_path: Path) -> N
     done = subprocess.run([sys.executable, "-c", code, *map(str, files)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("sha256") >= len(files)
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"transpiled_module"}))  # that one runs the user's own module
+def test_what_is_no_input_is_refused_by_name(kind: str) -> None:
+    built = MADE[kind]()
+    given = inputs_of(built, 3)
+    wrong = [[one.flatten() for one in given], [one[..., None] for one in given]]
+    wrong = wrong[:1] if kind == "approximation" and built.network.box.dim == 1 else wrong  # batches of any shape
+    if kind != "in_context":  # takes lists and arrays too
+        wrong.append([one.to(torch.complex64) for one in given])
+    if kind in ("transpiled", "theorem"):
+        wrong.append([one.float() for one in given])
+    for inputs in wrong:
+        with pytest.raises(sw.InvalidInput):
+            built.network(*inputs)

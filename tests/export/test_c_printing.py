@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import torch
 from torch import nn
 
 import softwright as sw
+from softwright.export import spoken_of
 from softwright.export.c_shapes import shapes_of
 from softwright.export.c_simplify import with_biases
 from softwright.export.c_source import c_source
-from softwright.export.program import Program, folded
+from softwright.export.program import Program, folded, run
 from softwright.export.programs import program_of
+from softwright.export.selftest import allowance, answered, inputs_of, rounding_at_a_point
 from tests.export.networks import NETWORKS
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
@@ -101,3 +104,55 @@ def test_a_table_that_one_sum_reads_lies_as_its_result_does(tmp_path: Path) -> N
     built = sw.theorem("B1").build(dtype="float32")
     assert "softwright_in(v_stages_0_R" in c_source(built)
     _self_test(built, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_jumps_compile_without_a_warning_at_every_level(dtype: str, tmp_path: Path) -> None:
+    """gcc 12 at -O3 warns of the room between rows of gates, in float32, which no answer takes."""
+    built = sw.approximate("floor(3*x) + x", sw.Box(x=(-1, 1)), tol=1e-3, gap=1e-3, dtype=dtype)
+    for level in ("-O0", "-O3"):
+        _self_test(built, tmp_path, level)
+    if shutil.which("clang"):  # and its memory sanitizer finds that none is read for an answer
+        strict = ["-std=c99", "-O1", "-fsanitize=memory", "-fno-sanitize-recover=memory", "-DSOFTWRIGHT_CLONES="]
+        files = ["-DSELFTEST", str(tmp_path / "f.c"), "-o", str(tmp_path / "m"), "-lm"]
+        if subprocess.run(["clang", *strict, *files], check=False, capture_output=True).returncode == 0:
+            subprocess.run([str(tmp_path / "m")], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "box", "norm", "tol"),
+    [
+        ("exp(x)*sin(40*x)", sw.Box(x=(0, 1e-2)), "L1", 1e-9),
+        ("sin(x*y)", sw.Box(x=(0, 1e-3), y=(0, 1e-3)), "L2", 1e-9),
+        ("where(x < y, 1, 0)", sw.Box(x=(-0.01, 0.01), y=(-0.01, 0.01)), "L1", 1e-6),
+    ],
+)
+def test_of_a_norm_the_self_test_allows_the_rounding_of_a_point(
+    text: str, box: sw.Box, norm: str, tol: float, tmp_path: Path
+) -> None:
+    """On a small box the rounding part of the norm is far smaller."""
+    built = sw.approximate(text, box, norm=norm, tol=tol)
+    assert built.certificate is not None
+    volume = float(np.prod(box.upper - box.lower))
+    assert rounding_at_a_point(built) >= built.certificate.rounding_part * min(1.0, volume**-0.5)
+    x = inputs_of(built, 2000)
+    off = float(np.abs(run(program_of(built), x) - answered(built, (x,))).max())
+    assert off <= allowance(built, 1.0)[0] <= 1e-12
+    _self_test(built, tmp_path)
+
+
+def test_what_is_asked_of_a_formula_with_jumps_lies_outside_of_their_bands() -> None:
+    built = sw.approximate("floor(3*x) + x", sw.Box(x=(-1, 1)), tol=1e-3, gap=0.1)
+    x = inputs_of(built, 5000)[:, 0]
+    assert len(x) == 5000
+    assert np.abs(3 * x - np.round(3 * x)).min() >= 0.1
+    assert len(np.unique(x)) == 5000  # others are drawn for those that are left out
+    rest = spoken_of(built, np.array([[0.0], [0.02], [0.05], [1 / 3]]))
+    assert rest.tolist() == [[0.05]]
+
+
+def test_what_is_asked_lies_in_the_part_of_the_box_that_was_proved() -> None:
+    built = sw.approximate("sin(3*x)", sw.Box(x=(-1, 1)), tol=1e-4)
+    part = sw.certify(built.network, built.source, domain=sw.Box(x=(0.25, 0.5))).certificate
+    x = inputs_of(replace(built, certificate=part), 500)
+    assert x.min() >= 0.25 and x.max() <= 0.5

@@ -113,6 +113,33 @@ def test_wrong_questions_are_refused_with_the_remedy(wrong: list[str]) -> None:
     assert "gellu" not in wrong or "gelu" in found.output
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code", "remedy"),
+    [
+        (["lsit"], 2, "did you mean 'list'"),
+        (["list", "distribtion"], 2, "the group distribution"),
+        (["list", "gelu"], 2, "it is a model: `softwright zoo show gelu`"),
+        (["show", "in context"], 2, "it is a group: `softwright zoo list 'in context'`"),
+        (["show", "GELU"], 2, "did you mean gelu"),
+        (["build", "actvation"], 2, "the group activation"),
+        (["show", "gelu", "-o", "gelu.safetensors"], 2, "zoo get gelu -o FILE.safetensors"),
+        (["list", "-o", "models.txt"], 2, "-o is for get and build"),
+        (["build", "memory", "-o", __file__], 4, "is a file; several models go into a folder"),
+        (["build", "memory", "-o", "/proc/models"], 4, "give a folder you may write to"),
+    ],
+)
+def test_what_was_meant_is_named(wrong: list[str], code: int, remedy: str) -> None:
+    found = CliRunner().invoke(app, ["zoo", *wrong])
+    assert found.exit_code == code
+    assert remedy in " ".join(found.output.split())
+
+
 def test_a_model_that_is_not_there_is_named() -> None:
     with pytest.raises(sw.InvalidInput, match="did you mean"):
         sw.zoo.load("sigmoidd")
+
+
+@pytest.mark.parametrize("wrong", [["gelu"], None, 3, b"gelu", "", "x" * 10_000])
+def test_what_is_no_name_is_refused_as_such(wrong: object) -> None:
+    with pytest.raises(sw.InvalidInput, match="no model"):
+        sw.zoo.load(wrong)  # pyright: ignore[reportArgumentType]

@@ -116,6 +116,24 @@ def _on_line(problem: Problem, limits: Limits) -> Fit | None:
     return None
 
 
+def unreadable(problem: Problem, formula: Any) -> str:
+    """Why no network came of the style, although its budget was not spent."""
+    most = min(_MOST_ON_A_LINE, problem.budget.max_tokens) if problem.dim == 1 else problem.budget.max_tokens
+    lines = [
+        f"no network of at most {most} tokens on a grid meets {problem.tolerance:.3g} with tokens that hold at most "
+        f"{TIMES:g} times the target's range"
+    ]
+    if formula is not None and formula.jumps:
+        lines.append(
+            "  the formula may jump, which no continuous network meets in the sup norm: leave style= out and give "
+            "gap=1e-6 or norm='L1', exclude the jump from the box, or smooth the target"
+        )
+    else:
+        room = ", more max_tokens" if most == problem.budget.max_tokens else ""
+        lines.append(f"  give a larger tol{room} or a smaller box, or leave style= out")
+    return "\n".join(lines)
+
+
 def readable_as_it_is(problem: Problem, plain: Callable[..., Built[Any]]) -> tuple[Built[Any] | None, int | None]:
     """What `plain` builds, told, if it is readable; and how many tokens it has, or None if it was not reached.
 

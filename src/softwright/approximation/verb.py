@@ -32,7 +32,7 @@ from softwright.approximation.in_norm import in_norm
 from softwright.approximation.observe import observed
 from softwright.approximation.plan import make_plan
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem
-from softwright.approximation.readable import fit_readable, readable_as_it_is, told
+from softwright.approximation.readable import fit_readable, readable_as_it_is, told, unreadable
 from softwright.approximation.request import absolute_tolerance, check_resolution, checked, largest_value
 from softwright.approximation.strategies.compose import proved_stack
 from softwright.attention import AttentionNetwork, usual_engine
@@ -222,6 +222,8 @@ def approximate(
         layer = best if best is not None and best.fit.tokens > stack.tokens else None
         built = beside_layer(found, layer).built
         return _told(built if certify else replace(built, certificate=None, unproved=_NOT_ASKED), budget)
+    if best is None and style == "readable" and not budget.exhausted:
+        raise ToleranceNotReached(unreadable(problem, formula), None)
     if best is None:
         raise ToleranceNotReached(
             f"no network was finished within {_limit(budget, max_queries)}; allow more with it, or a larger tol", None

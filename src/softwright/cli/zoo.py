@@ -5,6 +5,8 @@ Listing and showing read one table and need no torch.
 
 from __future__ import annotations
 
+import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,7 @@ import typer
 from softwright.cli.delivery import AsJson, argument, check_model_file, check_outputs, option
 from softwright.cli.exits import CHECK_FAILED, exit_codes, print_json
 from softwright.cli.screen import echo, print_facts, spinner
-from softwright.errors import Faults
+from softwright.errors import Faults, FileFormatError
 
 if TYPE_CHECKING:
     from softwright.zoo.recipes import Recipe
@@ -39,10 +41,14 @@ def zoo_command(
         from softwright.zoo import recipes
 
         faults = Faults("zoo")
-        faults.check(action in ACTIONS, f"unknown action {action!r}; choose from {', '.join(ACTIONS)}")
+        close = get_close_matches(action, ACTIONS, 1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        faults.check(action in ACTIONS, f"unknown action {action!r}{meant}; choose from {', '.join(ACTIONS)}")
         named = name is not None or action not in ("show", "get")
         faults.check(named, f"which model? softwright zoo {action} NAME")
         faults.check(cluster is None or action == "build", "--cluster is for build")
+        reading = action in ("list", "show") and output is not None
+        faults.check(not reading, f"-o is for get and build; softwright zoo get {name or 'NAME'} -o FILE.safetensors")
         faults.check(action != "get" or output is not None, "where to? give -o FILE.safetensors")
         faults.raise_if_any()
         if action == "list":
@@ -130,7 +136,7 @@ def _built_all(names: list[str], output: Path | None, cluster: str | None, as_js
     for name in names:
         recipes.recipe(name)
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
+        _make_folder(output)
     failed, count = [], 0
     for done in completed(file_of, names, cluster=cluster):
         said = str(done.error) if done.error is not None else _verdict(done.result)
@@ -146,6 +152,18 @@ def _built_all(names: list[str], output: Path | None, cluster: str | None, as_js
     else:
         echo(f"{count - len(failed)} of {count} built and VERIFIED")
     return not failed
+
+
+def _make_folder(folder: Path) -> None:
+    """The folder that several models are written into, before any of them is built."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise FileFormatError(f"{folder}: is a file; several models go into a folder, give another name") from error
+    except OSError as error:
+        raise FileFormatError(f"{folder}: cannot be made ({error.strerror}); give a folder you may write to") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileFormatError(f"{folder}: cannot be written into; check the folder's rights, or give another")
 
 
 def _verdict(content: bytes) -> str:

@@ -3,10 +3,13 @@
 `check_rewriting` compares the program with the formula in ball arithmetic at points of the box: a net under the
 rewriting rules, whose side conditions are what is proved. `gate_points` finds points at the scale of every gate: a gate
 of slope B errs within a few 1/B of the surface where its argument is 0, which random points never meet.
-`contradiction` compares a run with a proved bound, exactly, at one point.
+`contradiction` compares a run with a proved bound, exactly, at one point; `within` says of which points bounds speak.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -57,13 +60,26 @@ def _indicator(c: Ball, gap: float) -> Ball:
 
 
 def outside_bands(program: Program, box: Box, points: np.ndarray) -> np.ndarray:
-    """Which points (n,) keep away from all jumps, by a hair more than the gap: floats decide here."""
-    if not program.differences:
-        return np.ones(len(points), dtype=bool)
+    """Which points (n,) keep away from all jumps of a program."""
+    return _away(program.differences, program.gap, box, points)
+
+
+def within(built: Any, points: np.ndarray) -> np.ndarray:
+    """Of points (q, d) those of which a certificate's rounding part speaks: outside of the bands that it leaves out."""
+    certificate = built.certificate
+    left_out = [certificate.outside] if certificate.outside else certificate.parts.get("bands", [])
+    keep = np.ones(len(points), dtype=bool)
+    for bands in left_out:
+        keep &= _away(bands["of"], bands["gap"], built.network.box, points.astype(float))
+    return points[keep]
+
+
+def _away(differences: Sequence[str], gap: float, box: Box, points: np.ndarray) -> np.ndarray:
+    """Where no difference is within the gap of 0, by a hair more than the gap: floats decide here."""
     found = np.ones(len(points), dtype=bool)
-    for written in program.differences:
+    for written in differences:
         at = Expression(written, box)(points)[:, 0]
-        found &= np.abs(at) >= program.gap * (1 + 1e-9) + 1e-15 * np.abs(at)
+        found &= np.abs(at) >= gap * (1 + 1e-9) + 1e-15 * np.abs(at)
     return found
 
 

@@ -73,7 +73,7 @@ def check_model_file(path: str | Path) -> None:
 def spoken_of(built: Built[Any], given: np.ndarray) -> np.ndarray:
     """Of inputs of a network's set those that its claim speaks of: all, unless the kind has hypotheses on them."""
     place = KINDS[built.kind].within
-    return loaded(place)(built.target, given) if place and built.certificate is not None else given
+    return loaded(place)(built, given) if place and built.certificate is not None else given
 
 
 def export(built: Built[Any], path: str | Path, format: str | None = None) -> Exporter:

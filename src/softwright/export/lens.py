@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from softwright.errors import InvalidInput
 from softwright.export.extras import needed
 from softwright.export.stock import head_size
 from softwright.export.token_stack import TokenStack, token_stack
@@ -62,6 +63,9 @@ def to_lens(built: Built[Any], **sizes: int) -> LensModel:
     lens = needed("transformer_lens", "lens")
     needed("transformer_lens.model_bridge.sources.native", "lens")  # attaches boot_native
     stack = token_stack(built, **sizes)
+    if not stack.layers:
+        fault = "the network has no attention, so there is nothing for hooks to look at"
+        raise InvalidInput("export", [f"{fault}; use .onnx, .c, .py or stock_attention, which is one product then"])
     H = max(layer.Wq.shape[0] for layer in stack.layers)
     size = head_size(*(n for layer in stack.layers for n in (layer.Wq.shape[2], layer.Wv.shape[2])))
     S, D = stack.base.shape

@@ -1,13 +1,17 @@
 """Points and answers that a source takes along to test itself: inputs of the network's set, what torch gives at them.
 
 Two runs that a certificate covers lie within its rounding part of the network in real arithmetic each, so they differ
-by twice that at most; of a program, whose bound is not parted, by twice the bound. Where a claim says nothing of the
-rounding of a whole run (a stack in context is proved step by step, a memory for what it stores) the allowance is a
-number of units in the last place of the largest answer, and the source says so.
+by twice that at most; of a program, whose bound is not parted, by twice the bound. Points are of the set that the claim
+speaks of: a part of the box where the proof was about a part, outside of the bands of jumps. The rounding part of an
+L_p norm is not that of a point: r, proved everywhere, became r vol^(1/p), or r outside of bands that are named.
+Where a claim says nothing of the rounding of a whole run (a stack in context is proved step by step, a memory for what
+it stores, a table without axes at its points) the allowance is a number of units in the last place of the largest
+answer, and the source says so.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from softwright.domain import Box
 from softwright.export import spoken_of
 from softwright.precision import name_of, precision_of
 
@@ -65,7 +70,9 @@ def given_to(built: Built[Any], count: int, seed: int = 0) -> tuple[np.ndarray, 
         case "transpiled":
             low, high = built.target.get("box") or (-1.0, 1.0)  # without a box nothing is claimed of any set
             return (rng.uniform(low, high, size=(count, network.inputs)).astype(dtype),)
-    return (network.box.sample(count, seed=seed).astype(dtype),)
+    part = Box(built.certificate.domain) if built.certificate is not None else network.box
+    seeds = itertools.count(seed)  # a new one for every draw; the first is that of a box without bands
+    return (_spoken_of(built, count, lambda some: part.sample(some, seed=next(seeds)).astype(dtype)),)
 
 
 def _sequences(network: Any, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -126,7 +133,7 @@ def answers_of(built: Built[Any], count: int = POINTS) -> Answers:
 def allowance(built: Built[Any], size: float) -> tuple[float, str]:
     """How far two runs of the network may differ, and why."""
     ulp = 2.0 * precision_of(built.network.dtype).unit * max(size, 1.0)
-    rounding = 0.0 if built.certificate is None else float(built.certificate.rounding_part)
+    rounding = rounding_at_a_point(built)
     if built.kind in _ULPS:  # their claims are not about the rounding of a run at any input
         count, why = _ULPS[built.kind]
         return count[name_of(built.network.dtype)] * ulp, f"{count[name_of(built.network.dtype)]} ulp: {why}"
@@ -136,3 +143,20 @@ def allowance(built: Built[Any], size: float) -> tuple[float, str]:
     if built.kind == "program" and _FEW * ulp < bound < np.inf:  # heads that select blow up the roundings of scores
         return 2.0 * bound, "twice the bound of the claim, which is not parted"
     return _FEW * ulp, f"{_FEW} ulp: nothing is proved of rounding here"
+
+
+def rounding_at_a_point(built: Built[Any]) -> float:
+    """How far rounding moves an answer at any point of which the claim speaks; 0 where that is not proved."""
+    certificate = built.certificate
+    if certificate is None:
+        return 0.0
+    rounding = float(certificate.rounding_part)
+    if certificate.norm == "sup":
+        between = getattr(certificate, "between", None)  # of a table, whose claim is about its own points
+        if built.target.get("kind") == "table":
+            return 0.0 if between is None else max(rounding, float(between.rounding_part))
+        return rounding
+    if bands := getattr(certificate, "parts", {}).get("bands"):
+        return max(float(one["rounding"]) for one in bands)
+    volume = float(np.prod([high - low for low, high in certificate.domain.values()]))
+    return rounding / volume ** (1.0 / certificate.p) if volume > 0.0 else 0.0

@@ -131,8 +131,21 @@ class MemoryNetwork(nn.Module):
     @runs_as_proved
     def forward(self, content: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Tokens (B, n) or vectors (B, n, d) -> (B, m), or (B, n, m) in token mode. Classes come as their index."""
+        self._check(content)
         ids = self.head(content, lengths)
         return self.readout(ids.reshape(-1, ids.shape[-1])).reshape(*ids.shape[:-1], self.outputs)
+
+    def _check(self, content: Tensor) -> None:
+        """Refuse what is no batch of such sequences; only shape and type are looked at."""
+        wide, vectors = self.head.code_size, self.head.takes_vectors
+        if vectors:
+            good = content.ndim == 3 and content.shape[2] == wide and content.is_floating_point()
+        else:
+            good = content.ndim == 2 and not (content.is_floating_point() or content.is_complex())
+        wanted = f"vectors (batch, length, {wide})" if vectors else "tokens (batch, length), whole numbers"
+        if not good:
+            fault = f"give {wanted}; got {content.dtype} of shape {tuple(content.shape)}"
+            raise InvalidInput("MemoryNetwork", [f"{fault}; network.recall takes lists, texts and arrays"])
 
     def packed(self, sequences: Any) -> Packed:
         """Sequences checked and padded; texts go through the tokenizer."""

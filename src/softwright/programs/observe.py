@@ -6,7 +6,7 @@ tolerance, extremes. A sample, never a bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -166,11 +166,11 @@ def met(meaning: Meaning, reference: Reference) -> np.ndarray:
     return good
 
 
-def within(target: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+def within(built: Any, x: np.ndarray) -> np.ndarray:
     """Of sequences (q, n, fields) those that keep the margins that the program names; its claim speaks of these. Times
     that must be apart are set apart first."""
-    tokens = Sequence.rebuilt(target["tokens"])
-    read = meaning(target["text"], tokens)
+    tokens = Sequence.rebuilt(built.target["tokens"])
+    read = meaning(built.target["text"], tokens)
     if not choices_of(read.outputs):
         return x
     fields = {name: x[..., k].astype(float) for k, name in enumerate(tokens.names)}

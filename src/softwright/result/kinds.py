@@ -23,7 +23,7 @@ class Kind:
     stored: bool = True  # whether a file can hold it; the class then has `describe` and `rebuilt`
     shards: str = ""  # the function that writes it as a folder of files, where there is one
     at: str = ""  # the function that proves a bound for a prompt at hand, where there is one
-    within: str = ""  # the function that keeps, of inputs drawn, those of which the claim speaks, where there is one
+    within: str = ""  # keeps, of a `Built` and inputs drawn, the inputs of which its claim speaks
     page: str = ""  # the function that says what fills its page; without one a page holds facts and claim alone
 
 
@@ -42,6 +42,7 @@ KINDS: dict[str, Kind] = {
             network="softwright.attention.composition:ComposedNetwork",
             figure="softwright.compiler.figure:plot_composed",
             command="evaluate",
+            within="softwright.compiler.look:within",
             page="softwright.page.composition:content",
         ),
         Kind(

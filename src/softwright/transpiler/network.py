@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from softwright.chunks import in_chunks, rows_within
+from softwright.errors import InvalidInput
 from softwright.precision import name_of, precision_of
 from softwright.result.constructed import Room, load_tensors
 from softwright.settings import as_proved, differentiable, looked_through
@@ -102,6 +103,12 @@ class TranspiledNetwork(_Transpiled):
         """(..., d) -> (..., m), in chunks that bound the memory; images (n, c, h, w) of d numbers are rows."""
         if x.dim() > 2 and x.shape[-1] != self.inputs and math.prod(x.shape[1:]) == self.inputs:
             x = x.flatten(1)  # a source that begins with Flatten is called with images
+        own = next(self.buffers()).dtype  # cheaper than `dtype`, which is for callers
+        # Numbers of half precision are widened, exactly; layout double makes all numbers float64.
+        known = (own, torch.float16, torch.bfloat16, *((torch.float64,) if self.layout == "double" else ()))
+        if x.shape[-1:] != (self.inputs,) or x.dtype not in known:
+            fault = f"give {own} of shape (..., {self.inputs}); got {x.dtype} of shape {tuple(x.shape)}"
+            raise InvalidInput("TranspiledNetwork", [fault if x.dtype in known else f"{fault}; use x.to({own})"])
         # Positions that stand in one sequence stay together; all others are rows of their own.
         if not looked_through() and x.dim() == 2 and x.shape[0] <= self._at_once:
             with as_proved(x):

@@ -82,15 +82,34 @@ def groups() -> list[str]:
 def names(group: str | None = None) -> list[str]:
     """The names of all models, or of one group."""
     if group is not None and group not in groups():
-        raise InvalidInput("zoo", [f"no group {group!r}; choose from {', '.join(groups())}"])
+        meant = _meant(group)
+        use = meant if meant and group in recipes() else f"{meant}; choose from {', '.join(groups())}"
+        raise InvalidInput("zoo", [f"no group {group!r}{use}"])
     return [name for name, row in recipes().items() if group in (None, row.group)]
 
 
 def recipe(name: str) -> Recipe:
     """The recipe of a model."""
-    row = recipes().get(name)
+    row = recipes().get(name) if isinstance(name, str) else None
     if row is None:
-        near = get_close_matches(str(name), recipes(), 3)
-        meant = f"; did you mean {', '.join(near)}?" if near else ";"
-        raise InvalidInput("zoo", [f"no model {name!r} in the zoo{meant} `softwright zoo list` names them all"])
+        use = _meant(name) or "; `softwright zoo list` names them all"
+        raise InvalidInput("zoo", [f"no model {name!r} in the zoo{use}"])
     return row
+
+
+def _meant(name: Any) -> str:
+    """What a wrong name may have been meant for: a group where a model is asked for, a model where a group is, and
+    names that are spelled alike."""
+    text = str(name)
+    if text in groups():
+        return f"; it is a group: `softwright zoo list {_quoted(text)}` names its models"
+    if text in recipes():
+        return f"; it is a model: `softwright zoo show {text}`"
+    near = get_close_matches(text.strip().lower().replace(" ", "-").replace("_", "-"), recipes(), 3)
+    like = get_close_matches(text.strip().lower(), groups(), 1)
+    said = [*near, *(f"the group {_quoted(one)}" for one in like)]
+    return f"; did you mean {', '.join(said)}? `softwright zoo list` names them all" if said else ""
+
+
+def _quoted(group: str) -> str:
+    return f"'{group}'" if " " in group else group

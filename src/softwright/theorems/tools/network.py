@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from softwright.attention.self_attention import SumOfLinear
 from softwright.chunks import arrays_in_chunks, in_chunks, rows_within
-from softwright.errors import InvalidInput
+from softwright.errors import Faults, InvalidInput
 from softwright.settings import looked_through, runs_as_proved
 
 
@@ -258,6 +258,10 @@ class TheoremNetwork(nn.Module):
     @runs_as_proved
     def forward(self, X: Tensor) -> Tensor:
         """(..., d, n) -> (..., o, n_out), in chunks that bound the memory."""
+        faults, (d, n), own = Faults("TheoremNetwork"), self.inputs, next(self.buffers()).dtype
+        faults.check(X.dtype == own, f"input is {X.dtype}, the network {own}; use X.to({own})")
+        faults.check(X.ndim >= 2 and X.shape[-2] == d, f"give matrices (..., {d}, {n}); got shape {tuple(X.shape)}")
+        faults.raise_if_any()
         out = in_chunks(self._run, X.reshape(-1, *X.shape[-2:]), self._rows(X.shape[-1], X.element_size()))
         return out.reshape(*X.shape[:-2], *out.shape[1:])
 
