@@ -130,6 +130,9 @@ def test_what_is_no_input_is_refused_by_name(kind: str) -> None:
         wrong.append([one.to(torch.complex64) for one in given])
     if kind in ("transpiled", "theorem"):
         wrong.append([one.float() for one in given])
+    if kind == "transpiled":  # (3, d, 1) holds 3 images of d numbers; these hold one more
+        wrong[1] = [torch.cat([one, one[:, :1]], 1)[..., None] for one in given]
+        wrong.append([torch.cat([one, one[:, :1]], 1) for one in given])
     for inputs in wrong:
         with pytest.raises(sw.InvalidInput):
             built.network(*inputs)
