@@ -84,23 +84,20 @@ def _diabetes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def ols(quick: bool) -> None:
-    built = sw.in_context("least_squares", 10)
     x, y = _diabetes()
-    started = time.perf_counter()
-    given = built(x=x, y=y, queries=x)
-    seconds = time.perf_counter() - started
-    error = float(np.abs(given - LinearRegression().fit(x, y).predict(x)).max())
-    line(
-        "diabetes, least squares, predictions (y in 25..346)",
-        error,
-        1e-9,
-        f"{built.network.depth} layers, {seconds:.1f} s",
-    )
-    line("  layers", built.network.depth, 25)
-    multihead = built.network.multihead()
-    with torch.no_grad():
-        other = multihead(torch.tensor(x), torch.tensor(y), torch.tensor(x)).numpy()
-    line("  nn.MultiheadAttention against SDPA", float(np.abs(other - given).max()), 1e-9)
+    wanted = LinearRegression().fit(x, y).predict(x)
+    for solver, most in (("normal_equations", None), ("newton_schulz", 25)):
+        built = sw.in_context("least_squares", 10, solver=solver)
+        started = time.perf_counter()
+        given = built(x=x, y=y, queries=x)
+        note = f"{built.network.depth} layers, {time.perf_counter() - started:.1f} s"
+        error = float(np.abs(given - wanted).max())
+        line(f"diabetes, least squares by {solver} (y in 25..346)", error, 1e-9, note)
+        if most is not None:
+            line("  layers", built.network.depth, most)
+        with torch.no_grad():
+            other = built.network.multihead()(torch.tensor(x), torch.tensor(y), torch.tensor(x)).numpy()
+        line("  nn.MultiheadAttention against SDPA", float(np.abs(other - given).max()), 1e-9)
 
 
 def ridge(quick: bool) -> None:

@@ -4,7 +4,7 @@ Points are answers: a sequence has several tokens, a token matrix several number
 fewer of them make as many answers, but never fewer than 5,000. Stacks in context have few layers here: what is asked of
 a format does not grow with them, and each is asked about 5,000 different prompts of 20 queries. Ridge regression has a
 penalty for which seven steps suffice in either dtype: fewer leave prompts that the stack refuses. Where every token
-asks in every layer, as many answers are those of fewer prompts of 200 queries, and transpiled networks are narrow:
+asks in every layer, as many answers are those of fewer prompts of 60 queries, and transpiled networks are narrow:
 there a token of a neuron is a head.
 """
 
@@ -24,7 +24,7 @@ from softwright.precision import name_of
 
 LARGEST = 5000  # inputs of the largest batch
 SEVERAL = ("program", "theorem")  # kinds whose one input has several answers
-ROWS, QUERIES, MANY = 12, 20, 200  # of a prompt
+ROWS, QUERIES, MANY = 12, 20, 60  # of a prompt
 LENGTH, WIDTH = 24, 3  # of sequences of vectors that a memory holds
 
 
