@@ -22,6 +22,13 @@ from tests.export.networks import NETWORKS
 _TOKENS = ("line", "kink", "plane", "sum", "plane-sdpa32", "stack")
 
 
+@pytest.mark.parametrize("name", sw.zoo.names("theorem") + sw.zoo.names("memory")[:2] + sw.zoo.names("in context")[:2])
+def test_every_norm_of_a_claim_allows_something(name: str) -> None:
+    """Claims in digits, in L_p and of stored items too, whose rounding part is none of a point."""
+    allowed, why = allowance(sw.zoo.load(name), 1.0)
+    assert 0.0 < allowed < 0.1 and why
+
+
 def _points(built: sw.Built[Any], count: int = 20) -> torch.Tensor:
     return torch.tensor(built.network.box.sample(count, seed=2)).to(built.network.dtype)
 

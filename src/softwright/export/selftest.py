@@ -133,10 +133,10 @@ def answers_of(built: Built[Any], count: int = POINTS) -> Answers:
 def allowance(built: Built[Any], size: float) -> tuple[float, str]:
     """How far two runs of the network may differ, and why."""
     ulp = 2.0 * precision_of(built.network.dtype).unit * max(size, 1.0)
-    rounding = rounding_at_a_point(built)
     if built.kind in _ULPS:  # their claims are not about the rounding of a run at any input
         count, why = _ULPS[built.kind]
         return count[name_of(built.network.dtype)] * ulp, f"{count[name_of(built.network.dtype)]} ulp: {why}"
+    rounding = rounding_at_a_point(built)
     if rounding > 0.0:
         return 2.0 * rounding, "twice the rounding part of the claim"
     bound = 0.0 if built.certificate is None else float(built.certificate.bound)
@@ -158,5 +158,8 @@ def rounding_at_a_point(built: Built[Any]) -> float:
         return rounding
     if bands := getattr(certificate, "parts", {}).get("bands"):
         return max(float(one["rounding"]) for one in bands)
+    power = getattr(certificate, "p", None)
+    if power is None:  # digits, and the L_p norms of theorems, whose rounding part is none of a point
+        return 0.0
     volume = float(np.prod([high - low for low, high in certificate.domain.values()]))
-    return rounding / volume ** (1.0 / certificate.p) if volume > 0.0 else 0.0
+    return rounding / volume ** (1.0 / power) if volume > 0.0 else 0.0
