@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from softwright.methods.constants import Constants
-from softwright.methods.guards import Guard, OutOfRange
+from softwright.methods.guards import UNMOVED, Guard, OutOfRange
 from softwright.methods.methods import METHODS
 from softwright.methods.network import InContextStack
 from softwright.methods.prompts import UNITS
@@ -65,8 +65,8 @@ _LEAST_LENGTH = 1e-140  # of a bandwidth, whose square is still a number
 
 def argument_of(guard: Guard) -> str:
     """The argument that a guard speaks of, if there is one."""
-    if guard.kind == "nearest" or (guard.row_slot, guard.key_slot) == ("s", "one"):
-        return ""  # ties, and the end of a link, which no bound moves
+    if guard.kind in UNMOVED or (guard.row_slot, guard.key_slot) == ("s", "one"):
+        return ""  # ties, sizes of weights, and the end of a link, which no bound moves
     if guard.kind == "scores":
         known = {
             "scale1": "range_bound",
