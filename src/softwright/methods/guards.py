@@ -138,7 +138,11 @@ class Guard:
     ) -> tuple[float, float]:
         now = self._part(seen[-1], self.rows, self.row_slot, slots)
         before = self._part(seen[-1 - self.reach], self.rows, self.row_slot, slots)
-        return _largest(now - before), 1.0 + _largest(now)
+        if not now.numel():
+            return 0.0, 1.0
+        moved, sizes = (part.detach().abs().amax(dim=(1, 2)) for part in (now - before, now))
+        worst = int((moved / (1.0 + sizes)).nan_to_num(torch.inf, torch.inf).argmax())  # each prompt beside itself
+        return float(moved[worst]), 1.0 + float(sizes[worst])
 
     def _rising(
         self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]], sign: float = 1.0

@@ -263,9 +263,15 @@ class InContextStack(AttentionStack):
             x, y, queries = inputs
         if x is None or y is None or queries is None:
             raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
+        from softwright.methods.separate import apart, one_at_a_time
         from softwright.methods.widening import Units, following, in_other_units, stack_for
 
         x, y, queries, sample_weight = (as_numbers(part) for part in (x, y, queries, sample_weight))
+        if adapt and apart(self.constants, x, y):
+            answers = one_at_a_time(
+                lambda *part: self.evaluate(part[:3], sample_weight=part[3], check=check), x, y, queries, sample_weight
+            )
+            return np.stack(answers, axis=0 if np.ndim(x) > 2 else -1)
         units = in_other_units(self.constants, x, y, queries) if adapt else Units(self.constants)
         x, y, queries = units.of_x(x), units.of_y(y), units.of_x(queries)
         own = following(units.constants, x, queries, y) if adapt else self.constants
@@ -303,9 +309,13 @@ class InContextStack(AttentionStack):
         self, x: Any, y: Any, sample_weight: Any = None, check: bool = True, adapt: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """NumPy in, NumPy out: the coefficients and the intercept; `adapt` as in `evaluate`."""
+        from softwright.methods.separate import apart, one_at_a_time
         from softwright.methods.widening import Units, in_other_units, stack_for
 
         x, y, sample_weight = as_numbers(x), as_numbers(y), as_numbers(sample_weight)
+        if adapt and apart(self.constants, x, y):
+            found = one_at_a_time(lambda *part: self.fitted(*part, check=check), x, y, sample_weight)
+            return np.stack([w for w, _ in found]), np.stack([b for _, b in found])
         units = in_other_units(self.constants, x, y) if adapt else Units(self.constants)
         first = self if units.constants == self.constants else stack_for(units.constants)
         rows, values = units.of_x(x), units.of_y(y)

@@ -119,8 +119,8 @@ def _unit_of(largest: Tensor) -> Tensor:
 
 
 def as_numbers(values: Any) -> Any:
-    """Tensors as NumPy arrays, and arrays of Python's numbers (pandas' own dtypes and columns of objects become such) in
-    float64; texts are no numbers, also where they look like some. What cannot be read is left for `read_prompt`."""
+    """Tensors as NumPy arrays, and arrays of Python's numbers (pandas' own dtypes and columns of objects become such)
+    in float64; texts are no numbers, also where they look like some. What cannot be read is left for `read_prompt`."""
     if values is None:
         return None
     if isinstance(values, Tensor):

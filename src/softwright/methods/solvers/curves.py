@@ -17,8 +17,8 @@ decades of responses an m of 32 would leave nothing of that. So m is 64 there, w
 guard looks at mean(e^-s). Poisson's mean e^s is that of y, about 1.
 
 For a that is the curvature itself Newton's method converges quadratically but for what the cells miss; with the mean
-of it, p/k, a count a hundred times its rate makes it diverge. Phi has no exact link; soft cells meet phi/Phi to 3e-13 on [-10, 10], and
-predictions of the data beyond that are refused.
+of it, p/k, a count a hundred times its rate makes it diverge. Phi has no exact link; soft cells meet phi/Phi to 3e-13
+on [-10, 10], and predictions of the data beyond that are refused.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from softwright.methods.solvers.newton import Combination, Curve, CurveLink
 
 REACH = 10.0  # of the links of probit
 _APART = (
-    "raise steps or condition; if neither helps, rates of the rows differ by more than the digits hold: fit rows of far "
-    "smaller counts for themselves"
+    "raise steps or condition; if neither helps, rates of the rows differ by more than the digits hold: fit rows of "
+    "far smaller counts for themselves"
 )
 _LOGS = 0.7390851332151607 * 2.0 ** (np.arange(-160, 161) / 2)  # cells of y, for its logarithm
 
