@@ -263,8 +263,7 @@ class InContextStack(AttentionStack):
             x, y, queries = inputs
         if x is None or y is None or queries is None:
             raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
-        from softwright.methods.separate import apart, one_at_a_time
-        from softwright.methods.widening import Units, following, in_other_units, stack_for
+        from softwright.methods.widening import Units, apart, following, in_other_units, one_at_a_time, stack_for
 
         x, y, queries, sample_weight = (as_numbers(part) for part in (x, y, queries, sample_weight))
         if adapt and apart(self.constants, x, y):
@@ -309,8 +308,7 @@ class InContextStack(AttentionStack):
         self, x: Any, y: Any, sample_weight: Any = None, check: bool = True, adapt: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """NumPy in, NumPy out: the coefficients and the intercept; `adapt` as in `evaluate`."""
-        from softwright.methods.separate import apart, one_at_a_time
-        from softwright.methods.widening import Units, in_other_units, stack_for
+        from softwright.methods.widening import Units, apart, in_other_units, one_at_a_time, stack_for
 
         x, y, sample_weight = as_numbers(x), as_numbers(y), as_numbers(sample_weight)
         if adapt and apart(self.constants, x, y):
