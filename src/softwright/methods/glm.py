@@ -39,13 +39,14 @@ from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import bilinear_heads
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint, Frame, Pair, layer
-from softwright.methods.guards import Guard
+from softwright.methods.guards import Guard, response_guard
 from softwright.methods.links import Link, cell_edges, cell_scores, link_head, link_tokens, soft_cell_rows
 from softwright.methods.newton_schulz import inverse_depth
 from softwright.methods.standardise import SCALED_MOST, prepare, scale_guards
 
 SINK = {"float64": 32.0, "float32": 14.0}  # m: e^-m is truncation, m times the unit roundoff is rounding
 _EXP_CEILING = {"float64": 48.0, "float32": 24.0}
+_RESPONSE = {"float64": 18.0, "float32": 7.0}  # below the ceiling e^s has its digits
 _RATES = (-12, 24)  # octaves of mean counts
 Combination = Callable[[Fraction], dict[str, Fraction]]  # of loss_scale: the weight of each slot
 
@@ -210,6 +211,8 @@ def reweighted(constants: Constants, family: Family) -> FitBlueprint:
         ),
         _settled(family, end, c),
     ]  # fmt: skip
+    if c.response and not family.link.bounded:
+        guards.append(response_guard(end + 1, _EXP_CEILING[c.dtype] - _RESPONSE[c.dtype]))
     return _read(frame, c, family, program, guards, len(first) + depth)
 
 

@@ -6,6 +6,9 @@
     settled    how much the last iteration moved a slot, against its size
     refined    how large the last correction of a slot was, against the slot: the digits that are lost. Of weights,
                against a hundredth of |y|/|x| at least, so that labels which no feature explains are no loss
+    rising     mean e^s, and `falling` mean e^-s: against e^m, m the score of counting tokens (`curves`), it is the
+               share by which means with these weights fall short
+    above      the largest of a slot, where a link bends
     nearest    how near the second of the keys comes to the nearest one of a row, in squared distance, as the inverse
 
 A guard costs about as much as one head of one layer; `check=False` leaves all of them out.
@@ -23,7 +26,8 @@ from torch import Tensor
 from softwright.chunks import rows_within
 from softwright.errors import InvalidInput
 
-KINDS = ("scores", "inverse", "settled", "refined", "nearest")
+KINDS = ("scores", "inverse", "settled", "refined", "nearest", "rising", "falling", "above")
+UNMOVED = ("nearest", "rising", "falling", "above")  # no bound of a stack moves these
 _GIVEN = ("scale1", "scale2", "e", "own")  # keys of guards that compare what was given, or no more than scaled
 _UNRELATED = 1e-2  # of |y|/|x|: smaller weights explain nothing
 _WILD = 1e9  # times a limit: so far off is no prompt that is only a little out of range
@@ -34,7 +38,7 @@ class OutOfRange(InvalidInput):
 
     def __init__(self, guard: Guard, found: float, limit: float) -> None:
         diverged = "; the iteration diverged: raise the penalty, or remove outliers"
-        wild = "" if guard.of_prompt or guard.kind == "nearest" or found <= _WILD * limit else diverged
+        wild = "" if guard.of_prompt or guard.kind in UNMOVED or found <= _WILD * limit else diverged
         super().__init__("in_context", [f"{guard.remedy}{wild} (found {found:.3g}, the limit is {limit:.3g})"])
         self.guard, self.found, self.limit = guard, found, limit
 
@@ -134,7 +138,28 @@ class Guard:
     ) -> tuple[float, float]:
         now = self._part(seen[-1], self.rows, self.row_slot, slots)
         before = self._part(seen[-1 - self.reach], self.rows, self.row_slot, slots)
-        return _largest(now - before), 1.0 + _largest(now)
+        if not now.numel():
+            return 0.0, 1.0
+        moved, sizes = (part.detach().abs().amax(dim=(1, 2)) for part in (now - before, now))
+        worst = int((moved / (1.0 + sizes)).nan_to_num(torch.inf, torch.inf).argmax())  # each prompt beside itself
+        return float(moved[worst]), 1.0 + float(sizes[worst])
+
+    def _rising(
+        self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]], sign: float = 1.0
+    ) -> tuple[float, float]:
+        weights, s = (
+            self._part(seen[-1], self.rows, slot, slots)[..., 0] for slot in (self.weight_slot, self.row_slot)
+        )
+        return _largest((weights.softmax(dim=1) * (sign * s).exp()).sum(dim=1)), 1.0
+
+    def _above(self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]) -> tuple[float, float]:
+        values = self._part(seen[-1], self.rows, self.row_slot, slots)
+        return float(values.detach().amax()) if values.numel() else 0.0, 1.0
+
+    def _falling(
+        self, seen: Sequence[Mapping[str, Tensor]], slots: Mapping[str, tuple[int, int]]
+    ) -> tuple[float, float]:
+        return self._rising(seen, slots, -1.0)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -144,6 +169,12 @@ class Guard:
         if data["kind"] not in KINDS:
             raise InvalidInput("guard", [f"unknown kind {data['kind']!r}; this version knows {', '.join(KINDS)}"])
         return cls(**{**data, "rows": tuple(data["rows"]), "keys": tuple(data["keys"])})
+
+
+def response_guard(position: int, largest: float) -> Guard:
+    """Where e^s at the queries would bend."""
+    remedy = "a query's w.x + b is so large that its e^s has no digits left; ask with response=False for w.x + b itself"
+    return Guard("above", position, largest, remedy, "s", "", ("query",), ())
 
 
 def _largest(values: Tensor) -> float:

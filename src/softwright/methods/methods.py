@@ -80,6 +80,8 @@ def generalised(family: Family, curve: Curve | None = None) -> dict[str, Solver]
 
 def _check_robust_size(y: Tensor, constants: Constants, faults: Faults) -> None:
     """tanh of residuals over c is right to an absolute error; far below c nothing is left of it, nor of robustness."""
+    if not y.numel():
+        return
     spread = float((y.amax(dim=-1) - y.amin(dim=-1)).amax()) if constants.intercept else float(y.abs().amax())
     small = 0 < spread < 2.0**-31 * constants.loss_scale
     faults.check(

@@ -23,7 +23,7 @@ from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard, OutOfRange
-from softwright.methods.prompts import Prompt, read_prompt, too_penalised
+from softwright.methods.prompts import LOST_PENALTY, Prompt, as_numbers, read_prompt, too_penalised
 from softwright.settings import as_proved, looked_through
 from softwright.threads import one_thread_for
 
@@ -114,10 +114,17 @@ class InContextStack(AttentionStack):
 
     def _explain(self, prompt: Prompt, refusal: OutOfRange) -> None:
         """Raise what is behind a refusal, where that is the penalty and no wider stack would help."""
-        heavy, why = too_penalised(prompt.x.amax(dim=1) - prompt.x.amin(dim=1), self.constants)
-        if self.constants.scaling and not refusal.guard.of_prompt and bool(heavy.any()):
-            columns = ", ".join(map(str, heavy.any(dim=0).nonzero()[:8, 0].tolist()))
-            raise InvalidInput("in_context", [f"column(s) {columns} of x {why}"]) from refusal
+        why = "" if refusal.guard.of_prompt else self._too_penalised(prompt)
+        if why:
+            raise InvalidInput("in_context", [why]) from refusal
+
+    def _too_penalised(self, prompt: Prompt, *limit: float) -> str:
+        """The columns of x that a penalty leaves nothing of, and the words for it, if there are any."""
+        if not self.constants.scaling or not prompt.x.numel():
+            return ""
+        heavy, why = too_penalised(prompt.x.amax(dim=1) - prompt.x.amin(dim=1), self.constants, *limit)
+        columns = ", ".join(map(str, heavy.any(dim=0).nonzero()[:8, 0].tolist()))
+        return f"column(s) {columns} of x {why}" if columns else ""
 
     def forward(
         self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None, check: bool = True
@@ -178,6 +185,9 @@ class InContextStack(AttentionStack):
         if not self.coefficient_segment:
             raise InvalidInput("in_context", [f"{self.constants.method} fits no coefficients; ask for predictions"])
         whole = read_prompt(x, y, None, sample_weight, self.constants, self.dtype, check)
+        why = self._too_penalised(whole, LOST_PENALTY) if check else ""
+        if why:
+            raise InvalidInput("in_context", [why])
         with as_proved(self.read):
             mean = (whole.log_weights.softmax(dim=-1)[..., None] * whole.x).sum(dim=1, keepdim=True)  # (B, 1, d)
             prompt = replace(whole, queries=mean)
@@ -193,11 +203,22 @@ class InContextStack(AttentionStack):
             at = 0.5 * (at[:, ::2] - at[:, 1::2])
         scaled = at[:, : self.features]
         coefficients = scaled * self._scales(final["unit"])  # (B, d)
-        read = self.read if self.read.ndim == 1 else self.read[:, 0]  # of several answers the first is the mean
-        intercept = (final["query"] @ read)[:, 0] - (coefficients * prompt.queries[:, 0]).sum(dim=-1)
+        if self._transformed:  # w.x + b is at the query too, beside the response that is read
+            predicted = final["query"][..., self.slots["s"][0]]
+        else:
+            predicted = final["query"] @ (self.read if self.read.ndim == 1 else self.read[:, 0])  # the first: the mean
+        intercept = predicted[:, 0] - (coefficients * prompt.queries[:, 0]).sum(dim=-1)
         if not self.constants.intercept:
             intercept = torch.zeros_like(intercept)
         return torch.cat([coefficients * prompt.units, intercept[:, None]], dim=1)
+
+    @property
+    def _transformed(self) -> bool:
+        """Whether what is answered is a function of w.x + b, and not that itself."""
+        from softwright.methods.methods import METHODS
+
+        loss = METHODS[self.constants.method].loss
+        return self.constants.response and loss is not None and loss.response is not None
 
     def _scales(self, units: Tensor) -> Tensor:
         """(B, d): what the features were multiplied with. The slot `tau` holds the same, but rounded in the size of the
@@ -242,8 +263,14 @@ class InContextStack(AttentionStack):
             x, y, queries = inputs
         if x is None or y is None or queries is None:
             raise InvalidInput("in_context", ["give x, y and queries: built(x=..., y=..., queries=...)"])
-        from softwright.methods.widening import Units, following, in_other_units, stack_for
+        from softwright.methods.widening import Units, apart, following, in_other_units, one_at_a_time, stack_for
 
+        x, y, queries, sample_weight = (as_numbers(part) for part in (x, y, queries, sample_weight))
+        if adapt and apart(self.constants, x, y):
+            answers = one_at_a_time(
+                lambda *part: self.evaluate(part[:3], sample_weight=part[3], check=check), x, y, queries, sample_weight
+            )
+            return np.stack(answers, axis=0 if np.ndim(x) > 2 else -1)
         units = in_other_units(self.constants, x, y, queries) if adapt else Units(self.constants)
         x, y, queries = units.of_x(x), units.of_y(y), units.of_x(queries)
         own = following(units.constants, x, queries, y) if adapt else self.constants
@@ -281,8 +308,12 @@ class InContextStack(AttentionStack):
         self, x: Any, y: Any, sample_weight: Any = None, check: bool = True, adapt: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """NumPy in, NumPy out: the coefficients and the intercept; `adapt` as in `evaluate`."""
-        from softwright.methods.widening import Units, in_other_units, stack_for
+        from softwright.methods.widening import Units, apart, in_other_units, one_at_a_time, stack_for
 
+        x, y, sample_weight = as_numbers(x), as_numbers(y), as_numbers(sample_weight)
+        if adapt and apart(self.constants, x, y):
+            found = one_at_a_time(lambda *part: self.fitted(*part, check=check), x, y, sample_weight)
+            return np.stack([w for w, _ in found]), np.stack([b for _, b in found])
         units = in_other_units(self.constants, x, y) if adapt else Units(self.constants)
         first = self if units.constants == self.constants else stack_for(units.constants)
         rows, values = units.of_x(x), units.of_y(y)

@@ -17,6 +17,8 @@ from softwright.settings import looked_through
 
 UNITS = (1e-13, 4e9)  # ranges of features that the scaling in context can bring to size 1
 MOST_PENALTY = 2.0**20  # times the squared range of a feature: more is beyond the cells of its spread
+LOST_PENALTY = 2.0**23  # and here its coefficient has lost its digits, although predictions, without it, have theirs
+_FEWEST = {"float64": 1e-9, "float32": 1e-2}  # observations, where weights count them
 NO_WEIGHT = -1e30  # the log weight of an observation that does not count: its softmax weight is exactly 0
 
 
@@ -86,6 +88,8 @@ def read_prompt(
         faults.raise_if_any()
     logs = xs.new_zeros(*leading, n)
     if weights is not None:
+        if METHODS[constants.method].weights != "counts" and weights.numel():
+            weights = weights * _unit_of(weights.amax(dim=-1, keepdim=True))
         logs = torch.where(weights > 0, weights.clamp_min(torch.finfo(dtype).tiny).log(), logs + NO_WEIGHT)
     batch, m = math.prod(leading), given.shape[-2]
     units = xs.new_ones(batch, d)
@@ -107,9 +111,33 @@ def _units(x: Tensor) -> Tensor:
     return torch.where(inside, 1.0, 2.0 ** -exponent.to(x.dtype))
 
 
+def _unit_of(largest: Tensor) -> Tensor:
+    """Powers of two that bring the largest weights of prompts to about 1; 1 where they are near it."""
+    near = (largest >= 2.0**-20) & (largest <= 2.0**20)
+    exponent = torch.frexp(torch.where(near | (largest <= 0), 1.0, largest)).exponent.clamp(-1000, 1000)
+    return torch.where(near, 1.0, 2.0 ** -exponent.to(largest.dtype))
+
+
+def as_numbers(values: Any) -> Any:
+    """Tensors as NumPy arrays, and arrays of Python's numbers (pandas' own dtypes and columns of objects become such)
+    in float64; texts are no numbers, also where they look like some. What cannot be read is left for `read_prompt`."""
+    if values is None:
+        return None
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        return (values if values.dtype.is_complex else values.double()).numpy()
+    try:
+        array = np.asarray(values)
+        if array.dtype == object and not any(isinstance(value, str | bytes | complex) for value in array.flat):
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return values
+    return array if array.dtype != object else values
+
+
 def _tensor(values: Any, name: str, dtype: torch.dtype, faults: Faults) -> Tensor:
     try:
-        array = values if isinstance(values, Tensor) else np.asarray(values)
+        array = values if isinstance(values, Tensor) else np.asarray(as_numbers(values))
         if isinstance(array, np.ndarray) and not array.flags.writeable:
             array = array.copy()  # torch warns of memory that it may not write to, as of columns of pandas
         if array.dtype.is_complex if isinstance(array, Tensor) else np.iscomplexobj(array):
@@ -142,7 +170,8 @@ def _check_values(
         solvable or least >= unknowns,
         f"{least} row(s) for {unknowns} unknowns: the solution is not unique; give more rows, or a penalty (ridge)",
     )
-    faults.check(least >= 2, f"{least} row(s): a fit needs at least 2")
+    of_weight = "" if weights is None else " whose sample_weight is above 0"
+    faults.check(least >= 2, f"{least} row(s){of_weight}: a fit needs at least 2")
     if weights is not None:
         _check_meaning(weights, constants, faults)
     if least < 2:
@@ -163,6 +192,14 @@ def _check_meaning(weights: Tensor, constants: Constants, faults: Faults) -> Non
     if kind == "none":
         equal = bool((weights == weights[..., :1]).all())
         faults.check(equal, f"{constants.method} takes no sample_weight: every observation counts alike; leave it out")
+    if kind == "counts":
+        least = _FEWEST[constants.dtype]
+        few = float(weights.sum(dim=-1).amin()) if weights.numel() else least
+        faults.check(
+            few >= least,
+            f"sample_weight counts observations in {constants.method}, here {few:.2g} of them, and less than {least:g} "
+            "leave the variance no digits; give larger weights",
+        )
     if kind == "positive":
         good = bool((weights > 0).all())
         faults.check(good, f"{constants.method} counts every row; remove those whose sample_weight is 0")
@@ -197,7 +234,7 @@ def _check_columns(x: Tensor, weights: Tensor | None, constants: Constants, faul
         faults.check(not columns, f"column(s) {', '.join(map(str, columns[:8]))} of x {what}")
 
 
-def too_penalised(spread: Tensor, constants: Constants) -> tuple[Tensor, str]:
+def too_penalised(spread: Tensor, constants: Constants, limit: float = MOST_PENALTY) -> tuple[Tensor, str]:
     """Which features, of these ranges, have a penalty that leaves nothing of them, and the words for it."""
     if constants.penalty == 0 or METHODS[constants.method].penalty_power != 2:
         return torch.zeros_like(spread, dtype=torch.bool), ""
@@ -207,4 +244,4 @@ def too_penalised(spread: Tensor, constants: Constants) -> tuple[Tensor, str]:
         f"have a penalty of up to {most:.2g} times their squared range, so that nothing is left of their coefficients; "
         "lower the penalty, or give them in smaller units, as larger numbers"
     )
-    return share > MOST_PENALTY, why
+    return share > limit, why

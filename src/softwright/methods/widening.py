@@ -15,6 +15,9 @@ or layers, so there is a limit to each, beyond which the prompt is refused with 
 Before that a prompt is put in other units: powers of two that bring x and y to a size that the heads resolve; and
 features that lie a million ranges from 0 are counted from their first row, where an intercept makes up for it.
 
+A batch has one stack and one unit. Where its prompts, or the targets of one, differ in size by more than a few binades,
+the smaller ones would lose to the unit of the largest what their own would give them: these are asked one at a time.
+
 Multiplying with a power of two is exact, and so is a difference of neighbours. What the answers become, and which
 constants have units of their own, is known for every method; with u and v the powers that x and y are multiplied with:
 
@@ -29,6 +32,7 @@ constants have units of their own, is known for every method; with u and v the p
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -36,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from softwright.methods.constants import Constants
-from softwright.methods.guards import Guard, OutOfRange
+from softwright.methods.guards import UNMOVED, Guard, OutOfRange
 from softwright.methods.methods import METHODS
 from softwright.methods.network import InContextStack
 from softwright.methods.prompts import UNITS
@@ -61,12 +65,13 @@ _LENGTHS = (-100.0, 100.0)  # log2 of ranges whose squares are taken without ano
 _SIZES = {"times": (-20.0, 20.0), "log": (-10.0, 10.0)}  # log2 of sizes of y that are taken as they are
 _FAR = 2.0**20  # ranges from 0
 _LEAST_LENGTH = 1e-140  # of a bandwidth, whose square is still a number
+_APART = 2.0**10  # of sizes within one batch
 
 
 def argument_of(guard: Guard) -> str:
     """The argument that a guard speaks of, if there is one."""
-    if guard.kind == "nearest" or (guard.row_slot, guard.key_slot) == ("s", "one"):
-        return ""  # ties, and the end of a link, which no bound moves
+    if guard.kind in UNMOVED or (guard.row_slot, guard.key_slot) == ("s", "one"):
+        return ""  # ties, sizes of weights, and the end of a link, which no bound moves
     if guard.kind == "scores":
         known = {
             "scale1": "range_bound",
@@ -240,6 +245,42 @@ def _with_y(units: Units, y: np.ndarray) -> Units:
         if not math.isfinite(penalty):
             return units
     return Units(replace(constants, penalty=penalty), units.x, unit)
+
+
+def _differ(sizes: np.ndarray) -> bool:
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    return bool(sizes.size) and bool(sizes.max() / _APART > sizes.min())
+
+
+def apart(constants: Constants, x: Any, y: Any) -> bool:
+    """Whether prompts or targets differ so much in size that they need units of their own."""
+    row = METHODS[constants.method]
+    try:
+        rows, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    except (TypeError, ValueError):
+        return False  # the prompt is at fault, which is found out where it is read
+    several = values.ndim == rows.ndim
+    if rows.ndim < 2 or values.ndim not in (rows.ndim, rows.ndim - 1) or (rows.ndim == 2 and not several):
+        return False
+    if not rows.size or not values.size:
+        return False
+    with np.errstate(all="ignore"):
+        if (row.y_units or row.follows_y) and _differ(np.abs(values).max(axis=rows.ndim - 2)):
+            return True
+        follows = not row.scaled or row.follows is not None
+        first = slice(None) if row.follows is None else row.follows
+        return follows and _differ(np.ptp(rows[..., first], axis=-2).max(axis=-1))
+
+
+def one_at_a_time(ask: Callable[..., Any], x: Any, y: Any, *others: Any) -> list[Any]:
+    """What `ask` says of every prompt, or of every target of one prompt: it is called with its part of each."""
+    rows, values = np.asarray(x), np.asarray(y)
+    if rows.ndim > 2:
+        return [
+            ask(rows[i], values[i], *(None if part is None else np.asarray(part)[i] for part in others))
+            for i in range(len(rows))
+        ]
+    return [ask(rows, values[:, k], *others) for k in range(values.shape[1])]
 
 
 @lru_cache(maxsize=16)

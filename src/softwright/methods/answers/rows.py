@@ -65,6 +65,7 @@ FURTHER = (
         defaults={"penalty": 1e-2},
         penalised=True,
         needs_intercept="the mean has a flat prior",
+        weights="counts",
         peer=Peer("sklearn.linear_model:Ridge", lambda n, c: None, "alpha=n*penalty"),
     ),
     Method(

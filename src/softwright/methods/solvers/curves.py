@@ -4,12 +4,21 @@
     poisson             e^s - y s                 slope e^s - y, e^s a weight             a = e^s
     gamma               y e^-s + s                slope 1 - y e^-s, e^-s a weight         a = y e^-s, log y by cells
     negative_binomial   (y + 1/k) log(1 + k e^s) - y s
-                                                  slope p/k - y (1 - p), p = sigmoid(s + log k)     a = p/k
+                                                  slope p/k - y (1 - p), p = sigmoid(s + log k)
+                                                  a = (y + 1/k) p (1 - p), log(y + 1/k) by cells
     probit              -log Phi(+-s)             slope -+phi(s)/Phi(+-s)                 a = phi^2/(Phi(s) Phi(-s))
 
 e^s and e^-s need no link: they are the weights of a softmax over the observations, exactly. y (1 - p) is a link times
-the number y of the same token (`newton`). Phi has no exact link; soft cells meet phi/Phi to 3e-13 on [-10, 10], and
-predictions of the data beyond that are refused.
+the number y of the same token (`newton`).
+
+A mean of weights e^-s is right up to a factor 1 + e^-m mean(e^-s), m the score of the counting tokens. Where gamma's
+slope vanishes, mean y e^-s = 1 and so mean e^-s <= 1/min y; y comes with a largest value of about 1, and over sixteen
+decades of responses an m of 32 would leave nothing of that. So m is 64 there, which costs a bit of rounding, and a
+guard looks at mean(e^-s). Poisson's mean e^s is that of y, about 1.
+
+For a that is the curvature itself Newton's method converges quadratically but for what the cells miss; with the mean
+of it, p/k, a count a hundred times its rate makes it diverge. Phi has no exact link; soft cells meet phi/Phi to 3e-13
+on [-10, 10], and predictions of the data beyond that are refused.
 """
 
 from __future__ import annotations
@@ -26,6 +35,10 @@ from softwright.methods.losses import mills
 from softwright.methods.solvers.newton import Combination, Curve, CurveLink
 
 REACH = 10.0  # of the links of probit
+_APART = (
+    "raise steps or condition; if neither helps, rates of the rows differ by more than the digits hold: fit rows of "
+    "far smaller counts for themselves"
+)
 _LOGS = 0.7390851332151607 * 2.0 ** (np.arange(-160, 161) / 2)  # cells of y, for its logarithm
 
 
@@ -37,14 +50,31 @@ def _sigmoid(c: Constants) -> list[Row]:
     return [(1.0, 0.0, 1.0), (0.0, 0.0, 0.0)]
 
 
+_CEILING = {"float64": 340.0, "float32": 24.0}  # of e^s as a response, which has the relative error e^(s - ceiling)
+
+
+def largest_exponent(c: Constants) -> float:
+    """The largest s whose e^s keeps its digits."""
+    return _CEILING[c.dtype] - (20.0 if c.dtype == "float64" else 7.0)
+
+
 def _exp(c: Constants) -> list[Row]:
-    ceiling = 48.0 if c.dtype == "float64" else 24.0
+    ceiling = _CEILING[c.dtype]
     return [(1.0, 0.0, float(np.exp(ceiling))), (0.0, ceiling, 0.0)]
 
 
 def _log_y(c: Constants) -> list[Row]:
     slopes, offsets = cell_scores(_LOGS)
     return list(zip(slopes.tolist(), offsets.tolist(), np.log(_LOGS[1:]).tolist(), strict=True))
+
+
+def _log_shifted(c: Constants) -> list[Row]:
+    """log(y + 1/k) for 0 <= y <= rate_bound, in cells a factor 2^(1/8) wide."""
+    least = 1.0 / c.loss_scale
+    octaves = math.ceil(8 * math.log2(1.0 + c.loss_scale * c.rate_bound)) + 8
+    edges = 2.0 ** (-1 / 16) * least * 2.0 ** (np.arange(octaves + 1) / 8)
+    slopes, offsets = cell_scores(edges)
+    return list(zip(slopes.tolist(), offsets.tolist(), np.log(edges[1:]).tolist(), strict=True))
 
 
 def log_probit_weight(s: np.ndarray) -> np.ndarray:
@@ -71,13 +101,18 @@ POISSON = Curve(
     slope=((_slots(s=1.0), _slots(data=1.0)), (_slots(), _slots(y=-1.0))),
     log_weight=_slots(s=1.0),
     response=_exp,
+    largest_response=largest_exponent,
+    counted="rising",
+    unsettled=_APART,
 )
 GAMMA = Curve(
     links=(CurveLink("log_y", _slots(y=1.0), _log_y),),
     slope=((_slots(), _slots(data=1.0)), (_slots(s=-1.0), _slots(y=-1.0))),
     log_weight=_slots(s=-1.0, log_y=1.0),
     response=_exp,
+    largest_response=largest_exponent,
     steps=30,
+    counted="falling",
 )
 NEGATIVE_BINOMIAL = Curve(
     links=(
@@ -91,13 +126,16 @@ NEGATIVE_BINOMIAL = Curve(
         CurveLink(
             "log_a",
             lambda c: {"s": 1.0, "one": math.log(c.loss_scale)},
-            lambda c: soft_cell_rows(lambda s: -np.logaddexp(0, -s)),
+            lambda c: soft_cell_rows(log_logistic_curvature),
         ),
+        CurveLink("log_y", lambda c: {"y": 1.0, "one": 1.0 / c.loss_scale}, _log_shifted),
     ),
     slope=((_slots(), lambda c: {"G": 1.0 / c.loss_scale, "kept": -1.0}),),
-    log_weight=lambda c: {"log_a": 1.0, "data": -math.log(c.loss_scale)},
+    log_weight=_slots(log_a=1.0, log_y=1.0),
     response=_exp,
+    largest_response=largest_exponent,
     largest_y=True,
+    unsettled=_APART,
 )
 PROBIT = Curve(
     links=(

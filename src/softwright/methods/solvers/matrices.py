@@ -27,6 +27,7 @@ from softwright.methods.frame import Frame, HeadWeights, LayerWeights, Pair, lay
 from softwright.methods.step_bound import penalty_reach
 
 SINK = {"float64": 32.0, "float32": 14.0}  # the score of counting tokens: see `glm`
+FALLING_SINK = {"float64": 64.0, "float32": 14.0}  # where weights e^-s reach 1 over the smallest y: see `curves`
 SETTLED = 4.0  # bound of |A M| entry by entry while M grows from below
 
 
@@ -60,9 +61,10 @@ def plain_mean(
     V: np.ndarray,
     O: np.ndarray,  # noqa: E741
     log_weight: np.ndarray | None = None,
+    sink: float | None = None,
 ) -> list[HeadWeights]:
     """Heads that add mean_j e^{log_weight_j} x_jp V_j, times O, at the unit token of p, by counting tokens (`glm`)."""
-    s, sink = frame.slots, SINK[c.dtype]
+    s, sink = frame.slots, SINK[c.dtype] if sink is None else sink
     also: list[Pair] = [frame.only("data", "count"), frame.weighted, (s.vector(one=1.0), s.vector(count=sink))]
     if log_weight is not None:
         also.append((s.vector(one=1.0), log_weight))

@@ -24,16 +24,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from softwright.methods.bilinear import richardson
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint, Frame, HeadWeights, LayerWeights, Pair, head, layer
-from softwright.methods.guards import Guard
+from softwright.methods.guards import Guard, response_guard
 from softwright.methods.links import Row, cell_scores, link_head, link_tokens
 from softwright.methods.newton_schulz import inverse_depth
-from softwright.methods.solvers.matrices import fit_layer, inverse_layers, penalty_heads, plain_mean, times
+from softwright.methods.solvers.matrices import (
+    FALLING_SINK,
+    SINK,
+    fit_layer,
+    inverse_layers,
+    penalty_heads,
+    plain_mean,
+    times,
+)
 from softwright.methods.standardise import prepare, scale_guards
 from softwright.methods.step_bound import penalty_reach
 
@@ -43,6 +52,7 @@ _OPEN = {"float64": 40.0, "float32": 17.0}  # logit of a damping of 1
 _CELLS = 0.7390851332151607 * 4.0 ** np.arange(-20, 21)  # of the diagonal of A
 _SIZES = 0.7390851332151607 * 2.0 ** (np.arange(0, 121) / 2)  # of steps
 _LIMIT = {"float64": 1e-8, "float32": 1e-2}
+_SHORT = {"float64": 1e-8, "float32": 1e-3}  # what means with weights may fall short by
 Combination = Callable[[Constants], Mapping[str, float]]
 
 
@@ -68,8 +78,10 @@ class Curve:
     slope: tuple[tuple[Combination, Combination], ...]
     log_weight: Combination
     response: Callable[[Constants], list[Row]] | None = None
+    largest_response: Callable[[Constants], float] | None = None  # the s at which `response` ends
     steps: int = 24
     largest_y: bool = False  # whether |y| is bounded by rate_bound
+    counted: Literal["", "rising", "falling"] = ""  # whether weights of the slope are e^s, or e^-s
     largest_s: float = math.inf  # where links end
     unsettled: str = "raise steps or condition"
 
@@ -110,11 +122,12 @@ def _link_layers(frame: Frame, c: Constants, curve: Curve) -> list[LayerWeights]
     for place, link in enumerate(curve.links):
         rows, own = link.rows(c), f"own{place}"
         tokens = link_tokens(s, own, rows)
-        # A head of one link sees the tokens of the others 2^20 below, so that they weigh nothing.
+        # A head of one link sees the tokens of the others 2^60 below, so that they weigh nothing: their slopes, up to
+        # 40, meet an argument that may be a count of 10^9.
         pairs: list[Pair] = [
             (s.vector(**link.argument(c)), s.vector(slope=1.0)),
             (one, s.vector(bias=1.0)),
-            (one, 2.0**20 * (s.vector(**{own: 1.0}) - one)),
+            (one, 2.0**60 * (s.vector(**{own: 1.0}) - one)),
         ]
         if link.gated:
             half = len(rows) // 2
@@ -154,6 +167,10 @@ def _frame(c: Constants, curve: Curve) -> Frame:
     return Frame(c.features, c.intercept, c.intercept, extra, counting=True)
 
 
+def _sink(c: Constants, curve: Curve) -> float:
+    return (FALLING_SINK if curve.counted == "falling" else SINK)[c.dtype]
+
+
 def damped_newton(constants: Constants, curve: Curve) -> FitBlueprint:
     c = constants
     frame = _frame(c, curve)
@@ -165,11 +182,12 @@ def damped_newton(constants: Constants, curve: Curve) -> FitBlueprint:
     links = _link_layers(frame, c, curve)
     begin = diagonal_cells(frame, d)
     frame.add_fixed("trust", link_tokens(s, "trust", _gate_rows(c)))
-    matrix = plain_mean(frame, c, s.select("x"), s.select("a").T, s.vector(**curve.log_weight(c)))
+    sink = _sink(c, curve)
+    matrix = plain_mean(frame, c, s.select("x"), s.select("a").T, s.vector(**curve.log_weight(c)), sink)
     matrix += penalty_heads(frame, c, s.select("a").T + s.select("penalty").T)
     slope = []
     for log_weight, value in curve.slope:
-        slope += plain_mean(frame, c, s.vector(**value(c)), s.vector(c=1.0), s.vector(**log_weight(c)))
+        slope += plain_mean(frame, c, s.vector(**value(c)), s.vector(c=1.0), s.vector(**log_weight(c)), sink)
     if c.penalty > 0:
         slope += times(frame, c, "penalty", s.vector(w=1.0), s.vector(c=1.0), penalty_reach(c) ** 2)
     keys = ("data", "count", *(unit if c.penalty > 0 else ()))
@@ -212,6 +230,8 @@ def damped_newton(constants: Constants, curve: Curve) -> FitBlueprint:
         answer = link_head(s, "answer", s.vector(s=1.0), "answer")
         tail.append(layer("answer", ("query",), ("answer",), [answer]))
         read = s.vector(answer=1.0)
+        if curve.largest_response is not None:
+            guards.append(response_guard(len(program) + len(tail), curve.largest_response(c)))
     return FitBlueprint(
         s.places, frame.segments, [*program, *tail], read=read, coefficient=("unit", s.vector(w=1.0)), guards=guards,
         head=len(first), tail=len(tail),
@@ -229,6 +249,15 @@ def _guards(c: Constants, curve: Curve, end: int, reach: int) -> list[Guard]:
         found.append(
             Guard("scores", end, curve.largest_s, f"{far} raise the penalty", "s", "one", ("data",), ("null",))
         )
+    counted: list[Guard] = []
+    if curve.counted:
+        end_of = "largest" if curve.counted == "rising" else "smallest"
+        sizes = (
+            f"the {end_of} rates are so far from 1 that digits are lost; give y in a unit in which they are nearer, or "
+            "ask built(...) with an intercept, which finds one"
+        )
+        most = _SHORT[c.dtype] * math.exp(_sink(c, curve))
+        counted.append(Guard(curve.counted, end, most, sizes, "s", "", ("data",), (), weight_slot="log_weight"))
     singular = "the weighted features are worse conditioned than the stack was built for, or linearly dependent"
     remedy = "raise condition, add a penalty, or remove redundant columns"
     inverse = Guard(
@@ -236,4 +265,4 @@ def _guards(c: Constants, curve: Curve, end: int, reach: int) -> list[Guard]:
         wanted=float(c.features + int(c.intercept)),
     )  # fmt: skip
     found.append(Guard("settled", end, _LIMIT[c.dtype], moves, "s", "s", ("data",), (), reach=reach))
-    return [*found, inverse]
+    return [*found, inverse, *counted]
