@@ -102,7 +102,7 @@ def exp_source(real: str) -> str:
             f"  const softwright_v y = *e, least = {t.least}{f} - (softwright_v){{0}};",
             f"  const softwright_v k = y * {t.per_log}{f} + {t.shift}{f}, n = k - {t.shift}{f};",
             f"  const softwright_v r = (y - n * {t.log_high}{f}) - n * {t.log_low}{f}, r2 = r * r, r4 = r2 * r2;",
-            f"  const softwright_v q = {_in_pairs([f'{power}{f}' for power in reversed(t.powers)])};",
+            f"  const softwright_v q = {in_pairs([f'{power}{f}' for power in reversed(t.powers)])};",
             "  softwright_v scale;",
             "  softwright_m bits;",
             "  memcpy(&bits, &k, sizeof bits);",
@@ -117,26 +117,26 @@ def exp_source(real: str) -> str:
     )
 
 
-def _in_pairs(powers: Sequence[str]) -> str:
-    """A polynomial in r from its lowest power: fours of pairs, by Horner's rule in r^4."""
-    pairs = [" + r * ".join(powers[i : i + 2]) for i in range(0, len(powers), 2)]
+def in_pairs(powers: Sequence[str], r: str = "r") -> str:
+    """A polynomial in r from its lowest power: fours of pairs, by Horner's rule in r^4; r2 and r4 are its powers."""
+    pairs = [f" + {r} * ".join(powers[i : i + 2]) for i in range(0, len(powers), 2)]
     fours = [
-        f"(({pairs[i]}) + r2 * ({pairs[i + 1]}))" if i + 1 < len(pairs) else pairs[i] for i in range(0, len(pairs), 2)
+        f"(({pairs[i]}) + {r}2 * ({pairs[i + 1]}))" if i + 1 < len(pairs) else pairs[i] for i in range(0, len(pairs), 2)
     ]
     text = fours[-1]
     for four in reversed(fours[:-1]):
-        text = f"{four} + r4 * ({text})"
+        text = f"{four} + {r}4 * ({text})"
     return text
 
 
 def vectors_source(real: str) -> str:
     """The type of vectors, and what is different where there are none."""
-    return _of_type(_VECTORS, real)
+    return of_type(_VECTORS, real)
 
 
 def helpers_of(text: str, real: str) -> list[str]:
     """The functions that a text calls, and those that they call, in the order in which C wants them."""
-    made = {name: _of_type(part, real) for name, part in HELPERS.items()}
+    made = {name: of_type(part, real) for name, part in HELPERS.items()}
     made |= {
         "softwright_exp": exp_source(real),
         "softwright_sum": _across("softwright_sum", "{0} + {1}", real),
@@ -149,7 +149,7 @@ def helpers_of(text: str, real: str) -> list[str]:
     return [part for name, part in made.items() if name in wanted]
 
 
-def _of_type(text: str, real: str) -> str:
+def of_type(text: str, real: str) -> str:
     t = _TYPES[real]
     last = 8 * (8 if real == "double" else 4) - 1
     for word, value in {

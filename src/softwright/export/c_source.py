@@ -26,6 +26,8 @@ from softwright.errors import InvalidInput
 from softwright.export.c_body import MOST_ENTRIES, body_of
 from softwright.export.c_closed import shortened
 from softwright.export.c_exp import FAST, FUSED, LANES, helpers_of, vectors_source
+from softwright.export.c_near import Near, near_of
+from softwright.export.c_near_lines import near_lines
 from softwright.export.c_shapes import Shape, Size, shapes_of, times
 from softwright.export.c_simplify import padded, simplified, with_biases
 from softwright.export.c_views import View, in_rows, letters_of, loops
@@ -91,6 +93,7 @@ def c_source(built: Built[Any]) -> str:
     text = "\n".join(body.lines)
     helpers = helpers_of(text, real)
     vectors = [vectors_source(real)] if helpers or "softwright_" in text else []
+    near = near_of(built) if vectors else None
     longest = _longest(program)
     small = longest <= LANES and len(program.nodes) <= MOST_NODES
     usual = longest if vectors and small else 0
@@ -136,10 +139,11 @@ def c_source(built: Built[Any]) -> str:
             *body.lines,
             f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
             "}",
-            *(_versions(usual, head, arguments) if vectors else []),
+            *(near_lines(near, real) if near is not None else []),
+            *(_versions(usual, head, arguments, near) if vectors else []),
             head,
             "{",
-            *(_chosen(arguments) if vectors else []),
+            *(_chosen(arguments, near) if vectors else []),
             f"  softwright_run({', '.join(arguments)});",
             "}",
             *_selftest(answers_of(built), program, shapes, outside),
@@ -167,10 +171,12 @@ def _fitting(free: list[str], arrays: dict[str, Size]) -> list[str]:
     ]
 
 
-def _versions(usual: int, head: str, arguments: list[str]) -> list[str]:
+def _versions(usual: int, head: str, arguments: list[str], near: Near | None) -> list[str]:
     """The same for processors that have more than others, and for all; the usual length is a number in either."""
     n, *rest = arguments
     call = [f"  softwright_any({', '.join(arguments)});"]
+    if near is not None:
+        return _near_versions(head, near)
     if usual:
         call = [f"  if ({n} == {usual}) softwright_any({', '.join([str(usual), *rest])});", f"  else{call[0][1:]}"]
     return [
@@ -181,8 +187,51 @@ def _versions(usual: int, head: str, arguments: list[str]) -> list[str]:
     ]
 
 
-def _chosen(arguments: list[str]) -> list[str]:
+def _near_versions(head: str, near: Near) -> list[str]:
+    """The same where points of the box have a way of their own; that of all others stays out of its function, which
+    needs no room on the stack then."""
+
+    def version(name: str, which: str, attributes: str, rest: str) -> list[str]:
+        begin = f"{attributes}static {head.replace('SOFTWRIGHT_NAME', name)}"
+        guarded = [
+            "#if SOFTWRIGHT_LANES > 1",
+            f"  if ({near.inside}) {{",
+            f"    {which}(x, y);",
+            "    return;",
+            "  }",
+            "#endif",
+        ]
+        return [begin, "{", *guarded, f"  {rest}(x, y);", "}"]
+
+    def apart(name: str, attributes: str) -> list[str]:
+        return [f"{attributes}static {head.replace('SOFTWRIGHT_NAME', name)}", "{", "  softwright_any(x, y);", "}"]
+
+    fast, wide = "SOFTWRIGHT_FAST ", "SOFTWRIGHT_WIDE "
+    lines = [
+        "#ifdef SOFTWRIGHT_FAST",
+        *apart("softwright_far_fast", f"{fast}__attribute__((noinline)) "),
+        *version("softwright_fast", "softwright_near", fast, "softwright_far_fast"),
+    ]
+    if near.wide:
+        lines += [
+            "#ifdef SOFTWRIGHT_WIDE",
+            *version("softwright_wide", "softwright_wide_near", wide, "softwright_far_fast"),
+        ]
+        lines.append("#endif")
+    return [*lines, "#endif", *version("softwright_run", "softwright_near", "", "softwright_any")]
+
+
+def _chosen(arguments: list[str], near: Near | None) -> list[str]:
+    wide = [
+        "#ifdef SOFTWRIGHT_WIDE",
+        '  if (__builtin_cpu_supports("avx512f")) {',
+        f"    softwright_wide({', '.join(arguments)});",
+        "    return;",
+        "  }",
+        "#endif",
+    ]
     return [
+        *(wide if near is not None and near.wide else []),
         "#ifdef SOFTWRIGHT_FAST",
         '  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {',
         f"    softwright_fast({', '.join(arguments)});",

@@ -1,0 +1,192 @@
+"""Heads of few tokens on their box, in C: no maximum to look for, values and slopes in one sum.
+
+Inside the box of an approximation the scores of a head lie in an interval that is known when the file is written. Where
+2^c e^s is a normal number all over it, and one token's is at least 1 everywhere, softmax needs no shift: every weight
+is 2^c e^s_j, with c a whole number that costs nothing, since it is part of the exponent. What lies outside of the box,
+nan and infinity too, takes the way of all networks (`c_loops.py`), behind a branch.
+
+    z_j = v_j + sum_i G_ji t_i,     y = (sum_j e_j z_j) / (sum_j e_j).
+
+*Rounding* (`proof/arithmetic/rounding.py`, `checker/head.py`). Scores are sums of d + 1 terms, as charged; that the
+largest is not subtracted is one rounding less; a token loses nothing in exp, and in products less than what is charged
+against a largest weight of 1. With z a term meets the additions of step 5, of which the last now rounds the term and
+not the sum, one product and A - 1 additions: A + 1 roundings on its own, as charged; the quotient rounds g once (twice
+with a reciprocal, for several outputs), and the denominator meets A - 1: A + 1 that all share.
+
+*exp.* 2^n p, n whole, p = 1 + f Q(f), |f| <= 1/2 (or ln(2)/2), Q of degree 9 in double, 5 in float; 2^n is added to
+the exponent of p. Q rounds by less than 2.2 u, f Q by 1.4 u and p by u/2 below 1 and u above it: 2.7 u of p in all.
+p misses 2^f by at most 2.7 u in double and 0.5 u in float. *Direct*: keys and biases are stored times log2(e), and
+f = s - n is exact: below 5.4 u in double, 3.2 u in float, where 8 u are charged. The rest of the charge must hold what
+the stored numbers are off, which is computed here, in fractions. A multiple of t and a number that all tokens share
+cancel in a softmax, so they may be added before the numbers are rounded: of several such shifts the one is taken for
+which rounding comes out best. One more coefficient, in double, leaves 0.4 u of the 2.7. *Natural*, where that does not
+fit: r = s - n ln 2 with ln 2 in two parts, as in `c_exp.py`, 0.8 u more.
+
+*Pairs.* Of two tokens whose scores span more than exp does, as those of a kink, the larger one has weight 1 and the
+other e^-|s_1 - s_0|, which is 0 where it is below what is charged for an exp that is lost. They lie in the first
+numbers of the first vector: one vector of exps serves all heads as far as it reaches. What a vector holds of other
+heads is multiplied by 0, which is exact, as is a product with 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softwright.export.c_exp import lanes_of
+from softwright.export.c_near_lines import REACH, Exp, Near, Run, Tokens, Writer
+from softwright.precision import computing_in
+from softwright.result.constructed import tensors_of
+
+if TYPE_CHECKING:
+    from softwright.result.built import Built
+
+MOST_VECTORS = 16  # of exps, written out one by one
+MOST_OUTPUTS, MOST_VARIABLES = 4, 8
+TRIES = 4096  # shifts that are tried
+_LOG2E_LOW = Fraction(14426950408889634073599246810018921374266, 10**40)  # it is less than 10^-40 more
+_HIGHEST = {"double": 1000, "float": 120}  # exponents of two of what is summed, and -these of weights
+_EXP_ERROR = {"double": 5.4, "float": 3.2}  # of direct exps, in units of rounding; see above
+_MORE_EXACT = 3.1  # with one more coefficient in double
+_CHARGED = 8.0  # 4 ulp; claims that rest on more charge more
+
+
+_DIRECT = {
+    "double": (
+        *("0x1.62e42fefa3a28p-1", "0x1.ebfbdff82c61fp-3", "0x1.c6b08d7039559p-5", "0x1.3b2ab6fb8208ep-7"),
+        *("0x1.5d87fea4a755ap-10", "0x1.43091387c719ep-13", "0x1.ffcb3f1b1dfa2p-17", "0x1.62be68640a005p-20"),
+        *("0x1.b689b4ad4f65fp-24", "0x1.e8b761c675c38p-28"),
+    ),
+    "float": (
+        *("0x1.62e432p-1", "0x1.ebfbe2p-3", "0x1.c6ae72p-5", "0x1.3b270ep-7", "0x1.5f7276p-10", "0x1.470b4ap-13"),
+    ),
+}
+_LONGER = (
+    *("0x1.62e42fefa39f3p-1", "0x1.ebfbdff82c598p-3", "0x1.c6b08d7048f31p-5", "0x1.3b2ab6fba1e1cp-7"),
+    *("0x1.5d87fe7bbbe07p-10", "0x1.4309130961163p-13", "0x1.ffcbee3b0af8cp-17", "0x1.62bfd49ed0adfp-20"),
+    *("0x1.b54167a0b9061p-24", "0x1.e605f979c7a5dp-28", "0x1.c0638527edf34p-32"),
+)
+_NATURAL = {
+    "double": (
+        *("0x1.0000000000029p+0", "0x1.000000000004bp-1", "0x1.5555555548c99p-3", "0x1.555555552f91ap-5"),
+        *("0x1.11111133719c1p-7", "0x1.6c16c20da9497p-10", "0x1.a01967c4f3458p-13", "0x1.a017fb60512efp-16"),
+        *("0x1.730bd56d1ecc9p-19", "0x1.2a475a39aa4f1p-22"),
+    ),
+    "float": (
+        *("0x1.000000p+0", "0x1.000002p-1", "0x1.5553c0p-3", "0x1.55515ap-5", "0x1.129106p-7", "0x1.709dc6p-10"),
+    ),
+}
+_LOGS = {
+    "double": ("0x1.62e42fefa2000p-1", "0x1.9ef35793c7673p-41"),
+    "float": ("0x1.62e000p-1", "0x1.0bfbe8p-15"),
+}
+
+
+def _read(tensors: Mapping[str, np.ndarray], i: int) -> Tokens:
+    keys, biases, values = (
+        tensors[f"layer.heads.{i}.{name}"].astype(np.float64) for name in ("keys", "biases", "values")
+    )
+    slopes = tensors.get(f"layer.heads.{i}.slopes")
+    shape = (*values.shape, keys.shape[1])
+    return Tokens(keys, biases, values, np.zeros(shape) if slopes is None else slopes.astype(np.float64))
+
+
+def _bounded(head: Tokens, real: str) -> Tokens | None:
+    """The head with its c, or as a pair, or nothing. Margins of 1 are far above what is rounded: scores that matter are
+    below 1000 in size."""
+    spread = np.abs(head.keys).sum(axis=1) * REACH
+    per_log, most = 1 / math.log(2.0), _HIGHEST[real]
+    low, high = (per_log * (head.biases + sign * spread) for sign in (-1, 1))
+    sizes = (np.abs(head.values)[:, :, None] + np.abs(head.slopes).sum(axis=2, keepdims=True) * REACH).max(initial=1.0)
+    room = math.log2(len(head.keys) * sizes) + 2
+    if max(np.abs(low).max(), np.abs(high).max()) < most:
+        exponent = math.ceil(1 - low.max())
+        if exponent + low.min() - 1 > -most and exponent + high.max() + 1 + room < most:
+            return Tokens(head.keys, head.biases, head.values, head.slopes, exponent)
+    whole = np.abs(head.keys).sum(axis=1).max() * REACH + np.abs(head.biases).max()
+    if len(head.keys) == 2 and math.log2(max(whole, 1.0)) < 60 and room < most:
+        return Tokens(head.keys, head.biases, head.values, head.slopes, 0, True)
+    return None
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """Keys and biases times log2(e), after a shift that all tokens share."""
+
+    keys: np.ndarray
+    biases: np.ndarray
+    off: float  # how far off they may make a score, in units of rounding
+
+
+def _in_powers_of_two(head: Tokens, unit: float, kind: type) -> Shifted:
+    """The best of several shifts: the first is none, each is below 2^-8, which is what the scores grow by."""
+    rng = np.random.default_rng(0)
+    d = head.keys.shape[1]
+    numbers = np.concatenate([head.keys, head.biases[:, None]], axis=1)
+    exact = np.vectorize(lambda x: Fraction(float(x)) * _LOG2E_LOW, otypes=[object])(numbers)
+    high = exact.astype(np.float64)
+    rest = (exact - np.vectorize(Fraction, otypes=[object])(high)).astype(np.float64)
+    tries = rng.integers(-(2**20), 2**20, size=(TRIES, d + 1)) * 2.0**-28
+    tries[0] = 0.0
+    reach = np.append(np.full(d, REACH), 1.0)
+
+    def off(rounded: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """To a few of their last places: it chooses."""
+        return (np.abs((rounded - high) - shift[:, None, :] - rest) * reach).sum(axis=2).max(axis=1)
+
+    rounded = (high + tries[:, None, :]).astype(kind).astype(np.float64)
+    best = int(np.argmin(off(rounded, tries)))
+    found, shift = rounded[best], [Fraction(float(one)) for one in tries[best]]
+    worst = Fraction(0)
+    for row, wanted in zip(found, exact, strict=True):
+        errors = (abs(Fraction(float(a)) - b - s) for a, b, s in zip(row, wanted, shift, strict=True))
+        worst = max(worst, sum((e * Fraction(r) for e, r in zip(errors, map(float, reach), strict=True)), Fraction(0)))
+    tail = Fraction(int(np.ceil(np.abs(numbers).max())) * (d + 1), 10**38)  # of log2(e)
+    units = float((worst + tail) * Fraction(7, 10) / Fraction(unit))  # ln 2 < 0.7
+    return Shifted(found[:, :-1], found[:, -1], units + (d + 2) * float(np.abs(tries[best]) @ reach))
+
+
+def near_of(built: Built[Any]) -> Near | None:
+    """What C runs inside the box of a network, if that is an approximation by heads of few tokens."""
+    if built.kind != "approximation":
+        return None
+    model, tensors = built.network.describe(), tensors_of(built.network)
+    precision = computing_in(model["dtype"], model.get("engine", ""))
+    real = "double" if precision.name == "float64" else "float"
+    heads = [_bounded(_read(tensors, i), real) for i in range(len(model["heads"]))]
+    known = [head for head in heads if head is not None]
+    if not known or len(known) < len(heads):
+        return None
+    d, m = known[0].keys.shape[1], known[0].values.shape[1]
+    lanes = lanes_of(real)
+    order = sorted(range(len(known)), key=lambda i: not known[i].pair)
+    pairs = sum(head.pair for head in known)
+    exps = sum(head.exps for head in known)
+    if d > MOST_VARIABLES or m > MOST_OUTPUTS or pairs > lanes or -(-exps // lanes) > MOST_VECTORS:
+        return None
+    kind = np.float64 if real == "double" else np.float32
+    exp = Exp(_NATURAL[real], _LOGS[real])
+    rows = [(head.keys, head.biases) for head in known]
+    if not pairs:
+        shifted = [_in_powers_of_two(head, precision.unit, kind) for head in known]
+        off = max(one.off for one in shifted)
+        if off + _EXP_ERROR[real] <= _CHARGED:
+            exp = Exp(_DIRECT[real])
+        elif real == "double" and off + _MORE_EXACT <= _CHARGED:
+            exp = Exp(_LONGER)
+        if exp.logs is None:
+            rows = [(one.keys, one.biases) for one in shifted]
+    center, scale = (tensors[name].astype(np.float64) for name in ("center", "scale"))
+    run = Run(real, "float" if model["dtype"] == "float32" else "double", center, scale)
+    writer = Writer([known[i] for i in order], order, [rows[i] for i in order], exp, run)
+    narrow, count = writer.function(lanes), writer.vectors(lanes) * lanes
+    wide = ""
+    if writer.vectors(2 * lanes) < writer.vectors(lanes):
+        wide, count = writer.function(2 * lanes), writer.vectors(2 * lanes) * 2 * lanes
+    tables = {name: np.pad(row, (0, count - len(row))) for name, row in writer.tables.items()}
+    return Near(tables, narrow, wide, " && ".join(map(run.inside, range(d))))
