@@ -131,7 +131,7 @@ def _in_powers_of_two(head: Tokens, unit: float, kind: type) -> Shifted:
     exact = np.vectorize(lambda x: Fraction(float(x)) * _LOG2E_LOW, otypes=[object])(numbers)
     high = exact.astype(np.float64)
     rest = (exact - np.vectorize(Fraction, otypes=[object])(high)).astype(np.float64)
-    tries = rng.integers(-(2**20), 2**20, size=(TRIES, d + 1)) * 2.0**-28
+    tries = rng.uniform(-(2.0**-8), 2.0**-8, size=(TRIES, d + 1))
     tries[0] = 0.0
     reach = np.append(np.full(d, REACH), 1.0)
 

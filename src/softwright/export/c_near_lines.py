@@ -281,10 +281,14 @@ def near_lines(near: Near, real: str) -> list[str]:
         lines.append(f"SOFTWRIGHT_TABLE {of_type('@WORD@', real) if signs else real} {name}[{len(row)}] = {{")
         lines.append("  " + ",\n  ".join(kept) + "};")
     lines += [_helpers(near.narrow, real, False), near.narrow]
+    lines += [
+        "#ifdef SOFTWRIGHT_FAST",
+        '#define SOFTWRIGHT_WIDE __attribute__((target("avx512f,avx512vl,avx2,fma")))',
+        "#endif",
+    ]
     if near.wide:
         lines += [
-            "#ifdef SOFTWRIGHT_FAST",
-            '#define SOFTWRIGHT_WIDE __attribute__((target("avx512f,avx2,fma")))',
+            "#ifdef SOFTWRIGHT_WIDE",
             of_type(_WIDE, real),
             widened(_helpers(near.wide, real, True)),
             widened(near.wide),
@@ -306,16 +310,14 @@ def _folded(lanes: int) -> list[str]:
     even, odd = (", ".join(str(j + k * lanes) for j in range(i, lanes, 2) for k in range(2)) for i in range(2))
     lines = [f"const softwright_v c = SOFTWRIGHT_OF(*a, *b, {even}) + SOFTWRIGHT_OF(*a, *b, {odd});"]
     name, half = "c", lanes // 2
-    while half > 2:
+    while half > 1:
         low, high = (", ".join(str(j) for j in range(i, i + half)) for i in (0, half))
-        part = f"{name}{half}"
-        lines.append(f"typedef @REAL@ softwright_of_{half} __attribute__((vector_size({half} * sizeof(@REAL@))));")
-        lines.append(
-            f"const softwright_of_{half} {part} = SOFTWRIGHT_OF({name}, {name}, {low}) + "
-            f"SOFTWRIGHT_OF({name}, {name}, {high});"
-        )
+        part, kind = f"{name}{half}", f"softwright_of_{half}"
+        lines.append(f"typedef @REAL@ {kind} __attribute__((vector_size({half} * sizeof(@REAL@))));")
+        sides = (f"SOFTWRIGHT_OF({name}, {name}, {one})" for one in (low, high))
+        lines.append(f"const {kind} {part} = {' + '.join(sides)};")
         name, half = part, half // 2
-    return [*lines, f"*s = {name}[0] + {name}[2];", f"*t = {name}[1] + {name}[3];"]
+    return [*lines, f"*s = {name}[0];", f"*t = {name}[1];"]
 
 
 _SHUFFLES = """\

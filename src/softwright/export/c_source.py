@@ -212,26 +212,22 @@ def _near_versions(head: str, near: Near) -> list[str]:
         *apart("softwright_far_fast", f"{fast}__attribute__((noinline)) "),
         *version("softwright_fast", "softwright_near", fast, "softwright_far_fast"),
     ]
-    if near.wide:
-        lines += [
-            "#ifdef SOFTWRIGHT_WIDE",
-            *version("softwright_wide", "softwright_wide_near", wide, "softwright_far_fast"),
-        ]
-        lines.append("#endif")
+    which = "softwright_wide_near" if near.wide else "softwright_near"
+    lines += ["#ifdef SOFTWRIGHT_WIDE", *version("softwright_wide", which, wide, "softwright_far_fast"), "#endif"]
     return [*lines, "#endif", *version("softwright_run", "softwright_near", "", "softwright_any")]
 
 
 def _chosen(arguments: list[str], near: Near | None) -> list[str]:
     wide = [
         "#ifdef SOFTWRIGHT_WIDE",
-        '  if (__builtin_cpu_supports("avx512f")) {',
+        '  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {',
         f"    softwright_wide({', '.join(arguments)});",
         "    return;",
         "  }",
         "#endif",
     ]
     return [
-        *(wide if near is not None and near.wide else []),
+        *(wide if near is not None else []),
         "#ifdef SOFTWRIGHT_FAST",
         '  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {',
         f"    softwright_fast({', '.join(arguments)});",
