@@ -19,7 +19,7 @@ import torch
 
 import softwright as sw
 from softwright.export.c_closed import ClosedForm, form_of
-from softwright.export.c_exp import exp_source, helpers_of, vectors_source
+from softwright.export.c_exp import exp_source, helpers_of, lanes_of, vectors_source
 from softwright.export.c_shapes import shapes_of
 from softwright.export.c_simplify import padded, simplified
 from softwright.export.c_source import c_source
@@ -61,7 +61,7 @@ def test_what_c_leaves_out_and_fills_up_changes_nothing(name: str) -> None:
     given = given_to(built, 1, seed=4)
     program = folded(program_of(built))
     shorter = simplified(program, shapes_of(program))
-    filled = padded(shorter, shapes_of(shorter))
+    filled = padded(shorter, shapes_of(shorter), 4)
     wanted = run(program, *given)
     assert np.array_equal(run(shorter, *given), wanted)
     assert np.abs(run(filled, *given) - wanted).max() <= allowance(built, float(np.abs(wanted).max()))[0]
@@ -259,7 +259,7 @@ def test_tanh_of_steps_in_c_is_as_exact_as_is_charged(real: str, even: bool, tmp
     each = form.statements(["softwright_in(x + i)", "1"], "softwright_out(y + i)", "n - i")
     assert each.count("softwright_exp") == (1 if even else K)
     loop = f"for (int i = 0; i < n; i += SOFTWRIGHT_LANES) {{ {each} }}"
-    head = ["#include <stdint.h>", "#include <string.h>", vectors_source(real), *helpers_of(loop, real)]
+    head = ["#include <stdint.h>", "#include <string.h>", vectors_source(real), *helpers_of(loop, real, lanes_of(real))]
     (tmp_path / "t.c").write_text("\n".join([*head, f"void all(const {real} *x, {real} *y, int n) {{ {loop} }}", ""]))
     flags = ["-O2", "-fPIC", "-shared"]
     subprocess.run(["gcc", *flags, str(tmp_path / "t.c"), "-o", str(tmp_path / "t.so")], check=True)

@@ -42,11 +42,11 @@ class Body:
         return np.pad(array, size)
 
 
-def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape]) -> Body:
-    """`names` are those of inputs and constants in C."""
+def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape], lanes: int) -> Body:
+    """`names` are those of inputs and constants in C, `lanes` the numbers in a vector."""
     inlined = _inlined(program, shapes)
     views: dict[str, View] = {}
-    printer = Printer(program, views, shapes, inlined)
+    printer = Printer(program, views, shapes, inlined, lanes)
     turned = _turned(program, shapes, printer.lanes)
     for key in (*program.inputs, *program.constants):
         view = in_rows(names[key], shapes[key], [1, 0] if key in turned else None)

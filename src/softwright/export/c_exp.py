@@ -12,8 +12,9 @@ q a polynomial of degree 9 (degree 4 in float), whose relative error in e^r is b
 the first with so few digits that n times it is exact, so r is off by at most one rounding of its size. In units u of
 rounding: 0.35 u from r, 1.3 u from the sum, u from its last step, and less from q: below 3 u, that is 1.5 ulp,
 where 4 ulp are charged. What is not above `least`, whose n is -1023 and would have the exponent of 0, becomes 0.
-Between it and ln of `exp_floor` lie subnormal results, any of which is charged. Adding 1.5 2^52 leaves n in the last
-bits of the sum, so that no conversion is needed; nan stays nan. q is summed in pairs, which do not wait for each other.
+Between it and ln of `exp_floor` lie subnormal results, any of which is charged. Adding 1.5 2^52 + 1023 leaves n + 1023,
+the exponent field of 2^n, in the last bits of the sum, so that no conversion is needed; nan stays nan. q is summed in
+pairs, which do not wait for each other.
 The last step is 2^n + 2^n (r + r^2 q), one operation where it is fused: a product with 2^n is exact, but for what is
 lost below the smallest number where n is near -1022, at most half of that number's last place: 1.5 u more there.
 
@@ -22,13 +23,14 @@ numbers is the same in every order. A row of scores that is no multiple of a vec
 exp is exactly 0: that changes neither the maximum nor the sum.
 
 All is written inside the function that uses it: only there are sizes known, and processors.
-A function that holds such loops is compiled twice where the compiler can (`SOFTWRIGHT_FAST`), for every x86-64 and for
-those with AVX2 and fused products, and asks which it runs on: that changes nothing but fused products, which are
-charged. gcc fuses none under -std=c99 unless it is told that it may.
+A function that holds such loops is compiled for several processors where the compiler can (`c_versions.py`): that
+changes nothing but fused products and the order of sums, which are charged. gcc fuses none under -std=c99 unless it is
+told that it may.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,7 +55,6 @@ class _Type:
     log_high: str
     log_low: str
     powers: tuple[str, ...]  # the coefficients of q, the highest first
-    bias: int
     digits: int
 
 
@@ -62,7 +63,7 @@ _TYPES = {
         real="double",
         suffix="",
         word="uint64_t",
-        shift="0x1.8p52",
+        shift="0x1.80000000003ffp52",
         least="-0x1.629d357fa6e4ap+9",
         per_log="0x1.71547652b82fep+0",
         log_high="0x1.62e42fefa2000p-1",
@@ -72,20 +73,18 @@ _TYPES = {
             *("0x1.a01a01a7c327ap-13", "0x1.6c16c1788a49bp-10", "0x1.11111111109b4p-7", "0x1.5555555553d67p-5"),
             *("0x1.5555555555556p-3", "0x1.0000000000001p-1"),
         ),
-        bias=1023,
         digits=52,
     ),
     "float": _Type(
         real="float",
         suffix="f",
         word="uint32_t",
-        shift="0x1.8p23",
+        shift="0x1.8000fep23",
         least="-0x1.60ac5cp+6",
         per_log="0x1.715476p+0",
         log_high="0x1.62e000p-1",
         log_low="0x1.0bfbe8p-15",
         powers=("0x1.6d10fep-10", "0x1.120b64p-7", "0x1.55551ap-5", "0x1.5554dep-3", "0x1.000000p-1"),
-        bias=127,
         digits=23,
     ),
 }
@@ -106,7 +105,7 @@ def exp_source(real: str) -> str:
             "  softwright_v scale;",
             "  softwright_m bits;",
             "  memcpy(&bits, &k, sizeof bits);",
-            f"  bits = (bits + {t.bias}) << {t.digits};",
+            f"  bits <<= {t.digits};",
             "  memcpy(&scale, &bits, sizeof bits);",
             "  scale += scale * (r + r2 * q);",
             "  memcpy(&bits, &scale, sizeof bits);",
@@ -134,13 +133,25 @@ def vectors_source(real: str) -> str:
     return of_type(_VECTORS, real)
 
 
-def helpers_of(text: str, real: str) -> list[str]:
+def widened(text: str) -> str:
+    """The same for vectors of twice as many numbers."""
+    return re.sub(
+        r"\bSOFTWRIGHT_(LANES|MASK)\b", r"SOFTWRIGHT_WIDE_\1", re.sub(r"\bsoftwright_", "softwright_wide_", text)
+    )
+
+
+def wide_source(real: str) -> str:
+    """The type of such vectors, where `SOFTWRIGHT_WIDE` is defined."""
+    return of_type(_WIDE, real)
+
+
+def helpers_of(text: str, real: str, lanes: int) -> list[str]:
     """The functions that a text calls, and those that they call, in the order in which C wants them."""
     made = {name: of_type(part, real) for name, part in HELPERS.items()}
     made |= {
         "softwright_exp": exp_source(real),
-        "softwright_sum": _across("softwright_sum", "{0} + {1}", real),
-        "softwright_top": _across("softwright_top", "{1} > {0} ? {1} : {0}", real),
+        "softwright_sum": _across("softwright_sum", "{0} + {1}", real, lanes),
+        "softwright_top": _across("softwright_top", "{1} > {0} ? {1} : {0}", real, lanes),
     }
     wanted = set[str]()
     for name in reversed(made):
@@ -183,13 +194,28 @@ typedef @WORD@ softwright_m;
 #define SOFTWRIGHT_UNROLL
 #endif
 #define softwright_in(p) (*(const softwright_v *)(p))
-#define softwright_out(p) (*(softwright_v *)(p))"""
+#define softwright_out(p) (*(softwright_v *)(p))
+#if SOFTWRIGHT_LANES > 1
+#define SOFTWRIGHT_TABLE static const __attribute__((aligned(64)))
+#ifdef SOFTWRIGHT_FAST
+#define SOFTWRIGHT_WIDE __attribute__((target("avx512f,avx512vl,avx512dq,avx2,fma")))
+#endif
+#else
+#define SOFTWRIGHT_TABLE static const
+#endif"""
+_WIDE = """\
+#define SOFTWRIGHT_WIDE_LANES (2 * SOFTWRIGHT_LANES)
+#define SOFTWRIGHT_WIDE_MASK(a, sign, b) ((softwright_wide_m)((a) sign (b)))
+typedef @REAL@ softwright_wide_v __attribute__((vector_size(64), aligned(sizeof(@REAL@)), may_alias));
+typedef @WORD@ softwright_wide_m __attribute__((vector_size(64)));
+#define softwright_wide_in(p) (*(const softwright_wide_v *)(p))
+#define softwright_wide_out(p) (*(softwright_wide_v *)(p))"""
 
 
-def _across(name: str, what: str, real: str) -> str:
+def _across(name: str, what: str, real: str, lanes: int) -> str:
     """A function of all numbers of a vector: halves are joined until there is one. Numbers are taken out one by one:
     of a loop over halves clang 14 makes one through memory."""
-    words = [f"(*v)[{j}]" for j in range(lanes_of(real))]
+    words = [f"(*v)[{j}]" for j in range(lanes)]
     lines = [
         f"SOFTWRIGHT_INLINE {real} {name}(const softwright_v *v)",
         "{",

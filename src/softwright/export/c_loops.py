@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from softwright.export.c_closed import ClosedForm
-from softwright.export.c_exp import LANES, lanes_of
+from softwright.export.c_exp import LANES
 from softwright.export.c_products import Factors, product_lines
 from softwright.export.c_shapes import Shape, Size, times
 from softwright.export.c_views import MOST_WRITTEN, View, in_rows, letters_of, loops, run_in_vectors, run_over
@@ -28,11 +28,16 @@ class Printer:
     """Prints nodes. `views` says where values lie; `inlined` are nodes that are written where they are used."""
 
     def __init__(
-        self, program: Program, views: Mapping[str, View], shapes: Mapping[str, Shape], inlined: Mapping[str, Node]
+        self,
+        program: Program,
+        views: Mapping[str, View],
+        shapes: Mapping[str, Shape],
+        inlined: Mapping[str, Node],
+        lanes: int,
     ) -> None:
         self.program, self.views, self.shapes, self.inlined = program, views, shapes, inlined
         self.real = "double" if program.dtype == "float64" else "float"
-        self.lanes = lanes_of(self.real)
+        self.lanes = lanes
         self.unscaled: dict[str, str] = {}  # weights that are not divided by their sum: the name of one over it
 
     @property
@@ -44,7 +49,7 @@ class Printer:
     def factors(self, node: Node) -> Factors:
         one, two, *bias = (self.views[name] for name in node.inputs)
         known = [self.program.constants.get(name) for name in node.inputs[:2]]
-        return Factors(one, two, known, self.real, self.foreign, *bias)
+        return Factors(one, two, known, self.real, self.lanes, self.foreign, *bias)
 
     def lines(self, node: Node, out: View) -> tuple[list[str], bool]:
         """What fills the output of a node, and whether it fills the room of its array too."""

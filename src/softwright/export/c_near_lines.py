@@ -6,13 +6,12 @@ of all heads lie in one row, whose end is filled up with zeros.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.export.c_exp import in_pairs, lanes_of, of_type
+from softwright.export.c_exp import in_pairs, lanes_of, of_type, wide_source, widened
 
 REACH = 1.0 + 2.0**-16  # |t| in the box, where its ends are rounded too
 _PER_LOG = {"double": "0x1.71547652b82fep+0", "float": "0x1.715476p+0"}
@@ -265,11 +264,6 @@ def _sum(words: Sequence[str]) -> str:
     return words[0]
 
 
-def widened(text: str) -> str:
-    """The same for vectors of another width."""
-    return re.sub(r"\bsoftwright_", "softwright_wide_", text)
-
-
 def near_lines(near: Near, real: str) -> list[str]:
     """Tables and functions of the file; compilers without vectors have none of them."""
     kind = np.float64 if real == "double" else np.float32
@@ -281,15 +275,10 @@ def near_lines(near: Near, real: str) -> list[str]:
         lines.append(f"SOFTWRIGHT_TABLE {of_type('@WORD@', real) if signs else real} {name}[{len(row)}] = {{")
         lines.append("  " + ",\n  ".join(kept) + "};")
     lines += [_helpers(near.narrow, real, False), near.narrow]
-    lines += [
-        "#ifdef SOFTWRIGHT_FAST",
-        '#define SOFTWRIGHT_WIDE __attribute__((target("avx512f,avx512vl,avx2,fma")))',
-        "#endif",
-    ]
     if near.wide:
         lines += [
             "#ifdef SOFTWRIGHT_WIDE",
-            of_type(_WIDE, real),
+            wide_source(real),
             widened(_helpers(near.wide, real, True)),
             widened(near.wide),
             "#endif",
@@ -323,12 +312,7 @@ def _folded(lanes: int) -> list[str]:
 _SHUFFLES = """\
 #if defined(__clang__) || __GNUC__ >= 12
 #define SOFTWRIGHT_OF __builtin_shufflevector
-#endif
-#define SOFTWRIGHT_TABLE static const __attribute__((aligned(64)))"""
-_WIDE = """\
-typedef @REAL@ softwright_wide_v __attribute__((vector_size(64), aligned(sizeof(@REAL@)), may_alias));
-typedef @WORD@ softwright_wide_m __attribute__((vector_size(64)));
-#define softwright_wide_in(p) (*(const softwright_wide_v *)(p))"""
+#endif"""
 _HELPERS = {
     "two": """\
 SOFTWRIGHT_INLINE void softwright_two(@REAL@ *s, @REAL@ *t, const softwright_v *a, const softwright_v *b)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.export.c_exp import lanes_of
 from softwright.export.c_shapes import Shape, Size
 from softwright.export.c_views import MOST_WRITTEN, View, in_rows, letters_of, loops, run_in_vectors, run_over
 
@@ -46,12 +45,9 @@ class Factors:
     two: View
     known: Known
     real: str
+    lanes: int  # numbers in a vector
     foreign: frozenset[str] = frozenset()
     bias: View | None = None  # what the sum begins with, along the last axis of the result
-
-    @property
-    def lanes(self) -> int:
-        return lanes_of(self.real)
 
     def axes(self, inner: int, rank: int) -> list[tuple[View, int | None]]:
         """Both factors, each with its axis that an axis of the result is, if it has one."""

@@ -21,7 +21,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from softwright.export.c_exp import lanes_of
 from softwright.export.c_shapes import Shape
 from softwright.export.program import Node, Program
 
@@ -117,8 +116,8 @@ def with_biases(program: Program) -> Program:
     return replace(program, nodes=read_nodes([joined(node) for node in program.nodes], program.output))
 
 
-def padded(program: Program, shapes: dict[str, Shape]) -> Program:
-    """The program with such heads filled up."""
+def padded(program: Program, shapes: dict[str, Shape], lanes: int) -> Program:
+    """The program with such heads filled up to multiples of so many tokens."""
     made = {node.output: node for node in program.nodes}
     constants, changed = dict(program.constants), dict[str, Node]()
 
@@ -135,7 +134,6 @@ def padded(program: Program, shapes: dict[str, Shape]) -> Program:
             continue
         scores, products, users = head
         n = int(shapes[node.output][-1])
-        lanes = lanes_of("double" if program.dtype == "float64" else "float")
         room = -(-n // lanes) * lanes
         if room == n:
             continue

@@ -17,19 +17,21 @@ than the type, in which a number is not rounded where it should be.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softwright.errors import InvalidInput
-from softwright.export.c_body import MOST_ENTRIES, body_of
-from softwright.export.c_closed import shortened
-from softwright.export.c_exp import FAST, FUSED, LANES, helpers_of, vectors_source
-from softwright.export.c_near import Near, near_of
+from softwright.export.c_body import MOST_ENTRIES, Body, body_of
+from softwright.export.c_closed import CLOSED, shortened
+from softwright.export.c_exp import FAST, FUSED, LANES, helpers_of, lanes_of, vectors_source, wide_source, widened
+from softwright.export.c_near import near_of
 from softwright.export.c_near_lines import near_lines
 from softwright.export.c_shapes import Shape, Size, shapes_of, times
 from softwright.export.c_simplify import padded, simplified, with_biases
+from softwright.export.c_versions import chosen, versions
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.program import Program
@@ -44,8 +46,19 @@ if TYPE_CHECKING:
 
 
 MOST_NODES = 64  # of a network over sequences whose longest ones have loops of their own
+MOST_TEXT = 40_000  # letters of a body that is compiled for processors with AVX-512 too
 MOST_LOOPS = 256  # operations on prompts of free sizes: over several times as many compilers take minutes
 MOST_FREE = 4096  # each of two free sizes, so that products of them are whole numbers of C
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A program with its lines for vectors of a width."""
+
+    program: Program
+    names: dict[str, str]
+    shapes: dict[str, Shape]
+    body: Body
 
 
 class CSource:
@@ -81,19 +94,20 @@ def c_source(built: Built[Any]) -> str:
         raise InvalidInput("export", [f"{fault} {len(program.nodes)}; use onnx, numpy or jax, or fewer steps"])
     program = shortened(program)
     program = simplified(program, shapes_of(program))
-    program = with_biases(padded(program, shapes_of(program)))
     real, outside = ("double" if dtype == "float64" else "float" for dtype in (program.dtype, program.outside))
-    shapes = shapes_of(program)
-    names = {key: f"v_{word}" for key, word in identifiers(program).items()}  # no keyword, no function of the library
-    names |= {key: f"x_{key}" if len(program.inputs) > 1 else "x" for key in program.inputs}
-    body = body_of(program, names, shapes)
+    lanes = lanes_of(real)
+    plain = program
+    own = _written(plain, lanes)
+    program, names, shapes, body = own.program, own.names, own.shapes, own.body
     count = times(*shapes[program.output])
     takes = [f"const {'long long' if key in program.whole else outside} *{names[key]}" for key in program.inputs]
     head = f"void SOFTWRIGHT_NAME({', '.join([*(f'int {n}' for n in program.free), *takes, f'{outside} *y'])})"
     text = "\n".join(body.lines)
-    helpers = helpers_of(text, real)
+    helpers = helpers_of(text, real, lanes)
     vectors = [vectors_source(real)] if helpers or "softwright_" in text else []
     near = near_of(built) if vectors else None
+    small = len(program.nodes) <= MOST_NODES and len(text) <= MOST_TEXT
+    wide = _wider(own, plain, lanes) if small and near is None else None
     longest = _longest(program)
     small = longest <= LANES and len(program.nodes) <= MOST_NODES
     usual = longest if vectors and small else 0
@@ -124,26 +138,15 @@ def c_source(built: Built[Any]) -> str:
             "#endif",
             f"{head};",
             *helpers,
-            *(
-                f"static const {real if array.dtype.kind == 'f' else 'long long'} "
-                f"{names[key]}[{array.size}] = {{{_table(array)}}};"
-                for key, array in ((key, body.stored(key, array)) for key, array in program.constants.items())
-                if array.size and re.search(rf"\b{names[key]}\b", text)
-            ),
+            *_tables(own, real),
             "",
-            f"{'SOFTWRIGHT_INLINE' if vectors else 'static'} {head.replace('SOFTWRIGHT_NAME', inner)}",
-            "{",
-            *(f"  if ({n} < 1{f' || {n} > {longest}' if longest else ''}) return;" for n in program.free),
-            *([] if longest else _fitting(program.free, body.arrays)),
-            *(f"  {real} {name}[{size}];" for name, size in body.arrays.items()),
-            *body.lines,
-            f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
-            "}",
+            *_function(own, real, outside, head, inner, longest),
             *(near_lines(near, real) if near is not None else []),
-            *(_versions(usual, head, arguments, near) if vectors else []),
+            *(_wide_lines(wide, own, real, outside, head) if wide is not None else []),
+            *(versions(usual, head, arguments, near, small, wide is not None) if vectors else []),
             head,
             "{",
-            *(_chosen(arguments, near) if vectors else []),
+            *(chosen(arguments, small or near is not None) if vectors else []),
             f"  softwright_run({', '.join(arguments)});",
             "}",
             *_selftest(answers_of(built), program, shapes, outside),
@@ -171,70 +174,63 @@ def _fitting(free: list[str], arrays: dict[str, Size]) -> list[str]:
     ]
 
 
-def _versions(usual: int, head: str, arguments: list[str], near: Near | None) -> list[str]:
-    """The same for processors that have more than others, and for all; the usual length is a number in either."""
-    n, *rest = arguments
-    call = [f"  softwright_any({', '.join(arguments)});"]
-    if near is not None:
-        return _near_versions(head, near)
-    if usual:
-        call = [f"  if ({n} == {usual}) softwright_any({', '.join([str(usual), *rest])});", f"  else{call[0][1:]}"]
+def _written(program: Program, lanes: int) -> _Written:
+    program = with_biases(padded(program, shapes_of(program), lanes))
+    shapes = shapes_of(program)
+    names = {key: f"v_{word}" for key, word in identifiers(program).items()}  # no keyword, no function of the library
+    names |= {key: f"x_{key}" if len(program.inputs) > 1 else "x" for key in program.inputs}
+    return _Written(program, names, shapes, body_of(program, names, shapes, lanes))
+
+
+def _wider(own: _Written, program: Program, lanes: int) -> _Written | None:
+    """The same for vectors of twice as many numbers, where exps fill more than one now and rows that lie side by side
+    have enough of them."""
+    sizes = [own.shapes[node.output] for node in own.program.nodes if node.op in ("Softmax", CLOSED)]
+    if program.free or not any(isinstance(n, int) and n > lanes for shape in sizes for n in shape):
+        return None
+    wide = _written(program, 2 * lanes)
+    columns = ("\n".join(one.body.lines).count("softwright_columns(") for one in (own, wide))
+    return wide if len(set(columns)) == 1 else None
+
+
+def _tables(written: _Written, real: str) -> list[str]:
+    text, found = "\n".join(written.body.lines), []
+    for key, array in written.program.constants.items():
+        name, stored = written.names[key], written.body.stored(key, array)
+        if stored.size and re.search(rf"\b{name}\b", text):
+            kind = real if array.dtype.kind == "f" else "long long"
+            table = "SOFTWRIGHT_TABLE" if "softwright_" in text else "static const"
+            found.append(f"{table} {kind} {name}[{stored.size}] = {{{_table(stored)}}};")
+    return found
+
+
+def _function(written: _Written, real: str, outside: str, head: str, name: str, longest: int) -> list[str]:
+    """The body as a function of all inputs."""
+    program, body = written.program, written.body
     return [
-        "#ifdef SOFTWRIGHT_FAST",
-        *(f"SOFTWRIGHT_FAST static {head.replace('SOFTWRIGHT_NAME', 'softwright_fast')}", "{", *call, "}"),
-        "#endif",
-        *(f"static {head.replace('SOFTWRIGHT_NAME', 'softwright_run')}", "{", *call, "}"),
+        f"{'SOFTWRIGHT_INLINE' if name != 'softwright_run' else 'static'} {head.replace('SOFTWRIGHT_NAME', name)}",
+        "{",
+        *(f"  if ({n} < 1{f' || {n} > {longest}' if longest else ''}) return;" for n in program.free),
+        *([] if longest else _fitting(program.free, body.arrays)),
+        *(f"  {real} {array}[{size}];" for array, size in body.arrays.items()),
+        *body.lines,
+        f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
+        "}",
     ]
 
 
-def _near_versions(head: str, near: Near) -> list[str]:
-    """The same where points of the box have a way of their own; that of all others stays out of its function, which
-    needs no room on the stack then."""
-
-    def version(name: str, which: str, attributes: str, rest: str) -> list[str]:
-        begin = f"{attributes}static {head.replace('SOFTWRIGHT_NAME', name)}"
-        guarded = [
-            "#if SOFTWRIGHT_LANES > 1",
-            f"  if ({near.inside}) {{",
-            f"    {which}(x, y);",
-            "    return;",
-            "  }",
-            "#endif",
-        ]
-        return [begin, "{", *guarded, f"  {rest}(x, y);", "}"]
-
-    def apart(name: str, attributes: str) -> list[str]:
-        return [f"{attributes}static {head.replace('SOFTWRIGHT_NAME', name)}", "{", "  softwright_any(x, y);", "}"]
-
-    fast, wide = "SOFTWRIGHT_FAST ", "SOFTWRIGHT_WIDE "
-    lines = [
-        "#ifdef SOFTWRIGHT_FAST",
-        *apart("softwright_far_fast", f"{fast}__attribute__((noinline)) "),
-        *version("softwright_fast", "softwright_near", fast, "softwright_far_fast"),
-    ]
-    which = "softwright_wide_near" if near.wide else "softwright_near"
-    lines += ["#ifdef SOFTWRIGHT_WIDE", *version("softwright_wide", which, wide, "softwright_far_fast"), "#endif"]
-    return [*lines, "#endif", *version("softwright_run", "softwright_near", "", "softwright_any")]
-
-
-def _chosen(arguments: list[str], near: Near | None) -> list[str]:
-    wide = [
-        "#ifdef SOFTWRIGHT_WIDE",
-        '  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {',
-        f"    softwright_wide({', '.join(arguments)});",
-        "    return;",
-        "  }",
-        "#endif",
-    ]
-    return [
-        *(wide if near is not None else []),
-        "#ifdef SOFTWRIGHT_FAST",
-        '  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {',
-        f"    softwright_fast({', '.join(arguments)});",
-        "    return;",
-        "  }",
-        "#endif",
-    ]
+def _wide_lines(wide: _Written, own: _Written, real: str, outside: str, head: str) -> list[str]:
+    """The same for vectors of 64 bytes, with tables of its own where its rows are longer."""
+    text = "\n".join(wide.body.lines)
+    lines, made = _function(wide, real, outside, head, "softwright_any", 0), set(_tables(own, real))
+    tables, inside = [], "\n".join([*helpers_of(text, real, 2 * lanes_of(real)), *lines])
+    for table in _tables(wide, real):
+        if table not in made:
+            name = re.search(r" (\w+)\[", table)
+            old = name.group(1) if name is not None else ""
+            inside = re.sub(rf"\b{old}\b", f"{old}_wide", inside)
+            tables.append(table.replace(f" {old}[", f" {old}_wide[", 1))
+    return ["#ifdef SOFTWRIGHT_WIDE", wide_source(real), *tables, widened(inside), "#endif"]
 
 
 def _answer(view: View, cast: str) -> str:
