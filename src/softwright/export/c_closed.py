@@ -139,13 +139,16 @@ class ClosedForm:
             return [*lines, f"{place} = ({total}) * {b};"]
         lines = ["softwright_v size = s; softwright_abs(&size);"]
         even = _even_steps(product.steps, self.dtype)
+        exp = "softwright_exp_near" if even else "softwright_exp"
         for k in range(1, 2 if even else len(steps) + 1):
-            lines.append(f"softwright_v y{k} = size * {self._number(-2.0 * steps[k - 1])}; softwright_exp(&y{k});")
+            lines.append(f"softwright_v y{k} = size * {self._number(-2.0 * steps[k - 1])}; {exp}(&y{k});")
         if even:
             lines += [f"const softwright_v y{k} = {word};" for k, word in _powers(len(steps))]
         one = self._number(1.0)
         parts = [f"({one} - y{k}) / ({one} + y{k})" for k in range(1, len(steps) + 1)]
-        total = " + ".join(self._scaled(part, share) for part, share in zip(parts, shares, strict=True))
+        words = [self._scaled(part, share) for part, share in zip(parts, shares, strict=True)]
+        pairs = [" + ".join(words[i : i + 2]) for i in range(0, len(words), 2)]
+        total = " + ".join(f"({pair})" for pair in pairs)
         return [*lines, f"size = {total}; softwright_sign(&size, &s); {place} = size * {b};"]
 
 

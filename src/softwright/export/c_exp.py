@@ -42,6 +42,9 @@ def lanes_of(real: str) -> int:
     return 4 if real == "double" else 8
 
 
+NEAR = "-0x1.6p-2"  # above -ln(2)/2
+
+
 @dataclass(frozen=True)
 class _Type:
     """The numbers that the exp of a type is made of, as texts of C without their suffix."""
@@ -116,6 +119,29 @@ def exp_source(real: str) -> str:
     )
 
 
+def exp_near_source(real: str) -> str:
+    """The same where all numbers of a vector are mostly near 0: n is 0 there, and nothing is left but the sum."""
+    t = _TYPES[real]
+    f = t.suffix
+    return "\n".join(
+        [
+            "SOFTWRIGHT_INLINE void softwright_exp_near(softwright_v *e)",
+            "{",
+            f"  const softwright_v r = *e, least = {NEAR}{f} - (softwright_v){{0}};",
+            "  const softwright_m far = ~SOFTWRIGHT_MASK(r, >=, least);",
+            "  uint64_t each[(sizeof far + 7) / 8] = {0}, any = 0;",
+            "  memcpy(each, &far, sizeof far);",
+            "  SOFTWRIGHT_UNROLL for (unsigned j = 0; j < sizeof each / sizeof each[0]; j++) any |= each[j];",
+            "  if (any == 0) {",
+            "    const softwright_v r2 = r * r, r4 = r2 * r2;",
+            f"    const softwright_v q = {in_pairs([f'{power}{f}' for power in reversed(t.powers)])};",
+            f"    *e = 1.0{f} + (r + r2 * q);",
+            "  } else softwright_exp(e);",
+            "}",
+        ]
+    )
+
+
 def in_pairs(powers: Sequence[str], r: str = "r") -> str:
     """A polynomial in r from its lowest power: fours of pairs, by Horner's rule in r^4; r2 and r4 are its powers."""
     pairs = [f" + {r} * ".join(powers[i : i + 2]) for i in range(0, len(powers), 2)]
@@ -150,6 +176,7 @@ def helpers_of(text: str, real: str, lanes: int) -> list[str]:
     made = {name: of_type(part, real) for name, part in HELPERS.items()}
     made |= {
         "softwright_exp": exp_source(real),
+        "softwright_exp_near": exp_near_source(real),
         "softwright_sum": _across("softwright_sum", "{0} + {1}", real, lanes),
         "softwright_top": _across("softwright_top", "{1} > {0} ? {1} : {0}", real, lanes),
     }
@@ -294,6 +321,7 @@ SOFTWRIGHT_INLINE void softwright_max(softwright_v *a, const softwright_v *b)
   memcpy(a, &x, sizeof x);
 }""",
     "softwright_exp": "",
+    "softwright_exp_near": "",
     "softwright_weights": _weights("softwright_weights", "SOFTWRIGHT_UNROLL "),
     "softwright_weights_of": _weights("softwright_weights_of", ""),
     "softwright_scale": """\

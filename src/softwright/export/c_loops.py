@@ -243,12 +243,33 @@ class Printer:
         places = [out.entry([*index, str(j)]) for j in range(n)]
         if n == 1:
             return [f"  {outer}{places[0]} = 1 + ({scores[0]} - {scores[0]});"]  # 1, or nan
+        rows = [letter for letter, size in zip(index, out.shape, strict=False) if letter and size != 1]
+        if len(rows) == 1 and isinstance(size := out.shape[index.index(rows[0])], int):
+            return self._few_rows(s, out, index, rows[0], size)
         return [
             f"  {outer}{{ softwright_v low, high, d = {{0}};",
             f"    d += {scores[1]} - {scores[0]};",
             "    softwright_pairs(&low, &high, &d);",
             f"    memcpy(&{places[0]}, &low, sizeof({self.real}));",
             f"    memcpy(&{places[1]}, &high, sizeof({self.real})); }}",
+        ]
+
+    def _few_rows(self, s: View, out: View, index: list[str], row: str, size: int) -> list[str]:
+        """Pairs of several rows share a vector."""
+        at = [f"({row} + i)" if letter == row else letter for letter in index]
+        low, high = (f"{s.entry([*at, c])}" for c in "01")
+        places = [out.entry([*at, c]) for c in "01"]
+        each = f"for (int i = 0; i < SOFTWRIGHT_LANES && {row} + i < {size}; i++)"
+        return [
+            f"  for (int {row} = 0; {row} < {size}; {row} += SOFTWRIGHT_LANES) {{",
+            f"    {self.real} t[2 * SOFTWRIGHT_LANES] = {{0}};",
+            f"    {each} t[i] = {high} - {low};",
+            "    softwright_v first, second, d = softwright_in(t);",
+            "    softwright_pairs(&first, &second, &d);",
+            "    softwright_out(t) = first;",
+            "    softwright_out(t + SOFTWRIGHT_LANES) = second;",
+            f"    {each} {{ {places[0]} = t[i]; {places[1]} = t[SOFTWRIGHT_LANES + i]; }}",
+            "  }",
         ]
 
     def _columns(self, s: View, out: View, row: int) -> list[str]:

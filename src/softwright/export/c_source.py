@@ -149,7 +149,7 @@ def c_source(built: Built[Any]) -> str:
             *(chosen(arguments, small or near is not None) if vectors else []),
             f"  softwright_run({', '.join(arguments)});",
             "}",
-            *_selftest(answers_of(built), program, shapes, outside),
+            *_selftest(answers_of(built), program, shapes, outside, near is not None),
             "",
         ]
     )
@@ -250,8 +250,8 @@ def _table(array: np.ndarray) -> str:
     return "\n  " + ",\n  ".join(rows)
 
 
-def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real: str) -> list[str]:
-    """A main that asks the same and compares."""
+def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real: str, two_ways: bool) -> list[str]:
+    """A main that asks the same and compares; where points of the box have a way of their own, the other way too."""
     free: dict[str, int] = {}
     for shape, array in zip(program.inputs.values(), answers.given, strict=True):
         free |= {n: size for n, size in zip(shape, array.shape, strict=True) if isinstance(n, str) and n != "q"}
@@ -262,6 +262,9 @@ def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real
     ]
     given = [f"asked{i} + {array[0].size} * i" for i, array in enumerate(answers.given)]
     call = ", ".join([*(str(free[n]) for n in program.free), *given, "y"])
+    asked = f"SOFTWRIGHT_NAME({call});"
+    if two_ways:
+        asked = f"if (way == 0) {asked} else softwright_any({call});"
     return [
         "",
         "#ifdef SELFTEST",
@@ -271,9 +274,10 @@ def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real
         "int main(void)",
         "{",
         f"  double off = 0, allowed = {answers.allowed.hex()}; /* {answers.meaning} */",
+        *(["  for (int way = 0; way < 2; way++)"] if two_ways else []),
         f"  for (int i = 0; i < {q}; i++) {{",
         f"    {real} y[{count}];",
-        f"    SOFTWRIGHT_NAME({call});",
+        f"    {asked}",
         f"    for (int o = 0; o < {count}; o++) {{ double d = fabs((double)y[o] - (double)answered[{count} * i + o]);",
         "      if (!(d <= off)) off = d; }",
         "  }",

@@ -33,11 +33,9 @@ def versions(usual: int, head: str, arguments: list[str], near: Near | None, sma
 
 def chosen(arguments: list[str], small: bool) -> list[str]:
     """The lines that choose, the last of which is written elsewhere."""
-    ways = [("FAST", "softwright_fast", ("avx2", "fma"))]
-    if small:
-        ways.insert(0, ("WIDE", "softwright_wide", ("avx512f", "avx512vl", "avx512dq")))
+    wide = ("WIDE", "softwright_wide", ["avx512f", "avx512vl", "avx512dq"])
     lines = []
-    for macro, name, parts in ways:
+    for macro, name, parts in [*([wide] if small else []), ("FAST", "softwright_fast", ["avx2", "fma"])]:
         supported = " && ".join(f'__builtin_cpu_supports("{part}")' for part in parts)
         call = [f"  if ({supported}) {{", f"    {name}({', '.join(arguments)});", "    return;", "  }"]
         lines += [f"#ifdef SOFTWRIGHT_{macro}", *call, "#endif"]
