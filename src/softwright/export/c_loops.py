@@ -18,6 +18,7 @@ from softwright.export.c_views import MOST_WRITTEN, View, in_rows, letters_of, l
 from softwright.export.program import Node, Program
 
 FEW = 3  # scores of a softmax that have no maximum to look for
+FEW_ROWS = 2  # pairs that have a vector each
 ROWS = 4  # of a softmax that are computed side by side
 ENTRYWISE = frozenset({"Sub", "Add", "Mul", "Div", "Equals", "Relu", "Rows", "Causal"})
 _OF_VECTORS = frozenset({"Sub", "Add", "Mul", "Div"})
@@ -244,11 +245,13 @@ class Printer:
         if n == 1:
             return [f"  {outer}{places[0]} = 1 + ({scores[0]} - {scores[0]});"]  # 1, or nan
         rows = [letter for letter, size in zip(index, out.shape, strict=False) if letter and size != 1]
-        if len(rows) == 1 and isinstance(size := out.shape[index.index(rows[0])], int):
+        size = out.shape[index.index(rows[0])] if len(rows) == 1 else 0
+        if isinstance(size, int) and size > FEW_ROWS:
             return self._few_rows(s, out, index, rows[0], size)
         return [
             f"  {outer}{{ softwright_v low, high, d = {{0}};",
             f"    d += {scores[1]} - {scores[0]};",
+            "    d -= 0 * d;",  # nan where it is infinite, as the largest score minus itself is
             "    softwright_pairs(&low, &high, &d);",
             f"    memcpy(&{places[0]}, &low, sizeof({self.real}));",
             f"    memcpy(&{places[1]}, &high, sizeof({self.real})); }}",

@@ -106,7 +106,7 @@ def c_source(built: Built[Any]) -> str:
     helpers = helpers_of(text, real, lanes)
     vectors = [vectors_source(real)] if helpers or "softwright_" in text else []
     near = near_of(built) if vectors else None
-    small = len(program.nodes) <= MOST_NODES and len(text) <= MOST_TEXT
+    small = not program.free and len(program.nodes) <= MOST_NODES and len(text) <= MOST_TEXT
     wide = _wider(own, plain, lanes) if small and near is None else None
     longest = _longest(program)
     small = longest <= LANES and len(program.nodes) <= MOST_NODES
