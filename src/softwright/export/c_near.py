@@ -13,14 +13,15 @@ against a largest weight of 1. With z a term meets the additions of step 5, of w
 not the sum, one product and A - 1 additions: A + 1 roundings on its own, as charged; the quotient rounds g once (twice
 with a reciprocal, for several outputs), and the denominator meets A - 1: A + 1 that all share.
 
-*exp.* 2^n p, n whole, p = 1 + f Q(f), |f| <= 1/2 (or ln(2)/2), Q of degree 9 in double, 5 in float; 2^n is added to
-the exponent of p. Q rounds by less than 2.2 u, f Q by 1.4 u and p by u/2 below 1 and u above it: 2.7 u of p in all.
-p misses 2^f by at most 2.7 u in double and 0.5 u in float. *Direct*: keys and biases are stored times log2(e), and
-f = s - n is exact: below 5.4 u in double, 3.2 u in float, where 8 u are charged. The rest of the charge must hold what
-the stored numbers are off, which is computed here, in fractions. A multiple of t and a number that all tokens share
-cancel in a softmax, so they may be added before the numbers are rounded: of several such shifts the one is taken for
-which rounding comes out best. One more coefficient, in double, leaves 0.4 u of the 2.7. *Natural*, where that does not
-fit: r = s - n ln 2 with ln 2 in two parts, as in `c_exp.py`, 0.8 u more.
+*exp.* 2^n p, n whole, p = 1 + f Q(f), |f| <= 1/2 (or ln(2)/2); 2^n is added to the exponent of p. Q is three sums of
+numbers below 1, which round by u/2 (u is the unit of rounding; or below 1.2, which round by u), and what rounds less:
+f Q is off by 1.4 u with its own product, and p rounds by u/2 below 1 and u above it: less than 2.7 u of p in all.
+*Direct*: keys and biases are stored times log2(e), and f = s - n is exact; p misses 2^f by at most 0.4 u (degree 11 in
+double, 6 in float): below 3.2 u, where 8 u are charged. The rest of the charge must hold what the stored numbers are
+off, which is computed here, in fractions. A multiple of t and a number that all tokens share cancel in a softmax, so
+they may be added before the numbers are rounded: of several such shifts the one is taken for which rounding comes out
+best. *Natural*, where that does not fit: r = s - n ln 2 with ln 2 in two parts, as in `c_exp.py`, 0.8 u more, and p of
+one degree less in double misses e^r by at most 2.8 u: below 6.4 u.
 
 *Pairs.* Of two tokens whose scores span more than exp does, as those of a kink, the larger one has weight 1 and the
 other e^-|s_1 - s_0|, which is 0 where it is below what is charged for an exp that is lost. They lie in the first
@@ -51,26 +52,20 @@ MOST_OUTPUTS, MOST_VARIABLES = 4, 8
 TRIES = 4096  # shifts that are tried
 _LOG2E_LOW = Fraction(14426950408889634073599246810018921374266, 10**40)  # it is less than 10^-40 more
 _HIGHEST = {"double": 1000, "float": 120}  # exponents of two of what is summed, and -these of weights
-_EXP_ERROR = {"double": 5.4, "float": 3.2}  # of direct exps, in units of rounding; see above
-_MORE_EXACT = 3.1  # with one more coefficient in double
+_EXP_ERROR = {"double": 3.1, "float": 3.2}  # of direct exps, in units of rounding; see above
 _CHARGED = 8.0  # 4 ulp; claims that rest on more charge more
 
 
 _DIRECT = {
     "double": (
-        *("0x1.62e42fefa3a28p-1", "0x1.ebfbdff82c61fp-3", "0x1.c6b08d7039559p-5", "0x1.3b2ab6fb8208ep-7"),
-        *("0x1.5d87fea4a755ap-10", "0x1.43091387c719ep-13", "0x1.ffcb3f1b1dfa2p-17", "0x1.62be68640a005p-20"),
-        *("0x1.b689b4ad4f65fp-24", "0x1.e8b761c675c38p-28"),
+        *("0x1.62e42fefa39f3p-1", "0x1.ebfbdff82c598p-3", "0x1.c6b08d7048f31p-5", "0x1.3b2ab6fba1e1cp-7"),
+        *("0x1.5d87fe7bbbe07p-10", "0x1.4309130961163p-13", "0x1.ffcbee3b0af8cp-17", "0x1.62bfd49ed0adfp-20"),
+        *("0x1.b54167a0b9061p-24", "0x1.e605f979c7a5dp-28", "0x1.c0638527edf34p-32"),
     ),
     "float": (
         *("0x1.62e432p-1", "0x1.ebfbe2p-3", "0x1.c6ae72p-5", "0x1.3b270ep-7", "0x1.5f7276p-10", "0x1.470b4ap-13"),
     ),
 }
-_LONGER = (
-    *("0x1.62e42fefa39f3p-1", "0x1.ebfbdff82c598p-3", "0x1.c6b08d7048f31p-5", "0x1.3b2ab6fba1e1cp-7"),
-    *("0x1.5d87fe7bbbe07p-10", "0x1.4309130961163p-13", "0x1.ffcbee3b0af8cp-17", "0x1.62bfd49ed0adfp-20"),
-    *("0x1.b54167a0b9061p-24", "0x1.e605f979c7a5dp-28", "0x1.c0638527edf34p-32"),
-)
 _NATURAL = {
     "double": (
         *("0x1.0000000000029p+0", "0x1.000000000004bp-1", "0x1.5555555548c99p-3", "0x1.555555552f91ap-5"),
@@ -177,9 +172,6 @@ def near_of(built: Built[Any]) -> Near | None:
         off = max(one.off for one in shifted)
         if off + _EXP_ERROR[real] <= _CHARGED:
             exp = Exp(_DIRECT[real])
-        elif real == "double" and off + _MORE_EXACT <= _CHARGED:
-            exp = Exp(_LONGER)
-        if exp.logs is None:
             rows = [(one.keys, one.biases) for one in shifted]
     center, scale = (tensors[name].astype(np.float64) for name in ("center", "scale"))
     run = Run(real, "float" if model["dtype"] == "float32" else "double", center, scale)

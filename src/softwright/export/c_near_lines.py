@@ -127,7 +127,7 @@ class Writer:
         """Its lines; where `v_` and `softwright_` have another width they are renamed (`widened`)."""
         count, lines = self.vectors(lanes), []
         lines += [f"const {self.run.real} t{i} = {self.run.framed(i)};" for i in range(self.d)]
-        shifts = np.array([self.heads[h].exponent for h in self.owner], dtype=float) + _SHIFTS[self.run.real]
+        shifts = np.array([self.heads[h].exponent for h in self.owner.tolist()], dtype=float) + _SHIFTS[self.run.real]
         for c in range(count):
             part = slice(c * lanes, (c + 1) * lanes)
             score = self._affine("near", self.own, 0, part)
