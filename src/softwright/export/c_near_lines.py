@@ -266,24 +266,29 @@ def _sum(words: Sequence[str]) -> str:
 
 def near_lines(near: Near, real: str) -> list[str]:
     """Tables and functions of the file; compilers without vectors have none of them."""
-    kind = np.float64 if real == "double" else np.float32
-    lines = ["#if SOFTWRIGHT_LANES > 1", _SHUFFLES]
-    for name, row in near.tables.items():
-        signs = row.dtype.kind == "u"
-        words = [f"{int(v)}u" if signs else f"{float(kind(v)).hex()}{'' if real == 'double' else 'f'}" for v in row]
-        kept = [", ".join(words[i : i + 4]) for i in range(0, len(words), 4)]
-        lines.append(f"SOFTWRIGHT_TABLE {of_type('@WORD@', real) if signs else real} {name}[{len(row)}] = {{")
-        lines.append("  " + ",\n  ".join(kept) + "};")
+    narrow = [name for name in near.tables if f"({name}" in near.narrow or f" {name})" in near.narrow]
+    lines = ["#if SOFTWRIGHT_LANES > 1", _SHUFFLES, *(_table(name, near.tables[name], real) for name in narrow)]
     lines += [_helpers(near.narrow, real, False), near.narrow]
     if near.wide:
         lines += [
             "#ifdef SOFTWRIGHT_WIDE",
             wide_source(real),
+            *(_table(name, row, real) for name, row in near.tables.items() if name not in narrow),
             widened(_helpers(near.wide, real, True)),
             widened(near.wide),
             "#endif",
         ]
     return [*lines, "#endif"]
+
+
+def _table(name: str, row: np.ndarray, real: str) -> str:
+    kind, suffix = (np.float64, "") if real == "double" else (np.float32, "f")
+    if row.dtype.kind == "u":
+        real, words = of_type("@WORD@", real), [f"{int(one)}u" for one in row]
+    else:
+        words = [f"{float(kind(one)).hex()}{suffix}" for one in row]
+    kept = [", ".join(words[i : i + 4]) for i in range(0, len(words), 4)]
+    return "\n".join([f"SOFTWRIGHT_TABLE {real} {name}[{len(row)}] = {{", "  " + ",\n  ".join(kept) + "};"])
 
 
 def _helpers(text: str, real: str, wide: bool) -> str:
