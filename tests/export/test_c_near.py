@@ -14,7 +14,8 @@ import torch
 
 import softwright as sw
 from softwright.export.c_exp import lanes_of, vectors_source
-from softwright.export.c_near import (
+from softwright.export.c_source import c_source
+from softwright.export.near.heads import (
     _CHARGED,
     _DIRECT,
     _EXP_ERROR,
@@ -24,8 +25,7 @@ from softwright.export.c_near import (
     _in_powers_of_two,
     near_of,
 )
-from softwright.export.c_near_lines import _SHIFTS, REACH, Exp, Run, Tokens, Writer
-from softwright.export.c_source import c_source
+from softwright.export.near.lines import _SHIFTS, REACH, Exp, Run, Tokens, Writer
 from softwright.export.selftest import allowance, answered, inputs_of
 from softwright.precision import precision_of
 from softwright.result.constructed import tensors_of

@@ -156,3 +156,10 @@ def test_what_is_asked_lies_in_the_part_of_the_box_that_was_proved() -> None:
     part = sw.certify(built.network, built.source, domain=sw.Box(x=(0.25, 0.5))).certificate
     x = inputs_of(replace(built, certificate=part), 500)
     assert x.min() >= 0.25 and x.max() <= 0.5
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_masked_score_of_a_pair_has_weight_zero(dtype: str, tmp_path: Path) -> None:
+    built = sw.theorem("C6").build(dtype=dtype)
+    assert "-HUGE_VAL" in c_source(built)
+    assert "largest deviation" in _self_test(built, tmp_path)

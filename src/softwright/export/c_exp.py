@@ -23,7 +23,7 @@ numbers is the same in every order. A row of scores that is no multiple of a vec
 exp is exactly 0: that changes neither the maximum nor the sum.
 
 All is written inside the function that uses it: only there are sizes known, and processors.
-A function that holds such loops is compiled for several processors where the compiler can (`c_versions.py`): that
+A function that holds such loops is compiled for several processors where the compiler can (`near/versions.py`): that
 changes nothing but fused products and the order of sums, which are charged. gcc fuses none under -std=c99 unless it is
 told that it may.
 """

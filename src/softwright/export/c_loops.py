@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from softwright.export.c_closed import ClosedForm
 from softwright.export.c_exp import LANES
 from softwright.export.c_products import Factors, product_lines
@@ -39,6 +41,8 @@ class Printer:
         self.program, self.views, self.shapes, self.inlined = program, views, shapes, inlined
         self.real = "double" if program.dtype == "float64" else "float"
         self.lanes = lanes
+        infinite = any(not np.isfinite(one).all() for one in program.constants.values())
+        self.masked = infinite or any(node.op == "Causal" for node in program.nodes)  # scores may be -inf
         self.unscaled: dict[str, str] = {}  # weights that are not divided by their sum: the name of one over it
 
     @property
@@ -251,7 +255,7 @@ class Printer:
         return [
             f"  {outer}{{ softwright_v low, high, d = {{0}};",
             f"    d += {scores[1]} - {scores[0]};",
-            "    d -= 0 * d;",  # nan where it is infinite, as the largest score minus itself is
+            *([] if outer or self.masked else ["    d -= 0 * d;"]),  # an infinite score minus itself is nan
             "    softwright_pairs(&low, &high, &d);",
             f"    memcpy(&{places[0]}, &low, sizeof({self.real}));",
             f"    memcpy(&{places[1]}, &high, sizeof({self.real})); }}",

@@ -27,13 +27,13 @@ from softwright.errors import InvalidInput
 from softwright.export.c_body import MOST_ENTRIES, Body, body_of
 from softwright.export.c_closed import CLOSED, shortened
 from softwright.export.c_exp import FAST, FUSED, LANES, helpers_of, lanes_of, vectors_source, wide_source, widened
-from softwright.export.c_near import near_of
-from softwright.export.c_near_lines import near_lines
 from softwright.export.c_shapes import Shape, Size, shapes_of, times
 from softwright.export.c_simplify import padded, simplified, with_biases
-from softwright.export.c_versions import chosen, versions
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
+from softwright.export.near.heads import near_of
+from softwright.export.near.lines import near_lines
+from softwright.export.near.versions import chosen, versions
 from softwright.export.program import Program
 from softwright.export.programs import PROGRAMS
 from softwright.export.python_source import checked_program, identifiers

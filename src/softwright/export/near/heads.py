@@ -35,17 +35,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from softwright.export.c_exp import lanes_of
-from softwright.export.c_near_lines import REACH, Exp, Near, Run, Tokens, Writer
+from softwright.export.near.lines import REACH, Exp, Near, Run, Tokens, Writer
+from softwright.export.programs import tensors_of
 from softwright.precision import computing_in
-from softwright.result.constructed import tensors_of
-
-if TYPE_CHECKING:
-    from softwright.result.built import Built
 
 MOST_VECTORS = 16  # of exps, written out one by one
 MOST_OUTPUTS, MOST_VARIABLES = 4, 8
@@ -146,7 +143,7 @@ def _in_powers_of_two(head: Tokens, unit: float, kind: type) -> Shifted:
     return Shifted(found[:, :-1], found[:, -1], units + (d + 2) * float(np.abs(tries[best]) @ reach))
 
 
-def near_of(built: Built[Any]) -> Near | None:
+def near_of(built: Any) -> Near | None:
     """What C runs inside the box of a network, if that is an approximation by heads of few tokens."""
     if built.kind != "approximation":
         return None

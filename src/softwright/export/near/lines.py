@@ -1,4 +1,4 @@
-"""The function that C runs inside the box of a network, as text: one vector of tokens after another (`c_near.py`).
+"""The function that C runs inside the box of a network, as text: one vector of tokens after another (`near/heads.py`).
 
 It is written for vectors of any width and in the names of the narrow ones; `widened` gives those of the others. Tokens
 of all heads lie in one row, whose end is filled up with zeros.

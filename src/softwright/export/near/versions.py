@@ -4,12 +4,12 @@ gcc and clang on x86-64 with Linux compile the lines of a network once for every
 fused products, and, where they are not many, once more for those with AVX-512: these read constants out of memory as
 they compute, have twice as many registers, and vectors of 64 bytes where exps fill more than one of 32. A call asks
 which it runs on, which is a number to load and to compare. Points of the box that have a way of their own
-(`c_near.py`) take it in every version; all others come to a function of their own, which nothing keeps room for.
+(`near/heads.py`) take it in every version; all others come to a function of their own, which nothing keeps room for.
 """
 
 from __future__ import annotations
 
-from softwright.export.c_near_lines import Near
+from softwright.export.near.lines import Near
 
 
 def versions(usual: int, head: str, arguments: list[str], near: Near | None, small: bool, wide: bool) -> list[str]:
