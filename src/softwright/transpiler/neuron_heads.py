@@ -13,7 +13,7 @@ sdpa       `scaled_dot_product_attention`. All neurons of all positions share ke
            as `attn_mask`; the neuron is v s, or u.
 multihead  the same head as a stock `torch.nn.MultiheadAttention` of width 4: queries (s, 1, 0, 0), tokens (k_j, b_j,
            v_j, u_j), of which the key projection takes the first two and the value projection the others. Queries are
-           doubled, since stock attention divides scores by the root of 4. Of width 1 where numbers are enough, as above,
+           doubled, since stock attention divides scores by the root of 4. Of width 1 where numbers are enough,
            unless a file of an earlier version holds one of width 4.
            Where each neuron has two tokens without biases, sdpa and multihead take four neurons into one softmax
            (`grouped_heads.py`), unless `group` is 1, as in files of earlier versions.

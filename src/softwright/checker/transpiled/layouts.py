@@ -6,7 +6,7 @@ multihead
     the same, and a stock module of one head of width 4 for all neurons: queries 2 (s, 1, 0, 0), keys (k_j, b_j, 0, 0)
     and values (v_j, u_j, 0, 0) of tokens (k_j, b_j, v_j, u_j), nothing changed at the end; what it returns is (v, u),
     and the neuron v s + u. Where all u_j are 0, or all v_j, that module may have the width 1: queries s, keys k_j,
-    values v_j (or u_j) and a mask that adds b_j to the scores, nothing changed before or after; the neuron is v s (or u)
+    values v_j (or u_j) and a mask that adds b_j to scores, nothing changed before or after; the neuron is v s (or u)
 sdpa and multihead in groups of four neurons
     the same, and queries 2 (s_1, .., s_4) of the stock module; keys and values are given as they are (`groups.py`)
 multihead, before (no weight and bias beside the stock module)

@@ -55,7 +55,7 @@ class ActivationRow:
     family: Family  # chooses the rounding analysis in transpiler/unit_bounds.py
     tokens: Callable[..., tuple[Token, ...]] | None = None  # (dtype, ...); None: fitted
     slip: float = 0.0  # distance of the tokens as stored from the activation, in units of roundoff
-    # of fitted ones, by the number of tokens: (half range, width); of gated ones: (spacing of keys, width, change of it);
+    # of fitted ones, by the number of tokens: (half range, width); of gated: (spacing of keys, width, change of it);
     # of sides: (sharpness, first and last log rate)
     shapes: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     gated: bool = False  # fitted: phi(s) = s Phi(s), Phi(s) + Phi(-s) = 1
