@@ -13,11 +13,15 @@ about as small as it can be. Keys and biases are rounded before, values after it
 with what is left solved again.
 
 D, c and q stand in the activation's row for each number of tokens. With p tokens the error falls like e^{-p} about.
+Where a graph gives GELU constants of its own, so that its gate is another function than that of the row, D and c are
+varied, and the nearest tokens with values below 2 are taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -29,12 +33,32 @@ _NEAR, _FAR = 8.0, 40.0  # the grid is fine up to the first and ends at the seco
 _POINTS = 300, 60
 _ROUNDS, _LEAST, _POWER = 20, 1e-3, 0.6
 _CUT = 1e-15  # singular values below this share of the largest are left out
+_USUAL = 1e-3  # parameters that differ by so much are not those of the row
+_SPACINGS, _WIDTHS = (1.3, 1.0, 0.8, 0.65, 0.5), (0.6, 1.0)
 
 
 @lru_cache(maxsize=64)
 def gate_table(base: Activation, rate: float, tokens: int, dtype: str) -> TokenTable:
     """So many tokens, an even number, fitted to base(rate s)/rate, as the dtype stores them."""
+    tables = [_table(base, rate, shape, tokens, dtype) for shape in _shapes(base, tokens)]
+    if len(tables) == 1:
+        return tables[0]
+    s = np.linspace(0.0, _FAR, 10 * _POINTS[0])
+    good = [table for table in tables if np.abs(table.slopes).max() < 2.0]
+    return min(good or tables, key=lambda table: float(np.abs(table(s / rate) * rate - base(s)).max()))
+
+
+def _shapes(base: Activation, tokens: int) -> Iterator[tuple[float, float, float]]:
+    """That of the row; of other functions than the row's also such as are wider or narrower."""
     spacing, width, flatter = base.row.shapes[tokens]
+    usual = base.row.parameters.values()
+    own = all(abs(x - y) <= _USUAL * abs(y) for x, y in zip(base.parameters, usual, strict=True))
+    factors = [(1.0, 1.0)] if own else product(_SPACINGS, _WIDTHS)
+    yield from ((spacing * x, width * y, flatter) for x, y in factors)
+
+
+def _table(base: Activation, rate: float, shape: tuple[float, float, float], tokens: int, dtype: str) -> TokenTable:
+    spacing, width, flatter = shape
     fraction, exponent = np.frexp(spacing * rate)
     step = float(np.ldexp(np.round(np.ldexp(fraction, _DIGITS)), int(exponent) - _DIGITS))
     keys = (np.arange(tokens) - (tokens - 1) / 2) * step
@@ -59,8 +83,15 @@ def _values(base: Activation, keys: np.ndarray, biases: np.ndarray, kind: np.dty
     for outermost in range(half - 1, 0, -1):
         meant = meant - design[:, outermost] * found[outermost]
         found[:outermost] = _fitted(design[:, :outermost], meant)
-        found[outermost - 1] = float(kind.type(0.5 + found[outermost - 1])) - 0.5
+        found[outermost - 1] = _rounded(0.5 + found[outermost - 1], kind) - 0.5
     return 0.5 + found
+
+
+def _rounded(value: float, kind: np.dtype) -> float:
+    """A number near it that the type holds, as it does 1 minus it."""
+    digits = np.finfo(kind).nmant + 1
+    last = 2.0 ** (np.ceil(np.log2(max(abs(value), abs(1.0 - value)))) - digits)
+    return float(np.round(value / last) * last)
 
 
 def _fitted(design: np.ndarray, meant: np.ndarray) -> np.ndarray:

@@ -73,7 +73,7 @@ def fitted_table(activation: Activation, tokens: int, dtype: str) -> TokenTable:
     """So many tokens fitted to the activation; for base(rate s)/rate keys and offsets are scaled."""
     if activation.row.family == "sides":
         return side_table(activation.row.shapes[tokens], tokens, dtype)
-    if activation.row.gated:
+    if activation.row.gate is not None:
         return gate_table(activation.base, activation.rate, tokens, dtype)
     table, rate = _fitted(activation.base, tokens), activation.rate
     if rate != 1.0:

@@ -11,8 +11,8 @@ Any order is a binary tree whose leaves are the p terms. Colour the m largest te
   sides share a leaf: at most r, all of them.
 - A node of uncoloured leaves alone: within gamma_p of its size, at most gamma_p r for all.
 
-Together u (c_2 + .. + c_m) + (m - 1) u r + r (1 + gamma_p), and each of these sums is off itself by gamma_p at most. The
-m with the least bound counts; m = p is all nodes at once.
+Together u (c_2 + .. + c_m) + (m - 1) u r + r (1 + gamma_p), and each of these sums is off itself by gamma_p at most.
+The m with the least bound counts; m = p is all nodes at once.
 
 With weights that add up to 1, D' = 1 + d the sum that runs and N' that of terms: |N'/D' - N| <= (|N' - N| + |N| |d|)/(1
 - |d|), and `beside` further roundings of all.

@@ -39,6 +39,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from flint import arb
 from torch import nn
 from torch.nn import functional
 
@@ -59,6 +60,16 @@ def sigmoid(x: Array) -> Array:
 
 def _gelu_tanh(x: Array, rate: Any, cubic: Any) -> Array:
     return x * sigmoid(2 * rate * (x + cubic * x**3))
+
+
+def _normal(z: Any) -> Any:
+    """(1 + erf(z))/2"""
+    return (z.erf() + 1) / 2
+
+
+def _logistic(s: Any, rate: Any, cubic: Any) -> Any:
+    """1/(1 + e^{-2 rate (s + cubic s^3)})"""
+    return 1 / (((s + cubic * s * s * s) * (-2 * rate)).exp() + 1)
 
 
 def _softplus(x: Array, beta: float, threshold: float) -> Array:
@@ -345,7 +356,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             onnx=(Spelling("Gelu", only=("approximate", "none", "none")),),
             family="fitted",
             shapes=_GELU_SHAPES,
-            gated=True,
+            gate=lambda s: _normal(s / arb(2).sqrt()),
             slope=lambda: 1.13,
             least=lambda: 1 - 1.13,
             span=lambda low, high: _dip(-0.171, low, high),
@@ -358,7 +369,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             onnx=(Spelling("Gelu", only=("approximate", "tanh", "none")),),
             family="fitted",
             shapes=_GELU_TANH_SHAPES,
-            gated=True,
+            gate=lambda s: _logistic(s, (2 / arb.pi()).sqrt(), arb(44715) / 10**6),
             slope=lambda: 1.13,
             least=lambda: 1 - 1.13,
             span=lambda low, high: _dip(-0.171, low, high),
@@ -370,7 +381,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             formula=lambda rate, divisor: f"0.5*x*(1+erf({number(rate)}*x/{number(divisor)}))",
             family="fitted",
             shapes=_GELU_SHAPES,
-            gated=True,
+            gate=lambda s, rate, divisor: _normal(s * arb(rate) / arb(divisor)),
             rate=lambda rate, divisor: rate * math.sqrt(2) / divisor,
             base=lambda rate, divisor: (1.0, math.sqrt(2)),
             slope=lambda rate, divisor: 1.13,
@@ -387,7 +398,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             formula=lambda rate, cubic: f"0.5*x*(1+tanh({number(rate)}*(x+{number(cubic)}*x**3)))",
             family="fitted",
             shapes=_GELU_TANH_SHAPES,
-            gated=True,
+            gate=lambda s, rate, cubic: _logistic(s, arb(rate), arb(cubic)),
             rate=lambda rate, cubic: rate / _ROOT,
             base=lambda rate, cubic: (_ROOT, cubic / (rate / _ROOT) ** 2),
             slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
