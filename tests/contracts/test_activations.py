@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flint import arb
+from flint import arb, arb_series
 from torch import nn
 
 from softwright.checker.transpiled import activations as checkers
@@ -297,3 +297,19 @@ def test_no_head_leaves_its_bound(activation: Activation, dtype: str) -> None:
         assert np.abs(values - exact_values(activation, s)).max() <= bound
         if activation == Activation(activation.name):  # with the usual parameters, it is also of use
             assert bound <= (1e-9 if dtype == "float64" else 1e-3) * (1 + reach)
+
+
+@_EACH
+def test_gates_are_those_of_the_function_in_balls_and_in_floats(activation: Activation) -> None:
+    gate = activation.row.gate
+    if gate is None:
+        return
+    parameters = activation.parameters
+    with precision(160):
+        for s in (0.0, 1e-3, 0.3, 1.0, 2.5, 7.0):
+            right, left = (gate(arb(x), *parameters) for x in (s, -s))
+            assert abs(right + left - 1) < 1e-40
+            assert abs(float(activation(np.array([s]))[0]) - float(right) * s) <= 1e-15 * (1 + s)
+            series = gate(arb_series([arb(s), 1], 3), *parameters)
+            step = gate(arb(s) + arb(2) ** -40, *parameters) - gate(arb(s) - arb(2) ** -40, *parameters)
+            assert series[0].overlaps(right) and abs(series[1] - step * arb(2) ** 39) < 1e-20

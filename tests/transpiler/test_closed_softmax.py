@@ -71,7 +71,7 @@ def test_prover_and_checker_find_the_same_polynomials_and_those_of_the_table(nam
 
 @pytest.mark.parametrize("change", ["keys", "biases", "slopes", "offsets"])
 def test_tokens_that_are_even_but_for_one_digit_run_as_they_are(change: str) -> None:
-    table = fitted_table(Activation("gelu"), 12, "float64").stacked.copy()
+    table = fitted_table(Activation("gelu"), 16, "float64").stacked.copy()
     assert EvenTokens.of(table) is not None
     row = ("keys", "biases", "slopes", "offsets").index(change)
     table[row, 3] = np.nextafter(table[row, 3], 10.0)

@@ -43,6 +43,8 @@ and Z' >= Z'(0) = 1. B and U' have none of x^0, so that far to the left g(s) is 
         eta_k of powers give sum_k |N_k - f Z_k| |eta_k - eta_r|/Z', for any r
     N   coefficients, products, n additions, product with w (2), with a, sums: n + 8; Z': n + 2; a quotient: charged
         n + 12 of the sum of |terms| of N, and n + 4 of |f| Z'
+        Torch makes powers up to x^8 and goes on by Horner's rule, sums of 8 terms times x^8: of x^{8b + j} the b
+        products with x^8 are then rounded in each sum for itself, and a term meets 1 + 7 + 2b <= n + 2 roundings
     g   the last sum is one rounding of the result
 
 What underflows is below the smallest number each time, beside coefficients and Z' >= 1.
@@ -70,6 +72,7 @@ _HIGHEST = 60.0  # of the biases' range: e^60 is a number of every type
 _TOGETHER = 1 << 16  # numbers at a time: they and their powers stay in the cache
 _ROOMS = 4  # of some MB, for each thread
 _LARGEST = 2.0**90  # of coefficients
+_BLOCK = 8  # coefficients that are multiplied with powers of x; x^8 then leads from one block to the next
 _DIGITS = 120
 
 
@@ -210,16 +213,23 @@ class _Room:
     """Memory for so many numbers at a time, and views of it: allocating both costs as much as the arithmetic."""
 
     def __init__(self, even: EvenTokens, s: Tensor, count: int) -> None:
-        self.even, terms = even, even.coefficients.shape[1]
+        self.even = even
+        self.offsets = bool(even.coefficients[1].any())
+        rows = even.coefficients if self.offsets else even.coefficients[[0, 2, 3]]
+        sums, terms = rows.shape
+        blocks = -(-terms // _BLOCK)
+        width = terms if blocks == 1 else _BLOCK
+        powers = width + (blocks > 1)
+        rows = np.pad(rows, ((0, 0), (0, blocks * width - terms))).reshape(sums, blocks, width).swapaxes(0, 1)
         with torch.inference_mode(False):
-            self.coefficients = torch.tensor(even.coefficients, dtype=s.dtype, device=s.device)  # (4, n + 1)
-            memory = torch.ones(6 + terms, count, dtype=s.dtype, device=s.device)
-            self.size, self.weight, self.sums, self.powers = memory[0], memory[1], memory[2:6], memory[6:]
-            self.total, self.offset, self.slope, self.fall = self.sums
-            self.x = self.powers[1]
+            self.coefficients = torch.tensor(rows.reshape(-1, width), dtype=s.dtype, device=s.device)
+            memory = torch.ones(2 + blocks * sums + powers, count, dtype=s.dtype, device=s.device)
+            self.size, self.weight, self.sums, self.powers = memory[0], memory[1], memory[2:-powers], memory[-powers:]
+            self.blocks = self.sums.view(blocks, sums, count)
+            self.x, self.last, self.given = self.powers[1], self.powers[-1], self.powers[:width]
             self.products = [
                 (self.powers[1 : end - m + 1], self.powers[m], self.powers[m + 1 : end + 1])
-                for m, end in power_steps(terms)
+                for m, end in power_steps(powers)
             ]
 
     def run(self, s: Tensor, out: Tensor) -> None:
@@ -227,10 +237,16 @@ class _Room:
         torch.addcmul(weight, weight, weight, value=-1, out=self.x)
         for one, other, product in self.products:
             torch.mul(one, other, out=product)
-        torch.mm(self.coefficients, self.powers, out=self.sums)
-        slope = self.slope.addcmul_(self.fall, weight, value=-2)
-        offset = self.offset.addcmul_(slope, self.size, value=-1).div_(self.total)
-        torch.clamp_min(s, 0.0, out=out).add_(offset)
+        torch.mm(self.coefficients, self.given, out=self.sums)
+        for block in range(len(self.blocks) - 2, -1, -1):
+            self.blocks[block].addcmul_(self.blocks[block + 1], self.last)
+        total, *offset, slope, fall = self.blocks[0]
+        slope.addcmul_(fall, weight, value=-2)
+        torch.clamp_min(s, 0.0, out=out)
+        if offset:
+            out.add_(offset[0].addcmul_(slope, self.size, value=-1).div_(total))
+        else:
+            out.sub_(slope.mul_(self.size).div_(total))
 
 
 class _Rooms(threading.local):

@@ -34,6 +34,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from softwright.settings import looked_through
+from softwright.transpiler.closed_softmax import derived
 from softwright.transpiler.token_table import TokenTable
 
 GROUP = 4
@@ -65,7 +67,13 @@ def mixed(found: Tensor, s: Tensor, sloped: bool) -> Tensor:
     """The neurons of s (N, H), of what attention returned for groups."""
     rows, heads = s.shape
     found = found.reshape(rows, heads + -heads % GROUP)[:, :heads]
-    return found * s if sloped else found
+    return times(found, s) if sloped else found
+
+
+def times(found: Tensor, s: Tensor) -> Tensor:
+    """found s, in the memory of what attention returned where no derivative needs it and it is whole: new memory costs
+    as much as some attention."""
+    return found * s if derived(s) or looked_through() or not found.is_contiguous() else found.mul_(s)
 
 
 def by_groups(s: Tensor, tokens: Tensor, sloped: bool) -> Tensor:

@@ -17,6 +17,7 @@ from softwright.precision import name_of, precision_of
 from softwright.result.constructed import Room, load_tensors
 from softwright.settings import as_proved, differentiable, looked_through
 from softwright.transpiler.gated_heads import GatedHeads
+from softwright.transpiler.grouped_heads import group_of
 from softwright.transpiler.neuron_heads import WINDOW, NeuronHeads, widened
 from softwright.transpiler.separate_heads import SeparateHeads
 from softwright.transpiler.token_table import TokenTable
@@ -234,8 +235,10 @@ def _rebuilt(
     steps, shares = (tensors[prefix + name].astype(np.float64) for name in ("steps", "shares"))
     group = entry.get("group", 1)
     heads = GatedHeads(zeros, zeros, table, entry["second"], steps, shares, dtype, layout, group)
-    if table is not None and group == 1:
-        heads.gate = _neurons(zeros, prefix + "gate.", tensors, dtype, layout)
+    if table is not None:
+        heads.gate = _neurons(
+            zeros, prefix + "gate.", tensors, dtype, layout, 1 if group == 1 else group_of(table, layout)
+        )
     return heads
 
 
@@ -247,8 +250,10 @@ def _neurons(
     layout: str,
     group: int = 1,
 ) -> NeuronHeads:
-    """Heads of the right shape; in files of earlier versions every neuron has a stock head, which holds its weights."""
+    """Heads of the right shape; in files of earlier versions every neuron has a stock head, which holds its weights, or
+    all have one that is wider than it need be."""
     table = TokenTable(*tensors[prefix + "tokens"].astype(np.float64))
     if layout == "multihead" and prefix + "weight" not in tensors:
         return SeparateHeads(*zeros, table, dtype)
-    return NeuronHeads(*zeros, table, dtype, layout, group)
+    width = tensors[prefix + "attention.in_proj_weight"].shape[-1] if layout == "multihead" else None
+    return NeuronHeads(*zeros, table, dtype, layout, group, width)

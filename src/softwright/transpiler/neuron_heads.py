@@ -9,9 +9,12 @@ double     the same in float64 on float32 weights and inputs; what `ends` a netw
 sdpa       `scaled_dot_product_attention`. All neurons of all positions share keys and values (v_j, u_j), so they are
            the queries of one head; with what it returns, (v, u), the neuron is v s + u, since sum_j w_j (v_j s + u_j)
            = (sum_j w_j v_j) s + sum_j w_j u_j.
+           Where all u_j are 0, or all v_j, numbers are enough: queries s, keys k_j, values v_j, or u_j, and the biases
+           as `attn_mask`; the neuron is v s, or u.
 multihead  the same head as a stock `torch.nn.MultiheadAttention` of width 4: queries (s, 1, 0, 0), tokens (k_j, b_j,
            v_j, u_j), of which the key projection takes the first two and the value projection the others. Queries are
-           doubled, since stock attention divides scores by the root of 4.
+           doubled, since stock attention divides scores by the root of 4. Of width 1 where numbers are enough,
+           unless a file of an earlier version holds one of width 4.
            Where each neuron has two tokens without biases, sdpa and multihead take four neurons into one softmax
            (`grouped_heads.py`), unless `group` is 1, as in files of earlier versions.
 sequence   one plain sequence: all positions and the sink tokens together, no mask. Positions carry a one-hot e_i; query
@@ -33,7 +36,7 @@ from softwright.errors import InvalidInput
 from softwright.precision import name_of
 from softwright.settings import as_proved, looked_through
 from softwright.transpiler.closed_softmax import EvenTokens, Pair, by_powers, by_sigmoid, closed_form, derived
-from softwright.transpiler.grouped_heads import by_groups, choices, group_of, groups, mixed
+from softwright.transpiler.grouped_heads import by_groups, choices, group_of, groups, mixed, times
 from softwright.transpiler.token_table import TokenTable
 
 LAYOUTS = ("softmax", "double", "sdpa", "multihead", "sequence")
@@ -44,7 +47,7 @@ _CHUNK = {
     "sequence": 1 << 22,
 }  # of the largest temporary
 _VECTOR = 16  # numbers of float32
-_WIDTH = 4  # of queries, keys and values of stock attention, whose root divides scores exactly
+WIDTH = 4  # of queries, keys and values of stock attention, whose root divides scores exactly
 WINDOW = 16  # positions in one sequence when the input has no axis of positions
 _LONGEST = 256
 OMEGA = {"float64": 1e150, "float32": 1e30}
@@ -70,8 +73,10 @@ class NeuronHeads(nn.Module):
         dtype: torch.dtype = torch.float64,
         layout: str = "softmax",
         group: int = 1,
+        width: int | None = None,
     ) -> None:
-        """`group`: how many neurons share a softmax, that of `group_of` or 1."""
+        """`group`: how many neurons share a softmax, that of `group_of` or 1; `width` of stock attention, the least
+        that there is unless given."""
         super().__init__()
         if layout not in LAYOUTS:
             raise InvalidInput("NeuronHeads", [f"layout {layout!r} is not known; use one of {', '.join(LAYOUTS)}"])
@@ -84,7 +89,10 @@ class NeuronHeads(nn.Module):
         self.register_buffer("weight", torch.tensor(weight, dtype=dtype))
         self.register_buffer("bias", torch.tensor(bias, dtype=dtype))
         if layout == "multihead":
-            self.attention = stock_attention(dtype, group)
+            least = 1 if group == 1 and table.one_kind else WIDTH
+            if width not in (None, least, WIDTH):
+                raise InvalidInput("NeuronHeads", [f"these heads do not fit into stock attention of width {width}"])
+            self.attention = stock_attention(dtype, group, width or least)
 
     @property
     def table(self) -> TokenTable:
@@ -113,7 +121,7 @@ class NeuronHeads(nn.Module):
             return found.to(self.tokens.dtype) if self.ends else found
         s = linear(rows, self.weight, self.bias)  # (N, H)
         if self.layout == "multihead":
-            out = in_chunks(self._stock, s, _rows(self.layout, s, _WIDTH if self.group == 1 else 1))
+            out = in_chunks(self._stock, s, _rows(self.layout, s, WIDTH if self.group == 1 else 1))
         elif self._shared(s):
             out = in_chunks(lambda part: by_groups(part, self.tokens, self.sloped), s, _rows(self.layout, s, 1))
         else:
@@ -128,6 +136,8 @@ class NeuronHeads(nn.Module):
     def _stock(self, s: Tensor) -> Tensor:
         if self._shared(s):
             return stock_groups(self.attention, s, self.tokens, self.sloped)
+        if self.attention.embed_dim == 1:
+            return stock_numbers(self.attention, s, self.tokens, self.sloped)
         return stock_single(self.attention, s, self.tokens, self.group)
 
     def _sequences(self, x: Tensor) -> Tensor:
@@ -190,7 +200,7 @@ def apply_table(s: Tensor, tokens: Tensor, layout: str) -> Tensor:
         if isinstance(known, EvenTokens):
             return by_powers(s, known)
         return in_chunks(lambda part: _by_softmax(part, tokens), s, _rows(layout, s, tokens.shape[1]))
-    return in_chunks(lambda part: _by_sdpa(part, tokens), s, _rows(layout, s, _WIDTH))
+    return in_chunks(lambda part: _by_sdpa(part, tokens), s, _rows(layout, s, WIDTH))
 
 
 def _by_softmax(s: Tensor, tokens: Tensor) -> Tensor:
@@ -227,9 +237,18 @@ def stock_single(attention: nn.Module, s: Tensor, tokens: Tensor, group: int) ->
     """The head at every entry of s (N, H) by stock attention, made for groups or not."""
     key = value = _filled(tokens).T[None]  # (1, p, 4)
     if group > 1:  # the stock module takes keys and values as they are
-        key, value = (pad(part.T[None], (0, _WIDTH - 2)) for part in tokens.split(2))
-    found = attention(_queries(s, _WIDTH), key, value, need_weights=False)[0][0]  # (N H, 4)
+        key, value = (pad(part.T[None], (0, WIDTH - 2)) for part in tokens.split(2))
+    found = attention(_queries(s, WIDTH), key, value, need_weights=False)[0][0]  # (N H, 4)
     return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
+
+
+def stock_numbers(attention: nn.Module, s: Tensor, tokens: Tensor, sloped: bool) -> Tensor:
+    """The head at every entry of s (N, H) by stock attention of width 1, tokens having values of one kind."""
+    keys, biases, slopes, offsets = _filled(tokens)
+    key, value = (part[None, :, None] for part in (keys, slopes if sloped else offsets))
+    mask = biases.expand(s.numel(), -1)  # (N H, p)
+    found = attention(s.reshape(1, -1, 1), key, value, need_weights=False, attn_mask=mask)[0].reshape(s.shape)
+    return times(found, s) if sloped else found
 
 
 def _queries(s: Tensor, width: int) -> Tensor:
@@ -260,22 +279,31 @@ def _filled(tokens: Tensor) -> Tensor:
 
 def _by_sdpa(s: Tensor, tokens: Tensor) -> Tensor:
     tokens = _filled(tokens)
+    if not looked_through():
+        keys, biases, slopes, offsets = tokens[:, None, None]  # (1, 1, p) each
+        sloped = bool(slopes.any())
+        if not sloped or not offsets.any():
+            key, value = keys[..., None], (slopes if sloped else offsets)[..., None]
+            mask = biases[None] if biases.any() else None
+            query = s.reshape(1, 1, -1, 1)
+            found = scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=1.0).reshape(s.shape)
+            return times(found, s) if sloped else found
     key, value = (part.T.contiguous()[None, None] for part in tokens.split(2))  # (1, 1, p, 2)
     found = scaled_dot_product_attention(_queries(s, 2)[None], key, value, scale=1.0)[0, 0]  # (N H, 2)
     return torch.addcmul(found[:, 1], found[:, 0], s.reshape(-1)).reshape(s.shape)
 
 
-def stock_attention(dtype: torch.dtype, group: int) -> nn.MultiheadAttention:
+def stock_attention(dtype: torch.dtype, group: int, width: int = WIDTH) -> nn.MultiheadAttention:
     """One head: queries (2 s, 2), keys (k_j, b_j) and values (v_j, u_j) of tokens (k_j, b_j, v_j, u_j); of groups,
-    queries 2 (s_1, .., s_4), and keys and values as they are given."""
-    module = nn.MultiheadAttention(_WIDTH, 1, batch_first=True, dtype=dtype)
-    query, key, value = torch.eye(_WIDTH, dtype=dtype).repeat(3, 1, 1)
-    if group == 1:
+    queries 2 (s_1, .., s_4), and keys and values as they are given; of width 1 all are as they are given."""
+    module = nn.MultiheadAttention(width, 1, batch_first=True, dtype=dtype)
+    query, key, value = torch.eye(width, dtype=dtype).repeat(3, 1, 1)
+    if group == 1 and width == WIDTH:
         query[2:], key[2:], value[:] = 0.0, 0.0, 0.0
         value[0, 2] = value[1, 3] = 1.0
     with torch.no_grad():
-        module.in_proj_weight.copy_(torch.cat([math.sqrt(_WIDTH) * query, key, value]))
+        module.in_proj_weight.copy_(torch.cat([math.sqrt(width) * query, key, value]))
         cast(Tensor, module.in_proj_bias).zero_()
-        module.out_proj.weight.copy_(torch.eye(_WIDTH, dtype=dtype))
+        module.out_proj.weight.copy_(torch.eye(width, dtype=dtype))
         module.out_proj.bias.zero_()
     return module.train(False).requires_grad_(False)

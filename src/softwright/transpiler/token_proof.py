@@ -1,5 +1,5 @@
 """Sup error of fitted tokens against their activation, on the whole real line, for the very numbers stored; that of
-softsign's is in `sides/proof.py`.
+softsign's is in `sides/proof.py`, that of GELU's in `gate_proof.py`.
 
 On [-L, L], L = 64 (64/rate for base(rate s)/rate) rounded up to a power of two, the Taylor-model prover bounds
 |g - phi|, phi without its jump; scaling the tokens by a power of two is exact. Beyond L the edge token e at that end
@@ -24,6 +24,7 @@ from softwright.domain import Box
 from softwright.errors import SoftwrightError
 from softwright.proof.prover import certify
 from softwright.targets.mlp import Activation
+from softwright.transpiler.gate_proof import is_gate, proved_gate_error
 from softwright.transpiler.sides.proof import proved_side_error
 from softwright.transpiler.token_table import TokenTable
 
@@ -38,6 +39,8 @@ def proved_error(activation: Activation, table: TokenTable) -> float:
 @lru_cache(maxsize=64)
 def _proved(activation: Activation, content: bytes, tokens: int) -> float:
     table = TokenTable(*np.frombuffer(content, dtype=np.float64).reshape(4, tokens))
+    if activation.row.gate is not None and is_gate(table):
+        return proved_gate_error(activation, table) * (1 + 1e-12)
     if activation.row.family == "sides":
         return proved_side_error(table) * (1 + 1e-12)
     rate = activation.rate

@@ -41,6 +41,11 @@ class TokenTable:
             return TokenTable(*self.stacked.astype(dtype).astype(np.float64))
 
     @property
+    def one_kind(self) -> bool:
+        """Whether all values are multiples of s, or all are constant."""
+        return not self.slopes.any() or not self.offsets.any()
+
+    @property
     def sink_gate(self) -> float | None:
         """beta if the table is {score 0, value 0; score beta s, value s}, else None."""
         first, second = self.stacked.T if self.tokens == 2 else (np.ones(4), np.ones(4))

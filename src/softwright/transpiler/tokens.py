@@ -1,6 +1,6 @@
 """The tokens of an activation: those of its row where they are exact, fitted ones otherwise.
 
-Softsign has tokens of its own kind (`sides/tokens.py`). The other fitted activations (GELU in its forms, softplus) are
+Softsign has tokens of its own kind (`sides/tokens.py`), and so has GELU in its forms (`gate_tokens.py`). Softplus is
 s/2 plus an even function, 0 to the left and s to the right. Tokens sit at centres c_j, evenly spaced on [-R, R] with
 spacing h, and have the Gaussian scores (c_j s - c_j^2/2)/w^2, w = r h; the values v_j s + u_j of the inner ones solve
 one linear least-squares problem, those of the two edge tokens are the asymptotes 0 and s. Far out an edge token holds
@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from softwright.targets.mlp import Activation
+from softwright.transpiler.gate_tokens import gate_table
 from softwright.transpiler.sides.tokens import side_table
 from softwright.transpiler.token_table import TokenTable
 
@@ -72,6 +73,8 @@ def fitted_table(activation: Activation, tokens: int, dtype: str) -> TokenTable:
     """So many tokens fitted to the activation; for base(rate s)/rate keys and offsets are scaled."""
     if activation.row.family == "sides":
         return side_table(activation.row.shapes[tokens], tokens, dtype)
+    if activation.row.gate is not None:
+        return gate_table(activation.base, activation.rate, tokens, dtype)
     table, rate = _fitted(activation.base, tokens), activation.rate
     if rate != 1.0:
         table = TokenTable(rate * table.keys, table.biases, table.slopes, table.offsets / rate)

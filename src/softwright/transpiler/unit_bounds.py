@@ -7,7 +7,8 @@
 u is the unit roundoff, E the error of exp. Every layout computes k_j s + b_j within 5 roundings of |k_j s| + |b_j|,
 stock attention, which scales queries and keys by roots, within 8; where k_j is a power of two and b_j = 0 nothing is
 rounded. A value v_j s + u_j, its product with a weight, the sums of p terms above and below, and a division are 2p + 5
-roundings; in one sequence, where weights may be scaled block by block, 2p + 10. Of the tokens {0: 0, k s: s} in the
+roundings, of which 7 are beside the sums; in one sequence, where weights may be scaled block by block, 2p + 10 and 12.
+What sums lose where weights are known is in `head_sums.py`. Of the tokens {0: 0, k s: s} in the
 layouts softmax and double no value is formed and no sum of values: the sum of two exps, a division (a reciprocal and a
 product) and the product with s are 4, charged 5; as max(s, 0) they have none.
 
@@ -28,7 +29,7 @@ difference of linear functions, so its minimum is at an end. Relative to the cel
 are w_j (1 + eta_j), eta_j <= e^{t_j + t_r} - 1, eta_r = 0, with t the errors of score, shift and exp, and
 
     |fl(g) - g| <= sum_j w_j eta_j |v_j(s) - g|/(1 - tau)
-                   + gamma_{2p+5} sum_j w_j (1 + eta_j) (|v_j s| + |u_j|)/(1 - tau),
+                   + what values v_j s and u_j with weights w_j (1 + eta_j)/(1 - tau) lose,
 
 Evenly spaced tokens have weights that are powers of one number (`closed_softmax.py`), m of it beside the r of the
 leading token: eta_j <= |m - r| (E + u D |s|), and the rest of their rounding is the last term. The larger of both is
@@ -55,6 +56,7 @@ from softwright.proof.arithmetic.rounding import arithmetic_of as arithmetic_by_
 from softwright.targets.mlp import BETA, ELU_POWERS, ELU_SHIFT, Activation
 from softwright.transpiler.closed_softmax import EvenTokens, even_tokens, power_slips
 from softwright.transpiler.grouped_heads import CHOICES
+from softwright.transpiler.head_sums import mixed
 from softwright.transpiler.neuron_heads import OMEGA
 from softwright.transpiler.token_proof import proved_error
 from softwright.transpiler.token_table import TokenTable
@@ -99,8 +101,12 @@ class _Running:
     def scores(self) -> int:
         return 8 if self.layout == "multihead" else 5
 
+    @property
+    def beside(self) -> int:
+        return 12 if self.layout == "sequence" else 7
+
     def values(self, tokens: int) -> int:
-        return 2 * tokens + (10 if self.layout == "sequence" else 5)
+        return 2 * tokens - 2 + self.beside
 
     def gated(self, table: TokenTable) -> int:
         plain = table.sink_gate is not None and self.layout in ("softmax", "double")
@@ -317,11 +323,15 @@ def _on_cells(
     weighted = ((weights + moved) * sizes).sum(axis=1)
     good = tau < 0.5
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
-    values = arithmetic.gamma(how.values(len(k))) * weighted
+    ran = (weights + moved) * share[:, None]
+    slopes, offsets = np.abs(v) * size, np.abs(u) + 0.0 * size
+    values = mixed(ran, [slopes, offsets], how.beside, arithmetic)
+    if v.any() and u.any():  # values may be formed before they are summed
+        values = np.maximum(values, mixed(ran, [sizes], how.beside, arithmetic))
     if even is not None:
         other = _by_powers(even, np.minimum(np.abs(near), np.abs(away)), size[:, 0], arithmetic)
-        values = np.maximum(values, other + 2 * arithmetic.unit * weighted)
-    found = ((moved * off).sum(axis=1) + values) * share
+        values = np.maximum(values, (other + 2 * arithmetic.unit * weighted) * share)
+    found = (moved * off).sum(axis=1) * share + values
     found += 64 * arithmetic.exp_floor * (1 + sizes.max(axis=1)) * (1 + np.abs(v).max()) * len(k)
     return np.where(good, found, np.inf)
 

@@ -24,6 +24,8 @@ def one_head(s: str, sums: str, H: int, tensors: Any, write: Lines) -> str:
     """All neurons of all rows as queries of one head of width 4, and its first two numbers as slope and offset."""
     tokens, a = tensors[s + "tokens"], f"{s}attention."
     require(tokens.ndim == 2 and tokens.shape[0] == 4, "a table of tokens has four rows")
+    if tensors[f"{a}in_proj_weight"].shape == (3, 1):
+        return _narrow_head(s, sums, H, tensors, write)
     numbers = write(f"{a}numbers = Reshape {sums} | shape=-1,1")
     write(f"{a}one = Constant | value=1 shape=1,1")
     write(f"{a}zeros = Constant | value=0 shape=1,2")
@@ -47,6 +49,26 @@ def one_head(s: str, sums: str, H: int, tensors: Any, write: Lines) -> str:
     write(f"{a}linear = Mul {a}slope {numbers}")
     write(f"{a}out = Add {a}linear {a}offset")
     return write(f"{s}neurons = Reshape {a}out | shape=-1,{H}")
+
+
+def _narrow_head(s: str, sums: str, H: int, tensors: Any, write: Lines) -> str:
+    """The same of width 1: numbers are the queries, biases the mask, and what is found a slope or an offset."""
+    a, sloped = f"{s}attention.", bool(tensors[s + "tokens"][2].any())
+    numbers = write(f"{a}numbers = Reshape {sums} | shape=-1,1")
+    for name in ("keys", "slopes" if sloped else "offsets"):
+        write(f"{a}{name}_column = Transpose {s}{name} | perm=1,0")
+    _weights(a, "qkv", tensors, write)
+    _project(a, "q", f"{a}q", numbers, write)
+    _project(a, "k", f"{a}k", f"{a}keys_column", write)
+    _project(a, "v", f"{a}v", f"{a}{'slopes' if sloped else 'offsets'}_column", write)
+    write(f"{a}keys = Transpose {a}k | perm=1,0")
+    write(f"{a}products = MatMul {a}q {a}keys")
+    write(f"{a}scores = Add {a}products {s}biases")
+    write(f"{a}weights = Softmax {a}scores")
+    out = _out(a, write(f"{a}mixed = MatMul {a}weights {a}v"), 1, tensors, write)
+    if sloped:
+        out = write(f"{a}out = Mul {out} {numbers}")
+    return write(f"{s}neurons = Reshape {out} | shape=-1,{H}")
 
 
 def _project(a: str, what: str, name: str, source: str, write: Lines) -> str:

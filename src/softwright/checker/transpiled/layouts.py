@@ -5,7 +5,8 @@ softmax, double, sdpa, sequence
 multihead
     the same, and a stock module of one head of width 4 for all neurons: queries 2 (s, 1, 0, 0), keys (k_j, b_j, 0, 0)
     and values (v_j, u_j, 0, 0) of tokens (k_j, b_j, v_j, u_j), nothing changed at the end; what it returns is (v, u),
-    and the neuron v s + u
+    and the neuron v s + u. Where all u_j are 0, or all v_j, that module may have the width 1: queries s, keys k_j,
+    values v_j (or u_j) and a mask that adds b_j to scores, nothing changed before or after; the neuron is v s (or u)
 sdpa and multihead in groups of four neurons
     the same, and queries 2 (s_1, .., s_4) of the stock module; keys and values are given as they are (`groups.py`)
 multihead, before (no weight and bias beside the stock module)
@@ -83,7 +84,11 @@ def read_heads(tensors: Tensors, prefix: str, heads: int, inputs: int, layout: s
     require(tokens.shape[1] > 0, f"{prefix}tokens is empty")
     stock = f"{prefix}attention."
     if layout != "multihead" or f"{prefix}weight" in tensors.left:
-        if layout == "multihead":
+        if layout == "multihead" and narrow(tensors.tensors, stock):
+            require(not shared, "neurons that share a softmax need stock attention of width 4")
+            require(not (tokens[2].any() and tokens[3].any()), "values of two kinds need stock attention of width 4")
+            _check_stock(tensors, stock, 1, [((row, 0), 1) for row in range(3)])
+        elif layout == "multihead":
             _check_shared(tensors, stock, shared)
         linear = read_linear(tensors, prefix, heads, inputs)
         return Stored(linear.weight, linear.bias, tokens, shared)
@@ -98,10 +103,21 @@ def _check_shared(tensors: Tensors, stock: str, groups: bool) -> None:
     taken = [((0, 0), 2), ((1, 1), 2), ((4, 0), 1), ((5, 1), 1), ((8, 2), 1), ((9, 3), 1)]
     if groups:
         taken = [((row, row % 4), 2 if row < 4 else 1) for row in range(12)]
-    tensors.prescribed(f"{stock}in_proj_weight", (12, 4), taken)
-    tensors.prescribed(f"{stock}in_proj_bias", (12,), [])
-    tensors.prescribed(f"{stock}out_proj.weight", (4, 4), [((i, i), 1) for i in range(4)])
-    tensors.prescribed(f"{stock}out_proj.bias", (4,), [])
+    _check_stock(tensors, stock, 4, taken)
+
+
+def narrow(tensors: Mapping[str, Array], stock: str) -> bool:
+    """Whether a stock module, by the beginning of its names, has one head of width 1."""
+    found = tensors.get(f"{stock}in_proj_weight")
+    return found is not None and found.shape == (3, 1)
+
+
+def _check_stock(tensors: Tensors, stock: str, width: int, taken: list[tuple[Any, Any]]) -> None:
+    """A module that takes these entries of queries, keys and values, and changes nothing else."""
+    tensors.prescribed(f"{stock}in_proj_weight", (3 * width, width), taken)
+    tensors.prescribed(f"{stock}in_proj_bias", (3 * width,), [])
+    tensors.prescribed(f"{stock}out_proj.weight", (width, width), [((i, i), 1) for i in range(width)])
+    tensors.prescribed(f"{stock}out_proj.bias", (width,), [])
 
 
 def _projections(tensors: Tensors, stock: str, size: int, given: int) -> tuple[Array, Array, Array]:

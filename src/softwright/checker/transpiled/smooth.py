@@ -7,7 +7,7 @@ The line of s is cut into cells. On a cell the difference of two scores is linea
 Let r be a token that leads on the cell. Relative to r the weights that run are w_j (1 + eta_j), |eta_j| <= e^{t_j +
 t_r} - 1, eta_r = 0, with t_j = gamma (|k_j s| + |b_j|) + u (distance of score j from the largest) + E/(1 - E), and
 
-    |run - g| <= (sum_j w_j eta_j |v_j s + u_j - g| + gamma' sum_j w_j (1 + eta_j) (|v_j s| + |u_j|))/(1 - tau),
+    |run - g| <= (sum_j w_j eta_j |v_j s + u_j - g|)/(1 - tau) + what summing loses (`adding.py`),
 
 tau = sum_j w_j eta_j < 1/2, |v_j s + u_j - g| <= sum_l w_l |v_j s + u_j - v_l s - u_l|, a convex function of s for
 each pair, so largest at an end. Where t_j + t_r > 1, w_j (1 + eta_j) <= e^{t_j + t_r - gap_j} is taken instead.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.checker.limits import check_time
+from softwright.checker.transpiled.adding import summed_with
 from softwright.checker.transpiled.ladder import Ladder
 from softwright.checker.transpiled.outward import UNIT, exp_down, exp_up, expm1_up, gamma
 from softwright.checker.transpiled.unit import Array, Run
@@ -104,7 +105,9 @@ def _on_cells(near: Array, away: Array, table: Array, run: Run, ladder: Ladder |
     distance = (w[:, None, :] * spread).sum(axis=2)  # (c, j): |value of j - g|
     share = SLACK / np.where(tau < 0.5, 1 - tau, np.nan)
     ran = (w + moved) * share[:, None]  # the weights that run, at most
-    values = gamma(run.values(p), unit) * (ran * extent).sum(axis=1)
+    values = summed_with([ran * np.abs(v) * size, ran * np.abs(u)], ran, run.beside, unit)
+    if v.any() and u.any():  # some form v_j s + u_j first
+        values = np.maximum(values, summed_with([ran * extent], ran, run.beside, unit))
     if ladder is not None:
         behind = ladder.rounded(np.minimum(np.abs(near), np.abs(away)), size[:, 0], run)
         values = np.maximum(values, behind + 2 * unit * (ran * extent).sum(axis=1) * (1 + 8 * unit))

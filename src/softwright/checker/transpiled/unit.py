@@ -7,7 +7,8 @@ order of sums, fused or not), in roundings of the dtype, E the relative error of
              and keys by roots: 7
     weights  each score minus the largest, one rounding of the difference, and one exp; in one long sequence the tokens
              of a head may fall into three blocks, each with exponentials of its own: 4 E, and 4 products more
-    values   v_j s + u_j, times a weight, sums of p terms above and below, one division: 2 p + 3, charged 2 p + 4
+    values   v_j s + u_j, times a weight, sums of p terms above and below, one division: 2 p + 3, charged 2 p + 4, 6 of
+             them beside the 2 p - 2 of the sums, for which `adding.py` has less where weights are known
 
 What is below the smallest normal number may be lost wherever it arises, and is charged with the sizes that multiply it.
 
@@ -48,8 +49,12 @@ class Run:
     def exps(self) -> float:
         return self.precision.exp_error * (4 if self.layout == "sequence" else 1)
 
+    @property
+    def beside(self) -> int:
+        return 10 if self.layout == "sequence" else 6
+
     def values(self, tokens: int) -> int:
-        return 2 * tokens + (8 if self.layout == "sequence" else 4)
+        return 2 * (tokens - 1) + self.beside
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ def shared_head(program: Program, at: str, sums: str, heads: int) -> str:
     """(q, H) -> (q, H): queries (s, 1, 0, 0) of one head, tokens (k_j, b_j, v_j, u_j); what it returns is v s + u."""
     a = f"{at}attention."
     program.add("Reshape", [sums], f"{a}numbers", shape=[-1, 1])  # (q H, 1)
+    if program.constants[f"{a}out_proj.weight"].shape[0] == 1:
+        return _numbers(program, at, heads)
     program.number(1, f"{a}one", [1, 1])
     program.number(0, f"{a}zeros", [1, 2])
     for name in ("one", "zeros"):
@@ -35,6 +37,25 @@ def shared_head(program: Program, at: str, sums: str, heads: int) -> str:
     program.add("Mul", [f"{a}slope", f"{a}numbers"], f"{a}linear")
     program.add("Add", [f"{a}linear", f"{a}offset"], f"{a}out")
     return program.add("Reshape", [f"{a}out"], f"{at}neurons", shape=[-1, heads])
+
+
+def _numbers(program: Program, at: str, heads: int) -> str:
+    """The same of width 1: queries s, keys k_j, values v_j or u_j, and the biases as the mask, which is added."""
+    a, sloped = f"{at}attention.", bool(program.constants[f"{at}tokens"][2].any())
+    kind = "slopes" if sloped else "offsets"
+    for name in ("keys", kind):
+        program.add("Transpose", [f"{at}{name}"], f"{a}{name}_column", perm=[1, 0])  # (p, 1)
+    weights = _projections(program, a, "qkv")
+    for name, source in (("q", "numbers"), ("k", "keys_column"), ("v", f"{kind}_column")):
+        _projected(program, f"{a}{source}", weights[name], f"{a}{name}")
+    program.add("Transpose", [f"{a}k"], f"{a}keys", perm=[1, 0])  # (1, p)
+    program.add("MatMul", [f"{a}q", f"{a}keys"], f"{a}products")  # (q H, p)
+    program.add("Add", [f"{a}products", f"{at}biases"], f"{a}scores")
+    program.add("Softmax", [f"{a}scores"], f"{a}weights")
+    out = _written(program, a, program.add("MatMul", [f"{a}weights", f"{a}v"], f"{a}mixed"), 1)  # (q H, 1)
+    if sloped:
+        out = program.add("Mul", [out, f"{a}numbers"], f"{a}out")
+    return program.add("Reshape", [out], f"{at}neurons", shape=[-1, heads])
 
 
 def stock_neurons(program: Program, at: str, x: str, heads: int) -> str:

@@ -5,8 +5,10 @@ Tokens of a head g(s) = sum_j w_j (v_j s + u_j), w = softmax(k_j s + b_j), are r
     exact    the head is the activation; only rounding separates the two
     gate     a continuous piecewise linear function whose pieces are switched by scores as sharp as beta
     powers   powers of e^s and a gate (ELU)
-    fitted   no softmax of a few tokens: tokens are fitted (`transpiler/fitted_tokens.py`) to a base function B that is
-             s/2 plus an even function with |B(s) - max(s, 0)| <= e^{-|s|} for |s| >= 8; the row is B(rate s)/rate
+    fitted   no softmax of a few tokens: tokens are fitted (`transpiler/tokens.py`) to a base function B that is s/2
+             plus an even function with |B(s) - max(s, 0)| <= e^{-|s|} for |s| >= 8; the row is B(rate s)/rate. Where
+             there is a `gate`, B(s) = s Phi(s) with Phi(-s) = 1 - Phi(s), and tokens are those of Phi
+             (`transpiler/gate_tokens.py`)
     sides    fitted too (`transpiler/sides/tokens.py`): sums of exponentials on either side of 0 and a gate (softsign)
 """
 
@@ -54,8 +56,10 @@ class ActivationRow:
     family: Family  # chooses the rounding analysis in transpiler/unit_bounds.py
     tokens: Callable[..., tuple[Token, ...]] | None = None  # (dtype, ...); None: fitted
     slip: float = 0.0  # distance of the tokens as stored from the activation, in units of roundoff
-    # of fitted ones, by the number of tokens: (half range, width); of sides: (sharpness, first and last log rate)
+    # of fitted ones, by the number of tokens: (half range, width); with a gate: (spacing of keys, width, change of it);
+    # of sides: (sharpness, first and last log rate)
     shapes: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    gate: Callable[..., Any] | None = None  # fitted: Phi, of balls or their series, where phi(s) = s Phi(s)
     rate: Callable[..., float] = lambda *_: 1.0  # fitted: phi(s) = base(rate s)/rate
     base: Callable[..., tuple[float, ...]] = lambda *parameters: parameters  # fitted: the parameters of the base
     smooth: Callable[..., tuple[float, ...]] = lambda *parameters: parameters  # fitted: the parameters without a jump

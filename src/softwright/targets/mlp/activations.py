@@ -39,6 +39,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from flint import arb
 from torch import nn
 from torch.nn import functional
 
@@ -59,6 +60,16 @@ def sigmoid(x: Array) -> Array:
 
 def _gelu_tanh(x: Array, rate: Any, cubic: Any) -> Array:
     return x * sigmoid(2 * rate * (x + cubic * x**3))
+
+
+def _normal(z: Any) -> Any:
+    """(1 + erf(z))/2"""
+    return (z.erf() + 1) / 2
+
+
+def _logistic(s: Any, rate: Any, cubic: Any) -> Any:
+    """1/(1 + e^{-2 rate (s + cubic s^3)})"""
+    return 1 / (((s + cubic * s * s * s) * (-2 * rate)).exp() + 1)
 
 
 def _softplus(x: Array, beta: float, threshold: float) -> Array:
@@ -128,8 +139,19 @@ def _spellings(*calls: Any, options: tuple[tuple[str, float | None], ...] = ()) 
     return tuple(Spelling(call, options) for call in calls)
 
 
-_GELU_SHAPES = {8: (2.75, 0.9), 12: (5.25, 1.1), 16: (5.75, 1.3), 20: (6.5, 1.4), 24: (9.25, 1.3)}
-_GELU_TANH_SHAPES = {8: (3.75, 0.9), 12: (4.0, 1.0), 16: (4.75, 1.1), 20: (5.0, 1.3), 24: (6.25, 1.3), 28: (7.0, 1.3)}
+_GELU_SHAPES = {  # numbers of tokens that fill the vectors of kernels
+    8: (0.9532, 1.1251, 0.0310),
+    16: (0.9044, 0.5876, 0.1523),
+    24: (0.7133, 0.6798, 0.0948),
+    32: (0.6997, 0.5954, 0.0999),
+}
+_GELU_TANH_SHAPES = {
+    8: (1.2150, 1.2188, 0.0288),
+    16: (1.1609, 0.4501, 0.1726),
+    24: (1.0698, 0.3847, 0.1265),
+    32: (1.3826, 0.2232, 0.1308),
+    40: (0.9009, 0.3026, 0.2022),
+}
 _SOFTSIGN_SHAPES = {
     8: (2.0**5, -3.0, 0.68),
     14: (2.0**6, -5.94, 1.27),
@@ -334,6 +356,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             onnx=(Spelling("Gelu", only=("approximate", "none", "none")),),
             family="fitted",
             shapes=_GELU_SHAPES,
+            gate=lambda s: _normal(s / arb(2).sqrt()),
             slope=lambda: 1.13,
             least=lambda: 1 - 1.13,
             span=lambda low, high: _dip(-0.171, low, high),
@@ -346,6 +369,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             onnx=(Spelling("Gelu", only=("approximate", "tanh", "none")),),
             family="fitted",
             shapes=_GELU_TANH_SHAPES,
+            gate=lambda s: _logistic(s, (2 / arb.pi()).sqrt(), arb(44715) / 10**6),
             slope=lambda: 1.13,
             least=lambda: 1 - 1.13,
             span=lambda low, high: _dip(-0.171, low, high),
@@ -357,6 +381,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             formula=lambda rate, divisor: f"0.5*x*(1+erf({number(rate)}*x/{number(divisor)}))",
             family="fitted",
             shapes=_GELU_SHAPES,
+            gate=lambda s, rate, divisor: _normal(s * arb(rate) / arb(divisor)),
             rate=lambda rate, divisor: rate * math.sqrt(2) / divisor,
             base=lambda rate, divisor: (1.0, math.sqrt(2)),
             slope=lambda rate, divisor: 1.13,
@@ -373,6 +398,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             formula=lambda rate, cubic: f"0.5*x*(1+tanh({number(rate)}*(x+{number(cubic)}*x**3)))",
             family="fitted",
             shapes=_GELU_TANH_SHAPES,
+            gate=lambda s, rate, cubic: _logistic(s, arb(rate), arb(cubic)),
             rate=lambda rate, cubic: rate / _ROOT,
             base=lambda rate, cubic: (_ROOT, cubic / (rate / _ROOT) ** 2),
             slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
