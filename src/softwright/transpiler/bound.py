@@ -17,7 +17,6 @@ d_b for its factors, of errors e and d, and that of its product heads (`gated_he
 arithmetic is bounded: e is then free of s, rounding is not. A network that could overflow for inputs of [-1, 1] already
 has no such bound: it may run to no number wherever one looks.
 
-|W|_2 <= |(W W^T)^8|_F^{1/16}, its products charged with their rounding; for wide layers sqrt(|W|_1 |W|_inf).
 All numbers are float64 with sums of non-negative terms rounded up. A bound demands that nothing overflows: where the
 terms of a sum, the scores, values or products of a head could pass an eighth of the largest number of the dtype, it is
 infinite, which is no bound. What is below the smallest normal number may be lost, and is charged with its factors.
@@ -28,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,16 +37,17 @@ from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, Activation, DenseLayer, DenseNetwork, GatedNetwork
 from softwright.transpiler.errors import Errors, Sums, power_below
+from softwright.transpiler.joint import Around, Joint
+from softwright.transpiler.norms import spectral_norm
 from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, group_of
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
 from softwright.transpiler.unit_bounds import Unit, shared_weights, unit_of
-from softwright.transpiler.values import Values, activated, affine
+from softwright.transpiler.values import Terms, Values, activated, affine
 
-_PARTS = 32  # of the range of a neuron
+_PARTS = 64  # of the range of a neuron
 _LARGEST_PARTS = 1 << 24  # entries of W times parts that a bound is worth
 _Ends = tuple[np.ndarray, np.ndarray]
-_WIDEST = 1024  # beyond it the powers of W W^T cost more than they are worth
 
 
 @dataclass
@@ -81,34 +82,6 @@ class Bound:
         return sum_rounded_up(self.exact, self.rounding) if known else math.inf
 
 
-def spectral_norm(weight: np.ndarray) -> float:
-    """An upper bound of |W|_2."""
-    size = np.abs(weight)
-    rows, columns = float(size.sum(axis=1).max()), float(size.sum(axis=0).max())
-    simple = np.sqrt(rows * columns) * (1 + gamma(2 * max(weight.shape) + 8))
-    W = weight if weight.shape[0] <= weight.shape[1] else weight.T
-    n = W.shape[0]
-    largest = float(size.max())
-    if n > _WIDEST or largest == 0.0 or not 1e-100 < largest < 1e100:
-        return float(simple) + TINY
-    W = W / largest
-    A = W @ W.T
-    A = 0.5 * (A + A.T)  # exactly symmetric, and no farther from W W^T than twice the rounding of the product
-    first = 2.02 * gamma(W.shape[1] + 4) * float((W**2).sum())  # |W W^T|_2 <= |A|_2 + first
-    scales, slips = [], []
-    for _ in range(3):  # |A|_2 <= scale (|fl(A' A')|_2 + slip)^(1/2) with A' = A / scale
-        scales.append(float(np.abs(A).max()))
-        A = A / scales[-1]
-        slips.append(2.02 * gamma(n + 4) * float((A**2).sum()))
-        A = A @ A
-        A = 0.5 * (A + A.T)
-    value = float(np.sqrt((A**2).sum())) * (1 + gamma(n * n + 8))
-    for scale, slip in zip(reversed(scales), reversed(slips), strict=True):
-        value = np.sqrt(value + slip) * scale * (1 + 1e-14)
-    found = np.sqrt(value + first) * largest * (1 + 1e-14)
-    return float(min(simple, found)) + TINY
-
-
 def stored(layer: DenseLayer, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """Weight and bias as a network of that dtype holds them."""
     kind = np.dtype(dtype)
@@ -141,6 +114,7 @@ class _Setting:
     arithmetic: Arithmetic | None
     dtype: str
     everywhere: bool = False  # all inputs: ranges of s mean nothing
+    known: dict[int, tuple[Values, Terms, float]] = field(default_factory=dict)  # exact numbers, of another run too
 
 
 @dataclass
@@ -151,7 +125,7 @@ class _Sum:
     inherited: Errors
     own: np.ndarray  # 0 in real arithmetic
     size: np.ndarray  # sum of the sizes of its terms as they run
-    ends: tuple[np.ndarray, np.ndarray]
+    terms: Terms
     entries: int = 0  # of W
     running: Callable[[_Ends, _Ends], np.ndarray] | None = None  # `own` while terms add up to so much, s is between so
 
@@ -163,12 +137,14 @@ class _Sum:
 def _affine(layer: DenseLayer, state: State, setting: _Setting) -> _Sum:
     """s = W a + b."""
     n, a = layer.inputs, state.values
-    largest = spectral_norm(layer.weight)
-    s, ends = affine(layer, a, largest)
+    if id(layer) not in setting.known:
+        largest = spectral_norm(layer.weight)
+        setting.known[id(layer)] = *affine(layer, a, largest), largest
+    s, terms, largest = setting.known[id(layer)]
     inherited = state.errors.through(layer.weight, largest)
     if setting.arithmetic is None:
         none = np.zeros(layer.outputs)
-        return _Sum(s, inherited, none, none, ends)
+        return _Sum(s, inherited, none, none, terms)
     weight, bias = stored(layer, setting.dtype)
     changed = up(np.abs(weight - layer.weight) @ state.size + np.abs(bias - layer.bias), n + 8)
     total = np.abs(weight) @ state.size + np.abs(bias)
@@ -177,38 +153,40 @@ def _affine(layer: DenseLayer, state: State, setting: _Setting) -> _Sum:
     sums = Sums(weight, bias, a.low - state.error, a.high + state.error, slack, setting.arithmetic.unit)
     # Inputs, weights, products and sums below the smallest normal number may be lost.
     lost = setting.arithmetic.smallest * (2 * n + 4 + np.abs(weight).sum(axis=1) + state.size.sum())
-    rounded = up(sums.rounding(ends) + lost, n + 8)
+    rounded = up(sums.rounding((terms.plus, terms.minus)) + lost, n + 8)
     size = up(total + rounded, n + 8)
     finite = size <= PRECISIONS[setting.dtype].largest / 8
 
     def running(ends: _Ends, between: _Ends) -> np.ndarray:
         return changed + up(sums.rounding(ends, between) + lost, n + 8)
 
-    return _Sum(s, inherited, np.where(finite, changed + rounded, np.inf), size, ends, weight.size, running)
+    return _Sum(s, inherited, np.where(finite, changed + rounded, np.inf), size, terms, weight.size, running)
 
 
-def _bent(phi: Activation, s: _Sum, error: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """What the errors of running s are behind phi: over parts of the range of s, those that sums can have there times
-    the slope there. At one input s = plus - minus, the sums of its positive and of its negative terms, so where s <= t
-    plus is at most t above the largest minus, and where s >= t minus is at most t below the largest plus; and of two
-    partial sums that make up s one is known by the other."""
+def _bent(phi: Activation, s: _Sum, error: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the errors of running s are behind phi: (H,), on parts of the range of s (parts, H), and the edges of these.
+    On a part it is what sums can have there times the slope there. At one input s = plus - minus, the sums of its
+    positive and of its negative terms, so where s <= t plus is at most t above the largest minus, and where s >= t
+    minus is at most t below the largest plus; and of two partial sums that make up s one is known by the other."""
     most = np.where(np.isfinite(s.own), up(slope * np.minimum(s.own, PRECISIONS["float64"].largest), 4), np.inf)
+    low, high, terms = s.values.low, s.values.high, s.terms
+    edges = low + (high - low) * (np.arange(_PARTS + 1)[:, None] / _PARTS)
+    edges[-1] = high
+    found = np.repeat(most[None], _PARTS, axis=0)
     if s.running is None or s.entries * _PARTS > _LARGEST_PARTS:
-        return most
-    low, high, (plus, minus) = s.values.low, s.values.high, s.ends
-    found = np.zeros_like(most)
-    room = 1e-12 * (plus + minus + np.abs(low) + np.abs(high)) + TINY  # for the rounding of ends
-    for i in range(_PARTS):
-        left, right = (low + (high - low) * (j / _PARTS) for j in (i, i + 1))
-        ends = np.minimum(plus, minus + right + room), np.minimum(minus, plus - left + room)
+        return most, found, edges
+    room = 1e-12 * (terms.plus + terms.minus + np.abs(low) + np.abs(high)) + TINY  # for the rounding of ends
+    for i, (left, right) in enumerate(pairwise(edges)):
+        ends = terms.between(left - room, right + room)
         steep = phi.local_slope(left - error - room, right + error + room)
-        found = np.maximum(found, up(steep * s.running(ends, (left - room, right + room)), 4))
-    return np.where(np.isfinite(most) & np.isfinite(found), np.minimum(most, found), most)
+        part = up(steep * s.running(ends, (left - room, right + room)), 4)
+        found[i] = np.where(np.isfinite(part), np.minimum(part, most), most)
+    return found.max(axis=0), found, edges
 
 
 def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _Setting) -> State:
     """a = phi(s) by heads. An error of running s is one of its neuron alone, and still is one behind phi."""
-    phi, state = layer.activation, s.state
+    phi, state, joint = layer.activation, s.state, None
     low, high = s.values.low - state.error, s.values.high + state.error
     m, slope = state.size, phi.local_slope(low, high)
     if setting.everywhere:
@@ -220,9 +198,19 @@ def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _
         if unit.together is not None:
             own = own + unit.together(_group_sums(m))
         own = np.where(s.size <= unit.reach, own, np.inf)
-        own = own + _bent(phi, s, state.error, slope)
+        bent, parts, edges = _bent(phi, s, state.error, slope)
+        heads = unit.rounding(m)
+        own = own + bent
+        if np.isfinite(own).all():
+            before_it = before.values
+            around = Around.of(layer, before_it.low, before_it.high, before_it.centre, before_it.spread)
+            size = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])) + state.error
+            running = np.array([unit.rounding(np.minimum(one, m)) for one in size])
+            sunk = np.where(off, 0.0, heads - running)
+            share = (own - bent + parts - sunk) / np.maximum(own, TINY)
+            joint = Joint.of(around, [(edges, share * (1 + 1e-14))])
     least = np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0))
-    errors = s.inherited.sloped(least, slope).plus(np.where(own > 0, up(own, 4), 0.0))
+    errors = s.inherited.sloped(least, slope).plus(np.where(own > 0, up(own, 4), 0.0), joint)
     return State(activated(layer, before.values, s.values), errors)
 
 
@@ -260,11 +248,12 @@ def bound_network(
     units = units_of(network, tables, dtype, layout)
     reach = np.full(network.inputs, 1e30)
     low, high = (-reach, reach) if box is None else box
+    known: dict[int, tuple[Values, Terms, float]] = {}
 
     def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
         state, found = _start(low, high), []
         for layer, unit in zip(network.layers, units, strict=True):
-            state = _layer(layer, unit, state, _Setting(arithmetic, dtype, box is None))
+            state = _layer(layer, unit, state, _Setting(arithmetic, dtype, box is None, known))
             found.append(state.error)
         if arithmetic is not None and arithmetic.rounded:
             found[-1] = _rounded_once(state, arithmetic)
@@ -322,9 +311,10 @@ def bound_gated(
     unit = None if table is None else unit_of(network.gate.activation, table, dtype, layout, group_of(table, layout))
     second = direct_gate(network.gate.activation) if direct else -1.0
     shared = shared_weights(float(second or 0.0), dtype, layout) if layout in GROUPED_LAYOUTS else None
+    known: dict[int, tuple[Values, Terms, float]] = {}
 
     def run(arithmetic: Arithmetic | None) -> list[np.ndarray]:
-        setting = _Setting(arithmetic, dtype)
+        setting = _Setting(arithmetic, dtype, known=known)
         start = _start(*box)
         u = _layer(network.gate, unit, start, setting)  # of a direct gate: the score a itself
         b = _affine(network.value, start, setting).state

@@ -37,7 +37,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.proof.arithmetic.directed import gamma, up
-from softwright.transpiler.values import norm
+from softwright.transpiler.joint import Joint
+from softwright.transpiler.norms import norm
 
 _MOST_SHARED = 1 << 20  # entries of G
 _SORTED = 512  # terms; for more, all nodes are charged as the largest one
@@ -54,6 +55,7 @@ class Errors:
     shared: np.ndarray | None
     rest: np.ndarray
     rest_norm: float
+    causes: tuple[tuple[int, Joint | None], ...] = ()  # columns of G of each layer, and the causes as parts of them
 
     @classmethod
     def of(cls, own: np.ndarray) -> Errors:
@@ -61,7 +63,7 @@ class Errors:
         zero = np.zeros(len(own))
         if len(own) ** 2 > _MOST_SHARED:
             return cls(own, norm(own), None, own, norm(own))
-        return cls(own, norm(own), np.diag(own), zero, 0.0)
+        return cls(own, norm(own), np.diag(own), zero, 0.0, ((len(own), None),))
 
     @classmethod
     def none(cls, count: int) -> Errors:
@@ -81,11 +83,11 @@ class Errors:
             entries = up(np.abs(self.shared).sum(axis=1), self.shared.shape[1] + 4)
             slip = 2 * gamma(n + 4) * up(size @ entries, n + 4)
             rest, rest_norm = up(rest + slip, 4), (rest_norm + norm(slip)) * (1 + 1e-14)
-            error = np.minimum(error, _whole(shared, rest))
+            error = np.minimum(error, self._whole(shared, rest))
         else:
             rest, rest_norm = np.minimum(rest, error), largest * self.norm * (1 + 1e-14)
             error = np.minimum(error, rest)
-        return Errors(error, min(norm(error), largest * self.norm * (1 + 1e-14)), shared, rest, rest_norm)
+        return Errors(error, min(norm(error), largest * self.norm * (1 + 1e-14)), shared, rest, rest_norm, self.causes)
 
     def sloped(self, least: np.ndarray, most: np.ndarray) -> Errors:
         """D (s^ - s), least <= D <= most."""
@@ -108,11 +110,11 @@ class Errors:
         rest = up(np.abs(middle) * self.rest + off + slip, 8)
         kept = float(np.abs(middle).max(initial=0.0)) * self.rest_norm
         rest_norm = (kept + off_norm + norm(slip)) * (1 + 1e-14)
-        error = np.minimum(error, _whole(shared, rest))
-        return Errors(error, min(norm(error), whole), shared, rest, min(rest_norm, norm(rest)))
+        error = np.minimum(error, self._whole(shared, rest))
+        return Errors(error, min(norm(error), whole), shared, rest, min(rest_norm, norm(rest)), self.causes)
 
-    def plus(self, own: np.ndarray) -> Errors:
-        """Errors with new ones added."""
+    def plus(self, own: np.ndarray, joint: Joint | None = None) -> Errors:
+        """Errors with new ones added, of which `joint` knows what parts of `own` they are at one input."""
         if not own.any():
             return self
         error = up(self.error + own, 4)
@@ -120,11 +122,17 @@ class Errors:
         if self.shared is None or len(own) * (self.shared.shape[1] + len(own)) > _MOST_SHARED:
             return Errors(error, size, None, error, size)
         shared = np.concatenate([self.shared, np.diag(own)], axis=1)
-        return Errors(error, size, shared, self.rest, self.rest_norm)
+        return Errors(error, size, shared, self.rest, self.rest_norm, (*self.causes, (len(own), joint)))
 
-
-def _whole(shared: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    return up(np.abs(shared).sum(axis=1) + rest, shared.shape[1] + 8)
+    def _whole(self, shared: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """|G xi| + rest, the causes of each layer as large together as they can be at one input."""
+        total, start = rest, 0
+        for count, joint in self.causes:
+            size = np.abs(shared[:, start : start + count])
+            most = size.sum(axis=1)
+            total = total + (most if joint is None else np.minimum(most, joint.most([size])))
+            start += count
+        return up(total, shared.shape[1] + 8)
 
 
 def power_below(value: np.ndarray) -> np.ndarray:

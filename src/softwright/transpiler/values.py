@@ -1,12 +1,13 @@
-"""What the numbers of a layer can be, for all inputs of a box together: intervals, a ball, and lines above activations.
+"""What the numbers of a layer can be, for all inputs of a box together: intervals, a ball, and what
+activations come to together.
 
     interval   low_i <= a_i <= high_i, from the intervals of the layer before
     ball       |a - centre|_2 <= spread: a linear map carries it by |W|_2, and |phi(s) - phi(0)|_2 <= L |s|_2
-    lines      max(+-phi(s_i), 0) <= slope_i s_i + offset_i over the interval of s_i, found cell by cell
+    joint      what sums of max(+-phi(s_i), 0) are at one input, by lines and parabolas above them (`joint.py`)
 
-Intervals alone let every neuron be largest at the same time, which no input does. `terms` bounds the sum of all
-positive terms of W a + b, and that of the negative ones, by the least of the three; with lines it is a linear function
-of the layer before, whose weights cancel. No partial sum, in any order, is beyond these two.
+Intervals alone let every neuron be largest at the same time, which no input does. `Terms` bounds the sum of all
+positive terms of W a + b, that of the negative ones, and that of both sizes, by the least of the three. No partial sum,
+in any order, is beyond the first two, and where s is known they are half of the third and half of s at most.
 """
 
 from __future__ import annotations
@@ -17,28 +18,10 @@ import numpy as np
 
 from softwright.proof.arithmetic.directed import TINY, gamma, up
 from softwright.targets.mlp import Activation, DenseLayer
+from softwright.transpiler.joint import Around, Joint
+from softwright.transpiler.norms import norm
 
 _CELLS = 256
-_ROOM = 1.001  # lines of a second proof, with other constants of the activations, may lie a little higher
-_LARGEST_PRODUCT = 1 << 31  # multiplications of two matrices that a bound is worth
-
-
-def norm(vector: np.ndarray) -> float:
-    """|v|_2, rounded up."""
-    largest = float(np.abs(vector).max(initial=0.0))
-    if largest == 0.0 or not np.isfinite(largest):
-        return largest
-    return largest * float(np.sqrt(((vector / largest) ** 2).sum())) * (1 + gamma(len(vector) + 4))
-
-
-@dataclass
-class Lines:
-    """max(phi, 0) <= above, max(-phi, 0) <= below, each (slope, offset) of s, made by the layer of `values`."""
-
-    above: tuple[np.ndarray, np.ndarray]
-    below: tuple[np.ndarray, np.ndarray]
-    layer: DenseLayer
-    values: Values
 
 
 @dataclass
@@ -49,7 +32,7 @@ class Values:
     high: np.ndarray
     centre: np.ndarray
     spread: float
-    lines: Lines | None = None
+    joint: Joint | None = None  # max(a, 0) and max(-a, 0) behind an activation
 
     @classmethod
     def box(cls, low: np.ndarray, high: np.ndarray) -> Values:
@@ -61,41 +44,47 @@ class Values:
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
 
-def terms(layer: DenseLayer, a: Values) -> tuple[np.ndarray, np.ndarray]:
-    """Upper bounds of the sums of the positive terms and of the negative ones, for every s."""
-    return _terms(layer.weight, layer.bias, a), _terms(-layer.weight, -layer.bias, a)
+@dataclass(frozen=True)
+class Terms:
+    """Upper bounds of the sums of the positive terms, of the negative ones, and of all their sizes, for every s."""
+
+    plus: np.ndarray
+    minus: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, layer: DenseLayer, a: Values) -> Terms:
+        weight, bias = layer.weight, layer.bias
+        rising, falling = np.maximum(weight, 0.0), np.maximum(-weight, 0.0)
+        plus = _sum(rising, falling, np.maximum(bias, 0.0), a)
+        minus = _sum(falling, rising, np.maximum(-bias, 0.0), a)
+        sizes = _sum(np.abs(weight), np.abs(weight), np.abs(bias), a)
+        return cls(plus, minus, np.minimum(sizes, up(plus + minus, 4)))
+
+    def between(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first two while s = plus - minus is in [low, high]."""
+        room = 1e-12 * (self.plus + self.minus + np.abs(low) + np.abs(high)) + TINY  # for the rounding of all this
+        plus = np.minimum(self.minus + high, 0.5 * (self.sizes + high)) + room
+        minus = np.minimum(self.plus - low, 0.5 * (self.sizes - low)) + room
+        return np.maximum(np.minimum(self.plus, plus), 0.0), np.maximum(np.minimum(self.minus, minus), 0.0)
 
 
-def _terms(weight: np.ndarray, bias: np.ndarray, a: Values) -> np.ndarray:
-    n = weight.shape[1]
-    largest = np.maximum(np.maximum(weight * a.low, weight * a.high), 0.0)
+def _sum(rising: np.ndarray, falling: np.ndarray, bias: np.ndarray, a: Values) -> np.ndarray:
+    """sum_i rising_i max(a_i, 0) + falling_i max(-a_i, 0) + bias at most, for every row."""
+    n = rising.shape[1]
+    largest = np.maximum(rising * np.maximum(a.high, 0.0), falling * np.maximum(-a.low, 0.0))
     found = up(largest.sum(axis=1), n + 4)
-    rows = np.sqrt(up(np.where(largest > 0, weight**2, 0.0).sum(axis=1), n + 4)) * (1 + 1e-14)
-    found = np.minimum(found, up(np.maximum(weight * a.centre, 0.0).sum(axis=1) + rows * a.spread, n + 8))
-    lines = a.lines
-    if lines is not None and weight.size * lines.layer.inputs <= _LARGEST_PRODUCT:
-        found = np.minimum(found, _by_lines(weight, lines))
-    return up(found + np.maximum(bias, 0.0), 4)
+    used = np.where(largest > 0, np.maximum(rising, falling), 0.0)
+    rows = np.sqrt(up((used**2).sum(axis=1), n + 4)) * (1 + 1e-14)
+    at_centre = np.maximum(rising * a.centre, -falling * a.centre).sum(axis=1)
+    found = np.minimum(found, up(at_centre + rows * a.spread, n + 8))
+    if a.joint is not None:
+        found = np.minimum(found, a.joint.most([rising, falling]))
+    return up(found + bias, 4)
 
 
-def _by_lines(weight: np.ndarray, lines: Lines) -> np.ndarray:
-    """sum_i max(w_i a_i, 0) <= V s + offsets with V = W^+ above + W^- below, s = W' a' + b'."""
-    plus, minus = np.maximum(weight, 0.0), np.maximum(-weight, 0.0)
-    V = plus * lines.above[0] + minus * lines.below[0]
-    layer, before = lines.layer, lines.values
-    middle = 0.5 * (before.low + before.high)
-    radius = np.maximum(before.high - middle, middle - before.low) * (1 + 1e-15)
-    through = V @ layer.weight
-    offsets = up(plus @ np.maximum(lines.above[1], 0.0) + minus @ np.maximum(lines.below[1], 0.0), layer.outputs + 8)
-    size = np.abs(layer.weight) @ (np.abs(middle) + radius) + np.abs(layer.bias)
-    steep = plus * np.abs(lines.above[0]) + minus * np.abs(lines.below[0])
-    slip = 2 * gamma(layer.outputs + layer.inputs + 16) * (steep @ size + offsets)
-    value = through @ middle + np.abs(through) @ radius + V @ layer.bias
-    return np.maximum(value + offsets + up(slip, layer.outputs + 8), 0.0) * _ROOM + TINY
-
-
-def affine(layer: DenseLayer, a: Values, largest: float) -> tuple[Values, tuple[np.ndarray, np.ndarray]]:
-    """s = W a + b, and its `terms`; `largest` bounds |W|_2."""
+def affine(layer: DenseLayer, a: Values, largest: float) -> tuple[Values, Terms]:
+    """s = W a + b; `largest` bounds |W|_2."""
     n, weight = layer.inputs, layer.weight
     middle = 0.5 * (a.low + a.high)
     radius = np.maximum(a.high - middle, middle - a.low) * (1 + 1e-15)
@@ -110,10 +99,10 @@ def affine(layer: DenseLayer, a: Values, largest: float) -> tuple[Values, tuple[
     rows = np.sqrt(up((weight**2).sum(axis=1), n + 4)) * (1 + 1e-14)
     reach = up(rows * a.spread + slip, 4)
     low, high = np.maximum(low, centre - reach), np.minimum(high, centre + reach)
-    plus, minus = terms(layer, a)
-    low, high = np.maximum(low, -minus), np.minimum(high, plus)
+    terms = Terms.of(layer, a)
+    low, high = np.maximum(low, -terms.minus), np.minimum(high, terms.plus)
     wide = min((largest * a.spread + norm(slip)) * (1 + 1e-14), norm(np.maximum(high - centre, centre - low)))
-    return Values(low, high, centre, wide * (1 + 1e-14)), (plus, minus)
+    return Values(low, high, centre, wide * (1 + 1e-14)), terms
 
 
 def activated(layer: DenseLayer, a: Values, s: Values) -> Values:
@@ -127,23 +116,14 @@ def activated(layer: DenseLayer, a: Values, s: Values) -> Values:
         from_zero = np.inf  # no slope bounds a jump
     wide = min(from_zero * (1 + 1e-14), norm(np.maximum(high - centre, centre - low) * (1 + 1e-15)))
     finite = bool(np.isfinite(s.low).all() and np.isfinite(s.high).all())
-    lines = Lines(_line(phi, s, 1.0), _line(phi, s, -1.0), layer, a) if finite else None
-    return Values(low, high, centre, wide, lines)
+    around = Around.of(layer, a.low, a.high, a.centre, a.spread) if finite else None
+    joint = None if around is None else Joint.of(around, [_parts(phi, s, sign) for sign in (1.0, -1.0)])
+    return Values(low, high, centre, wide, joint)
 
 
-def _line(phi: Activation, s: Values, sign: float) -> tuple[np.ndarray, np.ndarray]:
-    """A line above max(sign phi, 0) on the interval of every s: slope and offset, cell by cell."""
-
-    def most(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        least, largest = phi.span(low, high)
-        return np.maximum(largest if sign > 0 else -least, 0.0)
-
-    width = np.maximum(s.high - s.low, 1e-300)
-    slope = (most(s.high, s.high) - most(s.low, s.low)) / width
-    parts = np.arange(_CELLS + 1) / _CELLS
-    edges = s.low[:, None] + (s.high - s.low)[:, None] * parts
-    edges[:, -1] = s.high
-    left, right = edges[:, :-1], edges[:, 1:]
-    line = np.minimum(slope[:, None] * left, slope[:, None] * right)
-    offset = (most(left, right) - line).max(axis=1)
-    return slope, offset + 1e-14 * (np.abs(slope) * s.size + np.abs(offset)) + TINY
+def _parts(phi: Activation, s: Values, sign: float) -> tuple[np.ndarray, np.ndarray]:
+    """Edges of cells of the interval of every s, (C + 1, H), and what max(sign phi, 0) is on them at most, (C, H)."""
+    edges = s.low + (s.high - s.low) * (np.arange(_CELLS + 1)[:, None] / _CELLS)
+    edges[-1] = s.high
+    least, largest = phi.span(edges[:-1].ravel(), np.maximum(edges[1:], edges[:-1]).ravel())
+    return edges, np.maximum(largest if sign > 0 else -least, 0.0).reshape(_CELLS, -1)

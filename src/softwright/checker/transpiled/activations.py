@@ -9,6 +9,15 @@ constant, `span` an interval that holds phi([low, high]). The constants behind t
                s^2, |phi'| = |sigma + z sigma' (1 + 3t)/(1 + t)| <= sigma + 3 |z| sigma' < 1.6, and, as |s| <=
                |z|/(2 r) and |z|^3 sigma'(z) < 1.25, <= 1.1 + 2.5 c/(2 r)^2
 
+Left of s = -r, `left`, with E = e^-r >= sigma(-r):
+    silu       phi' = sigma + s sigma (1 - sigma) is at most sigma(-r), at least -(r - 1) sigma(-r), which falls in size
+               from r = 2.3 on; min phi' = -0.09985..
+    gelu       phi' = Q(r) - r density(r), Q(r) <= e^{-r^2/2}/2, r density(r) falls from r = 1 on; min phi' = -0.12890..
+    s sigma(z) phi' = sigma + q z sigma (1 - sigma), 1 <= q <= 3, is at most sigma, at least -3 |z| e^{-|z|}, which falls
+               in size from |z| = 1 on, and z as a function of s rises
+    mish       phi = s T, T = tanh(log(1 + e^s)): phi' is at most T <= E, and s T' >= -r E, which falls from r = 1 on
+    softplus, elu  sigma(beta s) and alpha e^s, which rise
+
 For phi(s) = s F(s), F(s) + F(-s) = 1, as silu and all kinds of gelu are, phi'(s) + phi'(-s) = 1, so phi' >= 1 - slope.
 
 Families say how a head of tokens (k, b, v, u) comes to phi: `exact` tokens are phi itself, `gates` switch between the
@@ -57,6 +66,7 @@ class Row:
     bell: float = 0.0  # r where phi' = height r e/(1 + e)^2, e = e^{-r |s|}
     height: float = 1.0
     fading: Callable[[Array], Array] | None = None  # r -> sup |phi'| over |s| >= r, rounded up
+    left: Callable[..., Array] | None = None  # r >= 0 -> sup |phi'| over s <= -r, rounded up
     span: Callable[..., tuple[Array, Array]]
     tokens: tuple[tuple[float, ...], ...] | None = None  # of an exact one, b None where it is log 2
     pieces: Callable[..., tuple[list[Piece], list[Fraction]]] | None = None  # of a gate: pieces and where they meet
@@ -102,6 +112,9 @@ class Activation:
         if self.row.bell:  # rate e/(1 + e)^2, e = e^{-rate |s|}, grows with e <= 1
             e = np.minimum(exp_up(-self.row.bell * np.maximum(np.maximum(low, -high), 0.0)), 1.0)
             steepest = np.minimum(steepest, self.row.bell * e / (1 + e) ** 2 * self.row.height * (1 + 16 * UNIT) + LOST)
+        if self.row.left is not None:
+            beyond = self.row.left(np.clip(-high, 0.0, 1e9), *self.parameters)
+            steepest = np.where(high <= 0, np.minimum(steepest, beyond), steepest)
         return np.where((high < left) | (low > right), 0.0, steepest)
 
     def span(self, low: Array, high: Array) -> tuple[Array, Array]:
@@ -156,6 +169,34 @@ def _hardsigmoid_span(low: Array, high: Array, slope: float, offset: float) -> t
     slack = 2.0**-52 * (1 + 2 * abs(offset))  # two roundings of |slope x| + |offset| <= 1 + 2 |offset|
     least, most = (np.clip(slope * x + offset, 0.0, 1.0) for x in (low, high))
     return least - slack, most + slack
+
+
+def _e(x: Array) -> Array:
+    """e^-x for x >= 0, rounded up."""
+    return exp_up(-np.minimum(x, 600.0))
+
+
+def _logistic(x: Array) -> Array:
+    """sigma(-x), rounded up."""
+    e = _e(x)
+    return e / (1 + e) * (1 + 8 * UNIT)
+
+
+def _left_silu(r: Array) -> Array:
+    small = _logistic(r)
+    return np.maximum(small, np.where(r < 2.3, 0.1, np.minimum((r - 1) * small * (1 + 8 * UNIT), 0.1)))
+
+
+def _left_gelu(r: Array, rate: float) -> Array:
+    x = np.minimum(rate * r, 30.0) * (1 - 8 * UNIT)
+    e = _e(x * x / 2)
+    return np.maximum(e / 2, np.where(x < 1, 0.129, np.minimum(0.39895 * x * e * (1 + 64 * UNIT), 0.129)))
+
+
+def _left_cubic(r: Array, rate: float, cubic: float, dip: float) -> Array:
+    z = np.minimum(2 * rate * (r + cubic * np.minimum(r, 1e9) ** 3), 600.0) * (1 - 16 * UNIT)
+    e = _e(z)
+    return np.maximum(_logistic(z), np.where(z < 1, dip, np.minimum(3 * z * e * (1 + 64 * UNIT), dip)))
 
 
 def _softplus_span(low: Array, high: Array, beta: float, threshold: float) -> tuple[Array, Array]:
@@ -274,11 +315,13 @@ ROWS: dict[str, Row] = {
     "silu": Row(
         slope=lambda: 1.1,
         least=lambda: -0.1,
+        left=_left_silu,
         span=lambda low, high: _dip(-0.27847, low, high),
         tokens=((0, 0, 0, 0), (1, 0, 1, 0)),
     ),
     "mish": Row(
         slope=lambda: 1.089,
+        left=lambda r: np.where(r < 1, np.maximum(_e(r), 0.3679), np.minimum(r, 600.0) * _e(r) * (1 + 8 * UNIT)),
         span=lambda low, high: _dip(-0.3089, low, high),
         tokens=((0, math.nan, 0, 0), (1, math.nan, 1, 0), (2, 0, 1, 0)),
     ),
@@ -293,6 +336,7 @@ ROWS: dict[str, Row] = {
         parameters={"slope": 0.01},
         slope=lambda slope: max(1.0, abs(slope)),
         least=lambda slope: min(1.0, slope),
+        left=lambda r, slope: np.full_like(r, abs(slope)),
         span=_leaky_span,
         pieces=lambda slope: ([(Fraction(slope), Fraction(0)), (Fraction(1), Fraction(0))], [Fraction(0)]),
     ),
@@ -318,16 +362,22 @@ ROWS: dict[str, Row] = {
         parameters={"alpha": 1.0},
         slope=lambda alpha: max(1.0, abs(alpha)),
         least=lambda alpha: min(0.0, alpha),
+        left=lambda r, alpha: abs(alpha) * _e(r) * (1 + 8 * UNIT),
         span=_elu_span,
         powers=True,
     ),
-    "gelu": Row(**_DIPS, smooth=lambda: _gelu(lambda s: s / arb(2).sqrt(), 1.0, fmpq(7, 10))),
-    "gelu_tanh": Row(**_DIPS, smooth=lambda: _cubic(_root, fmpq(44715, 10**6), fmpq(79, 100), 1.0)),
+    "gelu": Row(**_DIPS, left=lambda r: _left_gelu(r, 1.0), smooth=lambda: _gelu(lambda s: s / arb(2).sqrt(), 1.0, fmpq(7, 10))),
+    "gelu_tanh": Row(
+        **_DIPS,
+        left=lambda r: _left_cubic(r, 0.79788456, 0.044715, 0.13),
+        smooth=lambda: _cubic(_root, fmpq(44715, 10**6), fmpq(79, 100), 1.0),
+    ),
     "gelu_erf": Row(
         parameters={"rate": 1.0, "divisor": math.sqrt(2)},
         good=lambda rate, divisor: min(rate, divisor) > 0,
         slope=lambda rate, divisor: 1.13,
         least=lambda rate, divisor: -0.13,
+        left=lambda r, rate, divisor: _left_gelu(r, rate / divisor * math.sqrt(2)),
         span=lambda low, high, rate, divisor: _dip(-0.1202 * divisor / rate, low, high),  # 0.16998/sqrt(2)
         smooth=lambda rate, divisor: _gelu(
             lambda s: s * (rational(rate) / rational(divisor)),
@@ -340,6 +390,9 @@ ROWS: dict[str, Row] = {
         good=lambda rate, cubic: rate > 0 and cubic >= 0,
         slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2 * (1 + 1e-12), 1.6),
         least=lambda rate, cubic: 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2 * (1 + 1e-12), 1.6),
+        left=lambda r, rate, cubic: _left_cubic(
+            r, rate, cubic, min(0.1 + 2.5 * cubic / (2 * rate) ** 2 * (1 + 1e-12), 0.6) * (1 + 1e-12)
+        ),
         span=lambda low, high, rate, cubic: _dip(-0.27847 / (2 * rate), low, high),
         smooth=lambda rate, cubic: _cubic(
             lambda: arb(rational(rate)), rational(cubic), rational(rate), rate * math.sqrt(math.pi / 2)
@@ -350,6 +403,9 @@ ROWS: dict[str, Row] = {
         good=lambda beta, threshold: beta > 0 and threshold > -700,
         slope=lambda beta, threshold: 1.0,
         least=lambda beta, threshold: 0.0,
+        left=lambda r, beta, threshold: (
+            _logistic(beta * r * (1 - 8 * UNIT)) if threshold >= 0 else np.ones_like(r)
+        ),
         span=_softplus_span,
         smooth=_softplus,
     ),

@@ -2,12 +2,13 @@
 
 An `Extent` has an interval for every number and a ball for all of them, |a - centre|_2 <= radius. W a + b has the ball
 of radius |W|_2 radius around W centre + b; phi is steep by L at most, so |phi(s) - phi(0)|_2 <= L |s|_2, unless it
-jumps. After an activation an extent remembers `Tangents`: straight lines over max(phi, 0) and over max(-phi, 0), true
-on the interval of each s, proved on 512 cells, where phi is between the ends of its span.
+jumps. After an activation an extent remembers what max(phi, 0) and max(-phi, 0) are at most on 512 cells of the
+interval of each s, where phi is between the ends of its span, for sums of all neurons at one input (`together.py`).
 
-`positive_terms` is an upper bound of sum_i max(w_i a_i, 0) for each row w, and so of every partial sum: by intervals;
-by the ball, sum_i max(w_i c_i, 0) + |w'|_2 radius, w' the weights of terms that can be positive; and by lines, as sum_i
-(w_i^+ upper_i + w_i^- lower_i) is linear in s, so in the numbers one layer before, whose intervals are known.
+`sizes` is an upper bound of sum_i (p_i max(a_i, 0) + q_i max(-a_i, 0)) for rows p, q >= 0: by intervals; by the ball,
+which adds |w'|_2 radius to what it is at the centre, w' the weights that count; and at one input. With the positive and
+negative weights for p and q, or the other way round, no partial sum is larger, and with both for both it is the sum of
+the sizes of all terms.
 """
 
 from __future__ import annotations
@@ -19,24 +20,12 @@ import numpy as np
 
 from softwright.checker.limits import check_time
 from softwright.checker.transpiled.activations import Activation
-from softwright.checker.transpiled.outward import LOST, gamma, length, spectral_norm, up
+from softwright.checker.transpiled.outward import LOST, UNIT, gamma, length, spectral_norm, up
+from softwright.checker.transpiled.together import Together
 
 Array = np.ndarray
 SAFE = 1 + 2.0**-50  # a few roundings of single numbers
 CELLS = 512
-TOGETHER = 1 << 16  # ends of cells that are looked at in one array
-WORK = 1 << 31  # products of two matrices beyond which lines are not followed
-
-
-@dataclass(frozen=True)
-class Tangents:
-    """upper_j = (slope, height) over max(phi(s_j), 0), lower_j over max(-phi(s_j), 0), and s = weight a + bias."""
-
-    upper: tuple[Array, Array]
-    lower: tuple[Array, Array]
-    weight: Array
-    bias: Array
-    before: Extent
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,7 @@ class Extent:
     high: Array
     centre: Array
     radius: float
-    tangents: Tangents | None = None
+    sums: Together | None = None  # of max(a, 0) and max(-a, 0)
 
     @classmethod
     def of(cls, low: Array, high: Array) -> Extent:
@@ -64,40 +53,48 @@ def _farthest(low: Array, high: Array, point: Array) -> Array:
     return np.maximum(np.maximum(high - point, point - low), 0.0) * SAFE
 
 
-def positive_terms(weight: Array, bias: Array, extent: Extent) -> Array:
-    """sum_i max(w_i a_i, 0) + max(b, 0) at most, for each row."""
+def sizes(rising: Array, falling: Array, bias: Array, extent: Extent) -> Array:
+    """sum_i rising_i max(a_i, 0) + falling_i max(-a_i, 0) + bias at most, for each row."""
     check_time()
-    n = weight.shape[1]
-    terms = np.maximum(0.0, np.maximum(weight * extent.low, weight * extent.high))
+    n, low, high, centre = rising.shape[1], extent.low, extent.high, extent.centre
+    terms = np.maximum(rising * np.clip(high, 0.0, None), falling * np.clip(-low, 0.0, None))
     least = up(terms.sum(axis=1), n)
-    lengths = np.sqrt(up(np.where(terms > 0, weight * weight, 0.0).sum(axis=1), n)) * SAFE
-    around = up(np.maximum(weight * extent.centre, 0.0).sum(axis=1), n) + lengths * extent.radius
-    least = np.minimum(least, around * SAFE)
-    tangents = extent.tangents
-    if tangents is not None and weight.size * tangents.weight.shape[1] <= WORK:
-        least = np.minimum(least, _under_lines(weight, tangents))
-    return (least + np.maximum(bias, 0.0)) * SAFE
+    used = np.where(terms > 0, np.maximum(rising, falling), 0.0)
+    lengths = np.sqrt(up((used * used).sum(axis=1), n)) * SAFE
+    there = rising @ np.clip(centre, 0.0, None) + falling @ np.clip(-centre, 0.0, None)
+    least = np.minimum(least, (up(there, 2 * n) + lengths * extent.radius) * SAFE)
+    if extent.sums is not None:
+        least = np.minimum(least, extent.sums.largest([rising, falling]))
+    return (least + bias) * SAFE
 
 
-def _under_lines(weight: Array, tangents: Tangents) -> Array:
-    rising, falling = np.clip(weight, 0.0, None), np.clip(-weight, 0.0, None)
-    (slope, height), (other, depth) = tangents.upper, tangents.lower
-    count, n = tangents.weight.shape
-    mixed = rising * slope + falling * other
-    fixed = up(rising @ np.clip(height, 0.0, None) + falling @ np.clip(depth, 0.0, None), count + 2)
-    rows = mixed @ tangents.weight
-    before = tangents.before
-    middle = 0.5 * (before.low + before.high)
-    half = _farthest(before.low, before.high, middle)
-    size = up(np.abs(tangents.weight) @ (np.abs(middle) + half) + np.abs(tangents.bias), n + 2)
-    steep = rising * np.abs(slope) + falling * np.abs(other)
-    slip = gamma(count + n + 12) * (up(steep @ size, count + 2) + fixed)
-    value = rows @ middle + np.abs(rows) @ half + mixed @ tangents.bias
-    return np.maximum(value + fixed + slip, 0.0) * SAFE + LOST
+@dataclass(frozen=True)
+class Terms:
+    """At most: the sums of positive and of negative terms of each s, and of the sizes of all."""
+
+    plus: Array
+    minus: Array
+    all: Array
+
+    @classmethod
+    def of(cls, weight: Array, bias: Array, a: Extent) -> Terms:
+        rising, falling = np.clip(weight, 0.0, None), np.clip(-weight, 0.0, None)
+        plus = sizes(rising, falling, np.clip(bias, 0.0, None), a)
+        minus = sizes(falling, rising, np.clip(-bias, 0.0, None), a)
+        both = sizes(np.abs(weight), np.abs(weight), np.abs(bias), a)
+        return cls(plus, minus, np.minimum(both, (plus + minus) * SAFE))
+
+    def within(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """Positive and negative terms while s, their difference, is between these: each is the other and s, and half
+        of the sum of both and of s."""
+        room = 64 * UNIT * (self.plus + self.minus + np.abs(left) + np.abs(right)) + LOST
+        rising = np.minimum(self.minus + right, (self.all + right) / 2) + room
+        falling = np.minimum(self.plus - left, (self.all - left) / 2) + room
+        return np.clip(np.minimum(self.plus, rising), 0.0, None), np.clip(np.minimum(self.minus, falling), 0.0, None)
 
 
-def affine_extent(weight: Array, bias: Array, a: Extent) -> tuple[Extent, Array, Array]:
-    """W a + b, and its positive and negative terms."""
+def affine_extent(weight: Array, bias: Array, a: Extent) -> tuple[Extent, Terms]:
+    """W a + b, and its terms."""
     n, size = weight.shape[1], np.abs(weight)
     middle = 0.5 * (a.low + a.high)
     half = _farthest(a.low, a.high, middle)
@@ -108,11 +105,11 @@ def affine_extent(weight: Array, bias: Array, a: Extent) -> tuple[Extent, Array,
     wrong = gamma(n + 4) * up(size @ np.abs(a.centre) + np.abs(bias), n + 2)
     lengths = np.sqrt(up((weight * weight).sum(axis=1), n)) * SAFE
     ball = (lengths * a.radius + wrong) * SAFE
-    plus, minus = positive_terms(weight, bias, a), positive_terms(-weight, -bias, a)
-    low = np.maximum(np.maximum(value - spread, centre - ball), -minus)
-    high = np.minimum(np.minimum(value + spread, centre + ball), plus)
+    terms = Terms.of(weight, bias, a)
+    low = np.maximum(np.maximum(value - spread, centre - ball), -terms.minus)
+    high = np.minimum(np.minimum(value + spread, centre + ball), terms.plus)
     carried = (spectral_norm(weight) * a.radius + length(wrong)) * SAFE if math.isfinite(a.radius) else math.inf
-    return Extent(low, high, centre, min(carried, length(_farthest(low, high, centre)))), plus, minus
+    return Extent(low, high, centre, min(carried, length(_farthest(low, high, centre)))), terms
 
 
 def activated_extent(activation: Activation, weight: Array, bias: Array, a: Extent, s: Extent) -> Extent:
@@ -124,27 +121,18 @@ def activated_extent(activation: Activation, weight: Array, bias: Array, a: Exte
     apart = math.sqrt(len(low)) * 0.505 * (ends[1] - ends[0])  # phi(0) may be anywhere between the ends
     steep = math.inf if activation.jumps else activation.slope * (length(s.centre) + s.radius) + apart
     radius = min(steep * SAFE, length(_farthest(low, high, centre)))
-    tangents = None
+    sums = None
     if np.isfinite(s.low).all() and np.isfinite(s.high).all():
-        tangents = Tangents(_line(activation, s, False), _line(activation, s, True), weight, bias, a)
-    return Extent(low, high, centre, radius, tangents)
+        edges, least, most = _cells(activation, s)
+        parts = [(edges, most), (edges, -least)]
+        sums = Together.of(weight, bias, (a.low, a.high), (a.centre, a.radius), parts)
+    return Extent(low, high, centre, radius, sums)
 
 
-def _line(activation: Activation, s: Extent, downwards: bool) -> tuple[Array, Array]:
-    """Slope and height of a line over max(phi, 0), or over max(-phi, 0), between the ends of every s."""
-
-    def top(low: Array, high: Array) -> Array:
-        least, most = activation.span(low, high)
-        return np.maximum(0.0, -least if downwards else most)
-
+def _cells(activation: Activation, s: Extent) -> tuple[Array, Array, Array]:
+    """Edges between the ends of every s, (CELLS + 1, neurons), and the span of phi between them."""
+    parts = np.arange(CELLS + 1)[:, None]
+    edges = np.where(parts == CELLS, s.high, s.low + (s.high - s.low) * (parts / CELLS))
     check_time()
-    slope = (top(s.high, s.high) - top(s.low, s.low)) / np.maximum(s.high - s.low, LOST)
-    height = np.full(len(slope), -np.inf)
-    many = max(1, TOGETHER // max(1, len(slope)))
-    for first in range(0, CELLS, many):
-        ends = np.arange(first, min(first + many, CELLS) + 1)[:, None]
-        edges = np.where(ends == CELLS, s.high, s.low + (s.high - s.low) * (ends / CELLS))  # (cells + 1, neurons)
-        left, right = edges[:-1], edges[1:]
-        over = top(left, np.maximum(left, right)) - np.minimum(slope * left, slope * right)
-        height = np.maximum(height, over.max(axis=0))
-    return slope, height + 8 * 2.0**-53 * (np.abs(slope) * s.largest + np.abs(height)) + LOST
+    least, most = activation.span(edges[:-1], np.maximum(edges[1:], edges[:-1]))
+    return edges, least, most

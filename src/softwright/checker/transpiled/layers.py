@@ -7,7 +7,8 @@ stores.
 What o is behind phi: the range of s is cut into PARTS. Where t <= s <= t', positive terms add up to what negative ones
 can and t' at most, negative ones to what positive ones can less t, since s is their difference; partial sums are no
 larger, and those of nearly all terms are s less a few. The slope is that over the part, wider by d. The largest product
-over the parts counts.
+over the parts counts where a neuron is looked at alone; where many are, they are at one input, and each part of the
+range of s has its own product and its own unit.run(|s| + d) (`together.py`).
 
 `slips.py` carries errors through W and through slopes, those over the neuron's own range, 0 where phi is constant
 there. `extents.py` says what exact numbers can be on the box, `partial_sums.py` what rounding does to a sum of n
@@ -25,20 +26,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from softwright.checker.limits import check_time
 from softwright.checker.refusal import require
 from softwright.checker.transpiled.activations import Activation
-from softwright.checker.transpiled.extents import SAFE, Extent, activated_extent, affine_extent
+from softwright.checker.transpiled.extents import SAFE, Extent, Terms, activated_extent, affine_extent
 from softwright.checker.transpiled.groups import group_totals
 from softwright.checker.transpiled.outward import LOST, UNIT, gamma, up
 from softwright.checker.transpiled.partial_sums import PartialSums, power_of_two
 from softwright.checker.transpiled.slips import Slips
+from softwright.checker.transpiled.together import Together
 from softwright.checker.transpiled.unit import Array, Run, Unit
 
-PARTS = 64  # of the range of s
+PARTS = 96  # of the range of s
 LARGE = 1 << 19  # weights beyond which the range is not cut
 
 
@@ -95,19 +98,18 @@ class Sums:
     size: Array
     inherited: Slips
     own: Array
-    plus: Array
-    minus: Array
+    terms: Terms
     within: Callable[[Array, Array, Array, Array], Array] | None = None  # `own` while terms and s are up to so much
 
 
 def affine_state(affine: Affine, state: State, run: Run | None, twice: bool = False) -> tuple[State, Sums]:
     """s and what running it adds; `twice`: once for scores and once in values. `run` None is real arithmetic."""
     check_time()
-    extent, plus, minus = affine_extent(affine.weight, affine.bias, state.extent)
+    extent, terms = affine_extent(affine.weight, affine.bias, state.extent)
     slips = state.slips.mapped(affine.weight)
     own = np.zeros(len(affine.bias))
     if run is None:
-        return State(extent, slips), Sums(own, own, slips, own, plus, minus)
+        return State(extent, slips), Sums(own, own, slips, own, terms)
     n, unit, size = affine.inputs, run.precision.unit, state.size
     weight, bias = affine.stored_weight, affine.stored_bias
     moved = up(np.abs(weight - affine.weight) @ size + np.abs(bias - affine.bias), n + 4)
@@ -123,9 +125,9 @@ def affine_state(affine: Affine, state: State, run: Run | None, twice: bool = Fa
     if twice:
         rounded, own = gamma(n + 4, unit) * total + lost, None
     else:
-        rounded, own = partial.rounding(plus, minus, beyond) + lost, within
+        rounded, own = partial.rounding(terms.plus, terms.minus, beyond) + lost, within
     changed = (moved + rounded * SAFE) * SAFE
-    sums = Sums(rounded * SAFE, (total + rounded) * SAFE, slips, changed, plus, minus, own)
+    sums = Sums(rounded * SAFE, (total + rounded) * SAFE, slips, changed, terms, own)
     require((sums.size <= run.precision.largest / 8).all(), f"sums could overflow in {run.precision.name}")
     return State(extent, slips.with_own(changed)), sums
 
@@ -158,27 +160,47 @@ def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = 
     own = np.where(own > 0, own * SAFE, 0.0)
     falling = np.where(slope > 0, np.maximum(activation.least_slope, -slope), 0.0)
     extent = activated_extent(activation, affine.weight, affine.bias, state.extent, s.extent)
-    if sums.within is None:
+    if sums.within is None or run is None:
         return State(extent, s.slips.bent(falling, slope).with_own(own))
-    own = (own + _behind(activation, s, sums, slope, affine.weight.size)) * SAFE
-    return State(extent, sums.inherited.bent(falling, slope).with_own(np.where(own > 0, own, 0.0)))
+    behind, parts, edges = _behind(activation, s, sums, slope, affine.weight.size)
+    alone, own = own, (own + behind) * SAFE
+    in_part = np.array([_unit_in(unit, activation, run, *_wider(*ends, s.error)) for ends in pairwise(edges)])
+    whole = _unit_in(unit, activation, run, low, high)
+    in_parts = (alone - np.maximum(whole - in_part, 0.0) + parts + 8 * UNIT * (alone + whole)) * SAFE
+    before = state.extent
+    share = np.minimum(in_parts / np.maximum(own, LOST) * SAFE, 1.0)
+    at_once = Together.of(
+        affine.weight, affine.bias, (before.low, before.high), (before.centre, before.radius), [(edges, share)]
+    )
+    return State(extent, sums.inherited.bent(falling, slope).with_own(np.where(own > 0, own, 0.0), at_once))
 
 
-def _behind(activation: Activation, s: State, sums: Sums, slope: Array, entries: int) -> Array:
-    """What running s adds, behind phi."""
+def _wider(left: Array, right: Array, error: Array) -> tuple[Array, Array]:
+    return left - error * SAFE - LOST, right + error * SAFE + LOST
+
+
+def _unit_in(unit: Unit, activation: Activation, run: Run, low: Array, high: Array) -> Array:
+    """What running heads adds where s as it runs is between these."""
+    least, most = activation.span(low, high)
+    return unit.run(np.maximum(np.abs(low), np.abs(high)) * SAFE, np.maximum(np.abs(least), np.abs(most)))
+
+
+def _behind(
+    activation: Activation, s: State, sums: Sums, slope: Array, entries: int
+) -> tuple[Array, Array, Array]:
+    """What running s adds, behind phi; on parts of the range of s; and the edges of these."""
     whole = slope * sums.own * SAFE
+    low, high, terms = s.extent.low, s.extent.high, sums.terms
+    edges = np.array([low + (high - low) * (part / PARTS) for part in range(PARTS)] + [high])
+    found = np.tile(whole, (PARTS, 1))
     if sums.within is None or entries > LARGE:
-        return whole
-    low, high, plus, minus = s.extent.low, s.extent.high, sums.plus, sums.minus
-    room = 64 * UNIT * (plus + minus + np.abs(low) + np.abs(high)) + LOST
-    found = np.zeros_like(whole)
+        return whole, found, edges
+    room = 64 * UNIT * (terms.plus + terms.minus + np.abs(low) + np.abs(high)) + LOST
     for part in range(PARTS):
-        left, right = (low + (high - low) * ((part + side) / PARTS) for side in (0, 1))
-        rising, falling = np.minimum(plus, minus + right + room), np.minimum(minus, plus - left + room)
-        steep = activation.local_slope(left - s.error - room, right + s.error + room)
-        own = sums.within(np.maximum(rising, 0.0), np.maximum(falling, 0.0), left - room, right + room)
-        found = np.maximum(found, steep * own * SAFE)
-    return np.minimum(whole, found)
+        left, right = edges[part] - room, edges[part + 1] + room
+        steep = activation.local_slope(left - s.error, right + s.error)
+        found[part] = np.minimum(whole, steep * sums.within(*terms.within(left, right), left, right) * SAFE)
+    return found.max(axis=0), found, edges
 
 
 @np.errstate(over="ignore", invalid="ignore")

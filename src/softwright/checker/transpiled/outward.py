@@ -77,11 +77,11 @@ def expm1_up(x: np.ndarray) -> np.ndarray:
     return x * value * (1 + gamma(64))
 
 
-def spectral_norm(matrix: np.ndarray) -> float:
-    """An upper bound of |W|_2: |(W W^T)^8|_F^{1/16}, or sqrt(|W|_1 |W|_inf) where that is less or W is very large.
+def spectral_norm(matrix: np.ndarray, squares: int = 3) -> float:
+    """An upper bound of |W|_2: |(W W^T)^n|_F^{1/(2n)} with n = 2^squares, or sqrt(|W|_1 |W|_inf) where that is less or W is very large.
 
     With A = fl(W W^T), made symmetric, |W|_2^2 <= |A|_2 + gamma |W|_F^2, and |A|_2^2 = |A^2|_2 for symmetric A, squared
-    three times with the same charge, each A divided by its largest entry before. Dividing rounds every entry: u |A|_F,
+    again and again with the same charge, each A divided by its largest entry before. Dividing rounds every entry: u |A|_F,
     at most u sqrt(n) |A|_2.
     """
     size = np.abs(matrix)
@@ -98,7 +98,7 @@ def spectral_norm(matrix: np.ndarray) -> float:
     A = _symmetric(W @ W.T)
     slips = [gamma(W.shape[1] + 6) * float((W**2).sum()) * (1 + gamma(W.size + 4))]
     scales = [1.0]
-    for _ in range(3):
+    for _ in range(squares):
         scales.append(float(np.abs(A).max()))
         A = A / scales[-1]
         slips.append(gamma(n + 6) * float((A**2).sum()) * (1 + gamma(n * n + 4)))

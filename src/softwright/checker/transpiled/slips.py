@@ -10,7 +10,8 @@ Three descriptions are kept of a^ - a, all true at once:
 A linear map sends `each` to |W| each or |W_i|_2 norm, C to W C and r likewise. For an activation, phi(s^) - phi(s) =
 D (s^ - s) with D diagonal, p_i <= D_i <= q_i, and D = m + (D - m), m = (p + q)/2: m C t + m r + (D - m)(s^ - s), whose
 last part is at most (q - p)/2 times `each`, and in norm at most the largest (q - p)/2 times `norm`. New errors are new
-columns of C. Where C would be large it is given up, and everything is `left`.
+columns of C. Where C would be large it is given up, and everything is `left`. Columns of one layer are largest at some
+input each, and `layers` remembers what they are at one input together (`together.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.checker.transpiled.outward import LOST, UNIT, gamma, length, product, spectral_norm, up
+from softwright.checker.transpiled.together import Together
 
 Array = np.ndarray
 SAFE = 1 + 2.0**-50
@@ -35,13 +37,14 @@ class Slips:
     common: Array | None
     left: Array
     left_norm: float
+    layers: tuple[tuple[int, Together | None], ...] = ()  # columns of C each, and their parts at one input
 
     @classmethod
     def of(cls, each: Array) -> Slips:
         """Errors of these sizes, one cause for each."""
         if len(each) ** 2 > ENTRIES:
             return cls(each, length(each), None, each, length(each))
-        return cls(each, length(each), np.diag(each), np.zeros(len(each)), 0.0)
+        return cls(each, length(each), np.diag(each), np.zeros(len(each)), 0.0, ((len(each), None),))
 
     @classmethod
     def nothing(cls, count: int) -> Slips:
@@ -61,8 +64,8 @@ class Slips:
         wrong = gamma(n + 2) * product(size, _row_sums(self.common))
         left = (np.minimum(product(size, self.left), rows * self.left_norm * SAFE) + wrong) * SAFE
         left_norm = min((whole * self.left_norm + length(wrong)) * SAFE, length(left))
-        each = np.minimum(each, (_row_sums(common) + left) * SAFE)
-        return Slips(each, min(norm, length(each)), common, left, left_norm)
+        each = np.minimum(each, (self._at_once(common) + left) * SAFE)
+        return Slips(each, min(norm, length(each)), common, left, left_norm, self.layers)
 
     def bent(self, least: Array, most: Array) -> Slips:
         """D (s^ - s), least <= D <= most."""
@@ -79,18 +82,29 @@ class Slips:
         left = _up(np.abs(middle) * self.left + aside + wrong)
         kept = float(np.abs(middle).max()) * self.left_norm + length(wrong)
         left_norm = (kept + min(length(aside), float(half.max()) * self.norm * SAFE)) * SAFE
-        each = np.minimum(each, _up(_row_sums(common) + left))
-        return Slips(each, min(norm, length(each)), common, left, min(left_norm, length(left)))
+        each = np.minimum(each, _up(self._at_once(common) + left))
+        return Slips(each, min(norm, length(each)), common, left, min(left_norm, length(left)), self.layers)
 
-    def with_own(self, own: Array) -> Slips:
-        """Besides, what the layer adds itself."""
+    def with_own(self, own: Array, together: Together | None = None) -> Slips:
+        """Besides, what the layer adds itself, and the parts of it at one input."""
         if not own.any():
             return self
         each = _up(self.each + own)
         norm = min(length(each), (self.norm + length(own)) * SAFE)
         if self.common is None or len(own) * (self.common.shape[1] + len(own)) > ENTRIES:
             return Slips(each, norm, None, each, norm)
-        return Slips(each, norm, np.hstack([self.common, np.diag(own)]), self.left, self.left_norm)
+        layers = (*self.layers, (len(own), together))
+        return Slips(each, norm, np.hstack([self.common, np.diag(own)]), self.left, self.left_norm, layers)
+
+    def _at_once(self, common: Array) -> Array:
+        """sum_k |C_ik|, each layer's part at one input."""
+        found, first = np.zeros(len(common)), 0
+        for columns, together in self.layers:
+            part = np.abs(common[:, first : first + columns])
+            most = _row_sums(part)
+            found = found + (most if together is None else np.minimum(most, together.largest([part])))
+            first += columns
+        return up(found, len(self.layers) + 2)
 
 
 def _row_sums(matrix: Array) -> Array:

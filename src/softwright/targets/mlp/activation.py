@@ -92,6 +92,9 @@ class Activation:
         if self.row.fading is not None:
             away = np.maximum(np.maximum(low, -high), 0.0)
             steepest = np.minimum(steepest, self.row.fading(away, *self.parameters) * (1 + 1e-12) + 1e-300)
+        if self.row.left is not None:
+            most = self.row.left(np.maximum(-high, 0.0), *self.parameters) * (1 + 1e-12) + 1e-300
+            steepest = np.where(high <= 0, np.minimum(steepest, most), steepest)
         return np.where((high < left) | (low > right), 0.0, steepest)
 
     def span(self, low: Array, high: Array) -> tuple[Array, Array]:

@@ -30,6 +30,12 @@ Slope and range of s sigma(z), z = 2 r (s + k s^3), which is the tanh form: s z'
 |phi'| <= sigma(z) + |z| sigma'(z) (1 + 2 t) <= 1.1 + 2.5 k/(2 r)^2, because |s| <= |z|/(2r) and |z|^3 sigma'(z) < 1.25;
 and <= 1.6, which is above sigma + 3 |z| sigma'. As z is odd, phi(s) - phi(-s) = s, so phi' >= 1 - sup phi'; GELU is
 of the same kind. For s < 0 it is at least s sigma(2 r s) >= -0.2785/(2 r).
+
+Left of 0, r = -s:  silu's phi' = sigma(s) (1 + s (1 - sigma(s))) has a factor between 1 - r and 1, and (r - 1)
+sigma(-r) <= 0.12 falls from r = 2.3 on. GELU's is Q(r) - r e^{-r^2/2}/sqrt(2 pi), Q(r) <= e^{-r^2/2}/2, whose last term
+falls from r = 1 on. Of s sigma(z) it is sigma(z) (1 + q z (1 - sigma(z))), 1 <= q = (1 + 3t)/(1 + t) <= 3, between -3
+|z| e^{-|z|} and sigma(z), and |z| e^{-|z|} falls from 1 on. Mish's is T + s T', T = tanh(log(1 + e^s)) <= e^s, 0 <= T'
+<= e^s.
 """
 
 from __future__ import annotations
@@ -131,6 +137,23 @@ def _dip(least: float, low: Array, high: Array) -> tuple[Array, Array]:
     return np.where(low >= 0, 0.5 * low, np.maximum(least, low)), np.maximum(high, 0.0)
 
 
+def _silu_left(r: Array) -> Array:
+    small = np.exp(-r) / (1 + np.exp(-r))
+    return np.maximum(small, np.where(r < 2.3, 0.12, (r - 1) * small))
+
+
+def _gelu_left(r: Array, rate: float = 1.0) -> Array:
+    """`rate` sqrt(2): that of s in erf."""
+    x = np.minimum(rate * r, 1e9)
+    small = np.exp(-0.5 * x**2)
+    return np.maximum(0.5 * small, np.where(x < 1, 0.13, np.minimum(0.4 * x * small, 0.13)))
+
+
+def _cubic_left(r: Array, rate: float, cubic: float, least: float) -> Array:
+    z = np.minimum(2 * rate * r * (1 + cubic * np.minimum(r, 1e9) ** 2), 1e9)
+    return np.maximum(np.exp(-z) / (1 + np.exp(-z)), np.where(z < 1, -least, np.minimum(3 * z * np.exp(-z), -least)))
+
+
 def _softsign(x: Array) -> Array:
     return x / (1 + np.abs(x))
 
@@ -204,6 +227,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             tokens=lambda dtype, slope: ((0, 0, slope, 0), (BETA, 0, 1, 0)),
             slope=lambda slope: max(1.0, abs(slope)),
             least=lambda slope: min(1.0, slope),
+            left=lambda r, slope: np.full_like(r, abs(slope)),
             span=_leaky_span,
         ),
         ActivationRow(
@@ -321,6 +345,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             tokens=lambda dtype: ((0, 0, 0, 0), (1, 0, 1, 0)),
             slope=lambda: 1.1,
             least=lambda: 1 - 1.1,
+            left=_silu_left,
             span=lambda low, high: _dip(-0.2785, low, high),
         ),
         ActivationRow(
@@ -333,6 +358,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             tokens=lambda dtype: ((0, math.log(2), 0, 0), (1, math.log(2), 1, 0), (2, 0, 1, 0)),
             slip=1.0,  # ln 2 is stored rounded: |s| w (1 - w) u |ln 2|
             slope=lambda: 1.09,
+            left=lambda r: np.where(r < 1, np.maximum(np.exp(-r), 0.37), r * np.exp(-r)),
             span=lambda low, high: _dip(-0.309, low, high),
         ),
         ActivationRow(
@@ -346,6 +372,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             tokens=_elu_tokens,
             slope=lambda alpha: max(1.0, abs(alpha)),
             least=lambda alpha: min(0.0, alpha),
+            left=lambda r, alpha: abs(alpha) * np.exp(-r),
             span=_elu_span,
         ),
         ActivationRow(
@@ -359,6 +386,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             gate=lambda s: _normal(s / arb(2).sqrt()),
             slope=lambda: 1.13,
             least=lambda: 1 - 1.13,
+            left=_gelu_left,
             span=lambda low, high: _dip(-0.171, low, high),
         ),
         ActivationRow(
@@ -372,6 +400,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             gate=lambda s: _logistic(s, (2 / arb.pi()).sqrt(), arb(44715) / 10**6),
             slope=lambda: 1.13,
             least=lambda: 1 - 1.13,
+            left=lambda r: _cubic_left(r, _ROOT, 0.044715, -0.13),
             span=lambda low, high: _dip(-0.171, low, high),
         ),
         ActivationRow(
@@ -386,6 +415,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             base=lambda rate, divisor: (1.0, math.sqrt(2)),
             slope=lambda rate, divisor: 1.13,
             least=lambda rate, divisor: 1 - 1.13,
+            left=lambda r, rate, divisor: _gelu_left(r, rate * math.sqrt(2) / divisor),
             span=lambda low, high, rate, divisor: _dip(-0.171 * divisor / (rate * math.sqrt(2)), low, high),
             fault=lambda rate, divisor: (
                 "" if min(rate, divisor) > 0 else "the constants of a GELU must be positive; mend them"
@@ -403,6 +433,9 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             base=lambda rate, cubic: (_ROOT, cubic / (rate / _ROOT) ** 2),
             slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
             least=lambda rate, cubic: 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
+            left=lambda r, rate, cubic: _cubic_left(
+                r, rate, cubic, 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6)
+            ),
             span=lambda low, high, rate, cubic: _dip(-0.2785 / (2 * rate), low, high),
             fault=lambda rate, cubic: (
                 "" if rate > 0 and cubic >= 0 else "the constants of a GELU must be positive; mend them"
@@ -424,6 +457,9 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             jump=lambda beta, threshold: (threshold / beta, math.exp(-min(threshold, 700.0)) / beta),
             slope=lambda beta, threshold: 1.0,
             least=lambda beta, threshold: 0.0,
+            left=lambda r, beta, threshold: (
+                np.exp(-beta * r) / (1 + np.exp(-beta * r)) if threshold >= 0 else np.ones_like(r)
+            ),
             span=lambda low, high, beta, threshold: (
                 np.maximum(low, 0.0) if threshold >= 0 else np.minimum(low, 0.0),  # s itself is negative there
                 np.maximum(high, 0.0) + 0.6932 / beta,
