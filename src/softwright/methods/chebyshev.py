@@ -40,4 +40,4 @@ def chebyshev(constants: Constants) -> FitBlueprint:
     largest = c.most + (0.0 if c.scaling else c.penalty)
     smallest = 1.0 / c.condition
     count = c.steps or math.ceil(0.5 * math.sqrt(largest / smallest) * math.log(2.0 / c.accuracy))
-    return descent(c, chebyshev_steps(smallest, largest, count))
+    return descent(c, chebyshev_steps(smallest, largest, count), smallest if c.steps is None else None)

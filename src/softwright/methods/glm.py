@@ -39,7 +39,7 @@ from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import bilinear_heads
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint, Frame, Pair, layer
-from softwright.methods.guards import Guard, response_guard
+from softwright.methods.guards import Guard, response_guard, step_guards
 from softwright.methods.links import Link, cell_edges, cell_scores, link_head, link_tokens, soft_cell_rows
 from softwright.methods.newton_schulz import inverse_depth
 from softwright.methods.standardise import SCALED_MOST, prepare, scale_guards
@@ -211,15 +211,13 @@ def reweighted(constants: Constants, family: Family) -> FitBlueprint:
         ),
         _settled(family, end, c),
     ]  # fmt: skip
-    if c.response and not family.link.bounded:
-        guards.append(response_guard(end + 1, _EXP_CEILING[c.dtype] - _RESPONSE[c.dtype]))
     return _read(frame, c, family, program, guards, len(first) + depth)
 
 
 def _settled(family: Family, end: int, constants: Constants) -> Guard:
-    limit = 1e-5 if constants.dtype == "float64" else 1e-2
+    limit = 1e-7 if constants.dtype == "float64" else 1e-2
     remedy = f"the predictions still move in the last iteration: {family.unsettled}"
-    return Guard("settled", end, limit, remedy, "s", "s", ("data",), (), reach=2)
+    return Guard("settled", end, limit, remedy, "s", "s", ("data",), (), reach=4, wanted=2.0)
 
 
 def _read(
@@ -230,6 +228,8 @@ def _read(
     read = s.vector(s=1.0)
     if c.response and family.argument(Fraction(1)) == {"s": 1}:  # the link is that of predictions, not of residuals
         program = [*program, _link_layer(frame, c, family, ("query",), False)]
+        if not family.link.bounded:
+            guards = [*guards, response_guard(len(program), _EXP_CEILING[c.dtype] - _RESPONSE[c.dtype])]
         read, tail = s.vector(G=1.0), 1
     return FitBlueprint(
         s.places, frame.segments, program, read=read, coefficient=("basis", s.vector(s=1.0)), guards=guards,
@@ -250,7 +250,14 @@ def descent(constants: Constants, family: Family) -> FitBlueprint:
     step = layer("step", rows, keys, _step_heads(frame, c, family, own, c.eta))
     remedy = "two rows have a larger product |x_i.x_j| than score_bound; raise score_bound, or scale the features"
     guards = [Guard("scores", len(first), 2.0 * c.score_bound, remedy, "x", "x", ("data", "query"), ("data",))]
-    return _read(frame, c, family, [*first, *[link, step] * (c.steps or 100)], guards, len(first))
+    count = c.steps or 100
+    end = len(first) + 2 * count
+    if not family.link.bounded:
+        remedy = "a prediction of the data is so large that its e^s has no digits left; lower step_size"
+        most = _EXP_CEILING[c.dtype] - _RESPONSE[c.dtype]
+        guards.append(Guard("above", end, most, remedy, "s", "", ("data",), ()))
+    guards += step_guards(count, 2, end, "s")
+    return _read(frame, c, family, [*first, *[link, step] * count], guards, len(first))
 
 
 def default_step(constants: Constants, family: Family) -> float:

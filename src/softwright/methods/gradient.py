@@ -19,7 +19,7 @@ from softwright.attention.stack import LayerWeights
 from softwright.methods.bilinear import bilinear_heads
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint, Frame, layer
-from softwright.methods.guards import Guard
+from softwright.methods.guards import Guard, step_guards
 from softwright.methods.standardise import prepare, scale_guards
 
 
@@ -41,8 +41,8 @@ def gradient_layer(frame: Frame, constants: Constants, eta: float) -> LayerWeigh
     return layer("gradient", rows, keys, heads)
 
 
-def descent(constants: Constants, etas: Sequence[float]) -> FitBlueprint:
-    """Least squares or ridge with the given step sizes."""
+def descent(constants: Constants, etas: Sequence[float], smallest: float | None = None) -> FitBlueprint:
+    """Least squares or ridge with the given step sizes, which may be chosen for eigenvalues of `smallest` and more."""
     c = constants
     frame = Frame(c.features, c.intercept, constant=False, extra={"f": 1})
     first = prepare(
@@ -54,6 +54,15 @@ def descent(constants: Constants, etas: Sequence[float]) -> FitBlueprint:
     guards = [Guard("scores", len(first), 2.0 * c.score_bound, remedy, "x", "x", (*frame.data, "query"), frame.data)]
     if c.scaling:
         guards += scale_guards(c.range_bound, c.feature_bound)
+    if smallest is not None:
+        worse = (
+            "the features are worse conditioned than the steps were chosen for, or linearly dependent; raise condition"
+        )
+        guards.append(
+            Guard("spectrum", len(first), 1.0 / smallest, worse, "x", "x", frame.data, ("unit",), 0, "log_weight", "g")
+        )
+    elif len(steps) == 1:
+        guards += step_guards(len(etas), 1, len(first) + len(etas), "f")
     s = frame.slots
     return FitBlueprint(
         s.places, frame.segments, [*first, *[steps[eta] for eta in etas]], read=s.vector(f=1.0, offset=1.0),

@@ -70,9 +70,9 @@ GAMMA = Loss(
     response=np.exp,
     constant=lambda mean: float(np.log(max(mean, 1e-300))),
 )
-NEGATIVE_BINOMIAL = Loss(
-    value=lambda s, y, scale: (y + 1 / scale) * np.logaddexp(0, s + np.log(scale)) - y * s,
-    slope=lambda s, y, scale: (y + 1 / scale) * sigmoid(s + np.log(scale)) - y,
+NEGATIVE_BINOMIAL = Loss(  # without y log scale, which no s changes; written so that nothing cancels where y is large
+    value=lambda s, y, scale: y * np.logaddexp(0, -s - np.log(scale)) + np.logaddexp(0, s + np.log(scale)) / scale,
+    slope=lambda s, y, scale: sigmoid(s + np.log(scale)) / scale - y * sigmoid(-s - np.log(scale)),
     curvature=lambda s, y, scale: (y + 1 / scale) * sigmoid(s + np.log(scale)) * sigmoid(-s - np.log(scale)),
     response=np.exp,
     constant=lambda mean: float(np.log(max(mean, 1e-300))),

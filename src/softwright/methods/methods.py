@@ -12,7 +12,6 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from softwright.errors import Faults
@@ -20,6 +19,7 @@ from softwright.methods import classical, losses
 from softwright.methods.answers.rows import FURTHER
 from softwright.methods.chebyshev import chebyshev
 from softwright.methods.constants import Constants
+from softwright.methods.dependence import dependence
 from softwright.methods.glm import Family, default_step, descent, reweighted
 from softwright.methods.gradient import gradient
 from softwright.methods.lasso import admm, fista, projected_gradient
@@ -93,14 +93,9 @@ def _check_robust_size(y: Tensor, constants: Constants, faults: Faults) -> None:
 
 def _check_independent(x: Tensor, queries: Tensor, constants: Constants, faults: Faults) -> None:
     """Without a penalty, features whose correlation matrix is singular to all its digits have no coefficients."""
-    if constants.penalty > 0:
-        return
-    centred = x - x.mean(dim=-2, keepdim=True) if constants.intercept else x
-    size = centred.abs().amax(dim=-2, keepdim=True)
-    scaled = (centred / torch.where(size > 0, size, 1.0)).double()
-    values = torch.linalg.svdvals(scaled / scaled.norm(dim=-2, keepdim=True).clamp_min(1e-300))
-    singular = bool((values[..., -1] <= _DEPENDENT[constants.dtype] * values[..., 0]).any())
-    faults.check(not singular, "the features are linearly dependent, or nearly so; add a penalty, or remove columns")
+    if constants.penalty == 0:
+        why = dependence(x.reshape(-1, *x.shape[-2:]), None, constants, _DEPENDENT)
+        faults.check(not why, why)
 
 
 _DEPENDENT = {"float64": 1e-6, "float32": 1e-3}  # smallest over largest singular value

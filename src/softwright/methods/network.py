@@ -21,6 +21,7 @@ from softwright.attention.stack import AttentionStack, Stream, apply_layer
 from softwright.chunks import in_chunks, rows_within
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
+from softwright.methods.dependence import HOPELESS, dependence
 from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard, OutOfRange
 from softwright.methods.prompts import LOST_PENALTY, Prompt, as_numbers, read_prompt, too_penalised
@@ -113,10 +114,20 @@ class InContextStack(AttentionStack):
         return seen[-1]
 
     def _explain(self, prompt: Prompt, refusal: OutOfRange) -> None:
-        """Raise what is behind a refusal, where that is the penalty and no wider stack would help."""
-        why = "" if refusal.guard.of_prompt else self._too_penalised(prompt)
+        """Raise what is behind a refusal, where that is the penalty, or columns that depend on each other, and no wider
+        stack would help."""
+        why = "" if refusal.guard.of_prompt else self._too_penalised(prompt) or self._dependent(prompt)
         if why:
             raise InvalidInput("in_context", [why]) from refusal
+
+    def _dependent(self, prompt: Prompt) -> str:
+        """The columns of x that have no coefficients of their own, and the words for it, if there are any."""
+        from softwright.methods.methods import METHODS
+
+        row = METHODS[self.constants.method]
+        if self.constants.penalty > 0 or not row.needs_rows or (row.loss is None and row.varying != 0):
+            return ""
+        return dependence(prompt.x, prompt.log_weights, self.constants, HOPELESS)
 
     def _too_penalised(self, prompt: Prompt, *limit: float) -> str:
         """The columns of x that a penalty leaves nothing of, and the words for it, if there are any."""

@@ -85,10 +85,19 @@ def newton_schulz(constants: Constants) -> FitBlueprint:
         reach=c.score_bound, order=c.order, angle=c.angle, also=[frame.only("data"), frame.weighted],
     )  # fmt: skip
     before = len(first) + depth
+    lost = (
+        "the features are so nearly dependent that digits are lost: a refinement would still move the coefficients; "
+        "use the solver normal_equations, which refines, add a penalty (ridge), or remove redundant columns"
+    )
+    refined = Guard(
+        "corrected", before + 1, 1e-8 if c.dtype == "float64" else 1e-2, lost, "f", "z", frame.data, ("basis",),
+        weight_slot="log_weight", penalty_slot="g",
+    )  # fmt: skip
     guards = [
         *(scale_guards(c.range_bound, c.feature_bound) if c.scaling else []),
         inverse_guard(before, c, frame, c.penalty > 0),
         score_guard(before, c, (*frame.data, "query"), frame.data),
+        refined,
     ]
     program = [*first, *[step] * depth, layer("read", frame.queries, frame.data, read)]
     return FitBlueprint(

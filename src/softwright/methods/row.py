@@ -112,6 +112,7 @@ class Method:
     takes: int | None = None  # how many columns x has, where the method says so
     follows_y: bool = False  # whether y_bound follows from the range of y in the prompt
     follows: slice | None = None  # columns whose range x_bound follows; all of them where nothing is scaled
+    free: slice | None = None  # columns whose units, each its own, change no answer
     varying: int | None = None  # the first of the columns that must vary; all where coefficients are fitted
     as_given: bool = False  # whether units of x matter although the method itself has no penalty
     lengths: tuple[str, ...] | None = None  # options in the units of x, where these do not change the answer otherwise

@@ -8,6 +8,7 @@ refuses a prompt says by how much it is out, and so which constant to change:
     inverse    the inverse was not reached: condition times 32
     refined    the digits are not there yet: condition times 32
     settled    the iteration still moves: twice the steps, and condition times 32
+    spectrum   an eigenvalue is below those that the steps were chosen for: the condition becomes what was found
 
 The wider stack has the same method, solver and penalties. Every widening costs digits (rounding grows with the bounds)
 or layers, so there is a limit to each, beyond which the prompt is refused with the reason that the guard gives.
@@ -25,6 +26,7 @@ constants have units of their own, is known for every method; with u and v the p
     distances                     bandwidths become h u; projections and centres are divided by u
     least squares over w >= 0,    predictions are divided by v; the penalty on |w| becomes penalty v
     lasso, autoregression
+    values of states              features follow any unit of their own, so each is brought to size 1
     gamma, Poisson                predictions become s - log v, rates are divided by v; Poisson's penalty becomes
                                   penalty v: mean e^s - y s is 1/v times the same of v y and s + log v, and a constant
 """
@@ -50,7 +52,7 @@ _MOST = {
     "score_bound": 1e7,
     "feature_bound": 1e4,
     "range_bound": 1e6,
-    "rate_bound": 1e9,
+    "rate_bound": 1e15,
     "x_bound": 1e100,
     "y_bound": 1e100,
     "w_bound": 1e6,
@@ -99,9 +101,11 @@ def widened(constants: Constants, refusal: OutOfRange) -> Constants | None:
         return replace(constants, steps=more, condition=condition) if 0 < more <= _MOST_STEPS * usual else None
     if not name:
         return None
-    now = getattr(constants, name)
-    wanted = _MORE * now if name == "condition" else _ROOM * now * refusal.found / refusal.limit
-    if constants.dtype == "float32" or not math.isfinite(wanted) or wanted > _MOST[name]:
+    now, kind = getattr(constants, name), refusal.guard.kind
+    unknown = name == "condition" and kind != "spectrum"
+    wanted = _MORE * now if unknown else _ROOM * now * refusal.found / refusal.limit
+    most = _MOST_SLOW if kind in ("spectrum", "corrected") else _MOST[name]  # more layers rarely help there
+    if constants.dtype == "float32" or not math.isfinite(wanted) or wanted > most:
         return None
     return replace(constants, **{name: wanted})
 
@@ -140,21 +144,21 @@ class Units:
     """Constants in other units, the powers of two that x and y are multiplied with, and where x is counted from."""
 
     constants: Constants
-    x: float = 1.0
+    x: Any = 1.0  # or one of each column
     y: float = 1.0
     origin: np.ndarray | None = None  # (.., 1, d), before the unit
 
     def of_x(self, values: Any) -> Any:
         if self.origin is not None:
             values = np.asarray(values, dtype=float) - self.origin
-        return values if self.x == 1.0 else np.asarray(values, dtype=float) * self.x
+        return values if np.all(self.x == 1.0) else np.asarray(values, dtype=float) * self.x
 
     def of_y(self, values: Any) -> Any:
         return values if self.y == 1.0 else np.asarray(values, dtype=float) * self.y
 
     def of_answers(self, values: np.ndarray) -> np.ndarray:
         row = METHODS[self.constants.method]
-        if row.answers_x and self.x != 1.0:
+        if row.answers_x and np.any(self.x != 1.0):
             return values / self.x
         if self.y == 1.0:
             return values
@@ -176,6 +180,8 @@ def in_other_units(constants: Constants, x: Any, y: Any, queries: Any = None) ->
     row = METHODS[constants.method]
     try:
         rows, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+        if row.free is not None and row.solvers[constants.solver].usual_steps is None:  # steps have units
+            return _of_free_columns(constants, rows.reshape(-1, constants.features), queries, row.free)
         if row.lengths is not None:
             asked = rows if queries is None else np.asarray(queries, dtype=float)
             units = _of_lengths(constants, rows.reshape(-1, constants.features), asked.reshape(-1, constants.features))
@@ -184,6 +190,19 @@ def in_other_units(constants: Constants, x: Any, y: Any, queries: Any = None) ->
         return replace(_with_y(units, values), origin=_origin(constants, rows))
     except (TypeError, ValueError, IndexError, OverflowError):
         return Units(constants)
+
+
+def _of_free_columns(constants: Constants, rows: np.ndarray, queries: Any, free: slice) -> Units:
+    """Columns of size 1, whose products keep the digits that a bound of 24 would cost them."""
+    asked = rows[:0] if queries is None else np.asarray(queries, dtype=float).reshape(-1, constants.features)
+    sizes = np.abs(rows).max(axis=0)
+    if not np.isfinite(sizes).all():
+        return Units(constants)
+    units = np.ones(constants.features)
+    units[free] = 2.0 ** -np.clip(np.frexp(np.where(sizes > 0, sizes, 0.5))[1][free], -1000, 1000)
+    far = float(np.abs(asked * units)[:, free].max(initial=0.0))
+    bound = 2.0 ** math.ceil(math.log2(max(1.0, min(far, _MOST["feature_bound"]))))
+    return Units(replace(constants, feature_bound=bound), units)
 
 
 def _of_lengths(constants: Constants, rows: np.ndarray, asked: np.ndarray) -> Units:

@@ -40,7 +40,9 @@ def generalised(stack: Stack) -> Claim:
     steps.columns(stack, extra | {"z": d + constant}, d + constant)
     check_tokens(stack, constant=constant, counting=True, start=0.0, log_a=math.log(loss.curvature or 1.0))
     link, step = _prepared(stack, loss)
-    steps.check_guards(stack, ("data", "query"), ("data",), stack.head, "x")
+    largest = {"float64": 30.0, "float32": 17.0}[precision.name] if loss.link == "exp" else None
+    more = steps.step_guards(stack, 2, "s", largest)
+    steps.check_guards(stack, ("data", "query"), ("data",), stack.head, "x", more)
     tokens, scale = _check_link_tokens(stack, loss), rational(s["loss_scale"])
     ideal_argument, ideal_slope = loss.argument(scale), loss.slope(scale)
     argument = {slot: rational(float(link.tensors["Wq"][0, stack.at(slot), 1])) for slot in ideal_argument}

@@ -35,7 +35,7 @@ def squares(stack: Stack) -> Claim:
     require(stack.head == 1 and stack.tail == 0, "other layers prepare the prompt or read out")
     check_centre(stack, stack.program[0], True, ("offset",) if s["intercept"] else (), 0.0)
     steps.read_out(stack, "f", {"f": 1.0, "offset": 1.0})
-    steps.check_guards(stack, (*data, "query"), data, stack.head, "x")
+    steps.check_guards(stack, (*data, "query"), data, stack.head, "x", steps.step_guards(stack, 1, "f"))
 
     (layer,) = steps.repeated(stack, s["steps"] or 100, 1)
     own, f, many = stack.block("x") + stack.block("g"), stack.vector(f=1.0), 2 * s["order"]

@@ -61,21 +61,44 @@ def check_angle(stack: Stack, scales: tuple[fmpq, ...]) -> None:
     require(good, "angle, order or score_bound are not those stated")
 
 
-def check_guards(stack: Stack, rows: tuple[str, ...], keys: tuple[str, ...], position: int, slot: str) -> None:
+def check_guards(
+    stack: Stack,
+    rows: tuple[str, ...],
+    keys: tuple[str, ...],
+    position: int,
+    slot: str,
+    more: list[dict[str, Any]] | None = None,
+) -> None:
     """The checks of prompts at run time, with the limits that the settings say; the last looks at products of x with
-    `slot`, the inverse, where there is one, at M A."""
+    `slot`, the inverse, where there is one, at M A. Then come `more`, which older files do not have: a check refuses
+    prompts, and what is claimed of the others does not rest on it."""
     s, units = stack.settings, ("unit",)
     wanted = []
     if s["scaling"]:
         wanted.append(_guard("scores", 2, s["range_bound"], "x", "scale1", ("query",), units))
         wanted.append(_guard("scores", 5, s["feature_bound"], "x", "scale2", ("data", "query"), units))
     if slot == "z":
-        limit = max(1e3 * s["tolerance"], 1e-6 if stack.precision.name == "float64" else 1e-2)
-        more = {"weight_slot": "log_weight", "penalty_slot": "g", "wanted": float(s["features"])}
+        double = stack.precision.name == "float64"
+        limit = max(1e3 * s["tolerance"], 1e-6 if double else 1e-2)
+        own = {"weight_slot": "log_weight", "penalty_slot": "g", "wanted": float(s["features"])}
+        corrected = _guard("corrected", position + 1, 1e-8 if double else 1e-2, "f", "z", keys, ("basis",))
+        more = [corrected | {"weight_slot": "log_weight", "penalty_slot": "g"}]
         penalised = units if s["penalty"] > 0 else ()
-        wanted.append(_guard("inverse", position, limit, "x", "z", keys, penalised) | more)
+        wanted.append(_guard("inverse", position, limit, "x", "z", keys, penalised) | own)
     wanted.append(_guard("scores", position, 2.0 * s["score_bound"], slot, "x", rows, keys))
-    same_guards(stack, wanted)
+    same_guards(stack, wanted, more or [])
+
+
+def step_guards(stack: Stack, each: int, slot: str, largest: float | None = None) -> list[dict[str, Any]]:
+    """Further checks of gradient descent, steps of `each` layers: whether e^s at the data, up to e^`largest`, still has
+    its digits, whether the last steps diverge, and the same of e^s at queries if that is read."""
+    end = len(stack.program) - stack.tail
+    moves = min(4, (end - stack.head) // each)
+    above = lambda position, rows: _guard("above", position, largest or 0.0, "s", "", (rows,), ())  # noqa: E731
+    diverging = _guard("shorter", end, 1.0 + 1e-6, slot, "x", ("data",), ("basis",))
+    more = [] if largest is None else [above(end, "data")]
+    more += [diverging | {"reach": moves * each, "wanted": float(moves)}] * (moves > 1)
+    return more + [above(end + 1, "query")] * (largest is not None and stack.tail == 1)
 
 
 def check_normal_guards(stack: Stack, inverted: int, end: int) -> None:
@@ -92,10 +115,10 @@ def check_normal_guards(stack: Stack, inverted: int, end: int) -> None:
     same_guards(stack, wanted)
 
 
-def same_guards(stack: Stack, wanted: list[dict[str, Any]]) -> None:
+def same_guards(stack: Stack, wanted: list[dict[str, Any]], more: list[dict[str, Any]] | None = None) -> None:
     require(all(is_text(guard.get("remedy")) for guard in stack.guards), "a guard has no remedy, or no text for it")
     found = [{name: value for name, value in guard.items() if name != "remedy"} for guard in stack.guards]
-    require(found == wanted, "the checks of prompts at run time are not those of this stack")
+    require(found in (wanted, wanted + (more or [])), "the checks of prompts at run time are not those of this stack")
 
 
 def _guard(

@@ -133,6 +133,7 @@ FURTHER = (
         defaults={"condition": 1e4, "x_bound": 1024.0},
         penalised=False,
         follows=slice(0, 1),
+        free=slice(1, None),
         needs_rows=False,
         check_rows=check_trajectory,
     ),

@@ -36,8 +36,9 @@ from softwright.methods.solvers.newton import Combination, Curve, CurveLink
 
 REACH = 10.0  # of the links of probit
 _APART = (
-    "raise steps or condition; if neither helps, rates of the rows differ by more than the digits hold: fit rows of "
-    "far smaller counts for themselves"
+    "rows of a group of their own may have counts of 0 alone, where no finite rate fits them without a penalty; "
+    "raise penalty, steps or condition; if none helps, rates of the rows differ by more than the digits hold: fit rows "
+    "of far smaller counts for themselves"
 )
 _LOGS = 0.7390851332151607 * 2.0 ** (np.arange(-160, 161) / 2)  # cells of y, for its logarithm
 

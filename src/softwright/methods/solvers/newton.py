@@ -51,6 +51,7 @@ _HARD = 2.0**44
 _OPEN = {"float64": 40.0, "float32": 17.0}  # logit of a damping of 1
 _CELLS = 0.7390851332151607 * 4.0 ** np.arange(-20, 21)  # of the diagonal of A
 _SIZES = 0.7390851332151607 * 2.0 ** (np.arange(0, 121) / 2)  # of steps
+_FINER, _CELLS_OF_Y = 8.0, 12  # cells of y, down to the 7e10th part of rate_bound
 _LIMIT = {"float64": 1e-8, "float32": 1e-2}
 _SHORT = {"float64": 1e-8, "float32": 1e-3}  # what means with weights may fall short by
 Combination = Callable[[Constants], Mapping[str, float]]
@@ -136,7 +137,8 @@ def _link_layers(frame: Frame, c: Constants, curve: Curve) -> list[LayerWeights]
             # y = 1: +2^19 for the first half, -2^19 for the second; y = 0 the other way round.
             pairs.append((2.0**20 * s.vector(y=1.0) - 2.0**19 * one, s.vector(gate=1.0)))
         if link.times_y:
-            heads += _times_y(frame, c, tokens, pairs, link.target)
+            tokens, several = _times_y(frame, c, tokens, pairs, link.target)
+            heads += several
         else:
             heads.append(head(pairs, s.vector(value=1.0), s.vector(**{link.target: 1.0})))
         frame.add_fixed(f"link{place}", tokens)
@@ -145,23 +147,38 @@ def _link_layers(frame: Frame, c: Constants, curve: Curve) -> list[LayerWeights]
     return [layer("link", ("data",), keys, heads, s.residual(*changes))] if heads else []
 
 
-def _times_y(frame: Frame, c: Constants, tokens: np.ndarray, pairs: list[Pair], target: str) -> list[HeadWeights]:
-    """Heads whose sum is link times y: the second half of the tokens is the first with values turned, and scores +u y
-    and -u y beside their own make link * tanh(u y); Richardson's weights over u = h delta leave y itself."""
-    s, delta = frame.slots, c.angle / c.rate_bound
-    count = len(tokens) // 2
-    tokens[:count, s.places["gate"][0]], tokens[count:, s.places["gate"][0]] = 1.0, -1.0
+def _times_y(
+    frame: Frame, c: Constants, tokens: np.ndarray, pairs: list[Pair], target: str
+) -> tuple[np.ndarray, list[HeadWeights]]:
+    """Tokens, and heads whose sum is link times y: the second half of the tokens is the first with values turned, and
+    scores +u y and -u y beside their own make link * tanh(u y); Richardson's weights over u = h delta leave y itself.
+
+    The tokens are there once for each cell of y, up to the edge B with delta = angle/B and values over delta, so that
+    what is lost is in the size of this y and not of the largest. Where two cells blend, either is right.
+    """
+    s, count = frame.slots, len(tokens) // 2
+    edges = c.rate_bound * _FINER ** -np.arange(_CELLS_OF_Y, -1.0, -1.0)
+    slopes, offsets = cell_scores(edges)
+    blocks = []
+    for slope, offset, edge in zip(slopes, offsets, edges[1:], strict=True):
+        block = tokens.copy()
+        block[:, s.places["gate"][0]] = np.where(np.arange(2 * count) < count, 1.0, -1.0) * c.angle / edge
+        block[:, s.places["value"][0]] *= edge / c.angle
+        block[:, s.places["cell"][0]], block[:, s.places["edge"][0]] = slope, offset
+        blocks.append(block)
+    of_cell: list[Pair] = [(s.vector(y=1.0), s.vector(cell=1.0)), (s.vector(one=1.0), s.vector(edge=1.0))]
     heads = []
     for h, weight in enumerate(richardson(c.order), 1):
-        more = [*pairs, (h * delta * s.vector(y=1.0), s.vector(gate=1.0))]
-        heads.append(head(more, s.vector(value=1.0), float(weight) / delta * s.vector(**{target: 1.0})))
-    return heads
+        more = [*pairs, *of_cell, (h * s.vector(y=1.0), s.vector(gate=1.0))]
+        heads.append(head(more, s.vector(value=1.0), float(weight) * s.vector(**{target: 1.0})))
+    return np.concatenate(blocks), heads
 
 
 def _frame(c: Constants, curve: Curve) -> Frame:
     d = c.features + int(c.intercept)
     wide = dict.fromkeys(("z", "a", "t", "penalty"), d)
     single = ("c", "w", "step", "s", "move", "size", "gate", "slope", "bias", "value", "trust", "answer")
+    single += ("cell", "edge") * any(link.times_y for link in curve.links)
     extra = {**wide, **dict.fromkeys(single, 1), **{link.target: 1 for link in curve.links}}
     extra |= {f"own{place}": 1 for place in range(len(curve.links))}
     return Frame(c.features, c.intercept, c.intercept, extra, counting=True)
