@@ -27,6 +27,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from softwright.transpiler.inside.calling import Call, constant
+
 _AGREES = 1e-4  # some norms compute in float32 whatever they are given
 _SEED = 0
 
@@ -37,6 +39,7 @@ class Watched:
 
     outputs: list[tuple[str, Tensor, int]] = field(default_factory=list)  # path, tensor, version
     given: dict[str, list[set[str]]] = field(default_factory=dict)
+    calls: dict[str, list[Call]] = field(default_factory=dict)  # with which options
 
     def before(self, path: str) -> list[str]:
         """The layers whose output one was given in every call; none if it was not called."""
@@ -100,6 +103,8 @@ def _before(seen: Watched, path: str) -> Any:
         x = next((value for value in (*args, *named.values()) if isinstance(value, Tensor)), None)
         same = set() if x is None else {name for name, y, version in seen.outputs if _same(x, y, version)}
         seen.given.setdefault(path, []).append(same)
+        options = {name: constant(value) for name, value in named.items()}
+        seen.calls.setdefault(path, []).append(Call(tuple(map(constant, args)), options))
 
     return hook
 
