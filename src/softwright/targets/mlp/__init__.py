@@ -5,7 +5,7 @@ from softwright.targets.mlp.activations import ACTIVATIONS, BETA, ELU_POWERS, EL
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.mlp.onnx_reader import BEFORE_SOFTMAX
-from softwright.targets.mlp.source import Sample, Sides, Source, look_at, network_of, read_source, run_module
+from softwright.targets.mlp.source import Sample, Sides, Source, look_at, network_of, read_source, run_module, state_of
 from softwright.targets.mlp.torch_checks import call_name, check_parts
 from softwright.targets.mlp.torch_choices import Condition
 from softwright.targets.mlp.torch_constants import dtype_of, made_in
@@ -53,5 +53,6 @@ __all__ = [
     "read_module",
     "read_source",
     "run_module",
+    "state_of",
     "value_of",
 ]

@@ -110,13 +110,13 @@ def run_module(
         first = next(iter(module.parameters()))
     x = torch.from_numpy(points).to(first.device, first.dtype)
     name = _by_name(module) if method == "__call__" else None
-    before, random = _state(module), torch.get_rng_state()
+    before, random = state_of(module), torch.get_rng_state()
     with torch.no_grad(), torch.autocast(first.device.type, enabled=False):
         args, named = ((x,), {}) if name is None else ((), {name: x})
         found = getattr(module, method)(*args, **named, **(given or {})).double().cpu().numpy()
     if not torch.equal(random, torch.get_rng_state()):
         raise InvalidInput(type(module).__name__, ["it draws random numbers when it is called; leave them out"])
-    changed = [entry for entry, value in _state(module).items() if before.get(entry) != value]
+    changed = [entry for entry, value in state_of(module).items() if before.get(entry) != value]
     if changed:
         fault = (
             f"it changes its own {', '.join(changed[:3])} when it is called, so that one call says nothing of the next"
@@ -134,7 +134,7 @@ def _by_name(module: nn.Module) -> str | None:
     return takes[0].name if takes and takes[0].kind is inspect.Parameter.KEYWORD_ONLY else None
 
 
-def _state(module: nn.Module) -> dict[str, Any]:
+def state_of(module: nn.Module) -> dict[str, Any]:
     """Numbers and buffers of a module by name, the latter by how often they were changed."""
     found: dict[str, Any] = {}
     for path, part in module.named_modules():

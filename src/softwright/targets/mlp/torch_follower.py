@@ -132,6 +132,10 @@ class Follower:
             self.rows = True
         return axis in (1, -1)
 
+    def is_surely_last(self, axis: Any, node: fx.Node) -> bool:
+        """The same of operations that are as common along other axes: x[:, a:b], sums."""
+        return axis == -1
+
     def result(self) -> Value:
         """What the module gives for its first input."""
         inputs = 0
@@ -275,7 +279,10 @@ class Follower:
         return found if isinstance(found, torch.Tensor) and found.is_floating_point() else None
 
     def keeps_dtype(self, node: fx.Node) -> bool:
-        """Whether a cast goes into the dtype that the module has."""
+        """Whether a cast goes into the dtype that the module has; of an input, who knows which it comes in."""
+        value = self._operand(node.args[0])
+        if isinstance(value, Value) and isinstance(value.thing, Branch) and not value.thing.layers:
+            return False
         if node.target in _INTO:
             return _INTO[str(node.target)] is getattr(torch, self.dtype)
         given = [self.held.get(x, x) if isinstance(x, fx.Node) else x for x in (*node.args[1:], *node.kwargs.values())]
@@ -299,7 +306,7 @@ class Follower:
         given = {**dict(zip(("dim", "keepdim"), node.args[1:], strict=False)), **node.kwargs}
         axis = given.pop("dim", None)
         axis = axis[0] if isinstance(axis, list | tuple) and len(axis) == 1 else axis
-        if given.pop("keepdim", False) is not True or given or not self.is_last(axis, node):
+        if given.pop("keepdim", False) is not True or given or not self.is_surely_last(axis, node):
             return algebra.also(value, _nothing(f"{shown} over another axis than the last, or without keepdim=True,"))
         return algebra.added_up(value, _SUMS[node.target], shown)
 
@@ -308,7 +315,7 @@ class Follower:
         places: Any = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
         width = value.thing.width if isinstance(value.thing, Branch) else None
         ends = isinstance(places[-1], slice) and not any(isinstance(x, fx.Node) for x in node.all_input_nodes[1:])
-        last = places[0] is Ellipsis or (places[0] == slice(None) and self.is_last(1, node))
+        last = places[0] is Ellipsis or (places[0] == slice(None) and self.is_surely_last(1, node))
         if len(places) != 2 or not ends or not last or width is None:
             return algebra.also(value, _nothing(shown))
         return algebra.selected(value, np.arange(width)[places[1]], width, shown)

@@ -46,6 +46,7 @@ from softwright.targets.mlp import (
     check_module,
     made_in,
     network_from,
+    state_of,
     value_of,
 )
 from softwright.transpiler.inside.calling import FREE, Manner
@@ -70,6 +71,9 @@ _WINDOWS = (  # functions of images that keep their channels
     "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "boolean_dispatch", "fn", "interpolate", "dropout2d", "contiguous",
 )  # fmt: skip
+_ONE_BY_ONE = (  # functions of every number, along no axis
+    "clamp", "clip", "clamp_min", "clamp_max", "hardswish", "selu", "celu", "logsigmoid", "softshrink", "glu",
+)  # fmt: skip
 _NUMBER_BY_NUMBER = ("add", "iadd", "mul", "imul", "sub", "isub")
 _WALKS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d)  # what says how many channels there are
 
@@ -87,7 +91,10 @@ def cut_parts(
     if graph is None or faults.found or any(hasattr(module, f"attention_{i}") for i in range(64)):
         return []
     plain = {name: value for name, value in given.items() if value is not FREE}
+    before = state_of(module)
     amiss = not_as_traced(module, graph, plain)
+    if state_of(module) != before:
+        amiss = "changes its own numbers when it is called, and one call says nothing of the next; leave that out"
     if amiss:
         if notes is not None:
             notes.append(f"{path or type(module).__name__} {amiss}")
@@ -135,6 +142,9 @@ class _Axes(Follower):
         self.unsure: list[str] = []  # what goes along an axis that may be another than the last
 
     def is_last(self, axis: Any, node: fx.Node) -> bool:
+        along_channels = axis == 1 and any(entry in self.channels for entry in node.all_input_nodes)
+        if along_channels:  # a network over patches has them last
+            return True
         if axis == 1 and not any(entry in self.tables for entry in node.all_input_nodes):
             self.unsure.append(
                 f"{_shown(node, self.modules)} goes along axis 1, which is the last one in tables of rows only; use "
@@ -241,8 +251,8 @@ class _Cutter(_Axes):
                 self._follow(node)
         return [piece for node in dict.fromkeys(self.needed) if (piece := self._piece(node)) is not None]
 
-    def keeps_dtype(self, node: fx.Node) -> bool:
-        return not self._bare(node.all_input_nodes[0]) and super().keeps_dtype(node)
+    def is_surely_last(self, axis: Any, node: fx.Node) -> bool:
+        return self.is_last(axis, node)
 
     def _root(self, node: fx.Node, width: int | None) -> None:
         self.values[node] = value_of(Branch(size=width))
@@ -350,10 +360,10 @@ class _Cutter(_Axes):
         if known and isinstance(value.thing, Branch):
             found: Any = Value(value.thing.scaled(*batch_norm(layer)), (), True)
         elif layer is not None and (
-            activation_of(layer) or chain_of(layer) or isinstance(layer, nn.Dropout | nn.Dropout2d)
+            activation_of(layer) or chain_of(layer) or isinstance(layer, nn.Dropout | nn.Dropout2d | nn.GLU)
         ):
             found = value if isinstance(layer, nn.Dropout2d) else self._with(inputs[0], value, node)
-        elif node.op != "call_module" and self.activation(node) is not None:
+        elif node.op != "call_module" and (self.activation(node) or call_name(node.target) in _ONE_BY_ONE):
             found = self._with(inputs[0], value, node)
         else:
             return None
@@ -363,7 +373,9 @@ class _Cutter(_Axes):
             return None
         self.patches[node] = how
         if inputs[0] in self.channels:
-            self.channels[node] = self.channels[inputs[0]]
+            given = self.channels[inputs[0]]
+            count = thing.outputs if isinstance(thing, Product) else given.channels
+            self.channels[node] = replace(given, channels=count)
         return found
 
     def _with(self, operand: fx.Node, value: Value, node: fx.Node) -> Any:

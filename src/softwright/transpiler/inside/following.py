@@ -87,7 +87,9 @@ def _tensors(output: Any) -> list[torch.Tensor]:
 
 
 def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and bool(torch.allclose(one.double(), other.double(), rtol=_SAME, atol=_SAME))
+    if one.shape != other.shape:
+        return False
+    return bool(torch.allclose(one.double(), other.double(), rtol=_SAME, atol=_SAME, equal_nan=True))
 
 
 def _changes_in_place(module: nn.Module) -> bool:
