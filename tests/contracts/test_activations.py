@@ -27,7 +27,8 @@ from softwright.targets.mlp.activation import Activation, spellings
 from softwright.targets.mlp.activation_row import ActivationRow, number
 from softwright.targets.mlp.activations import ACTIVATIONS
 from softwright.targets.mlp.spelt import FORMS
-from softwright.targets.mlp.torch_reader import KNOWN, activation_of, read_module
+from softwright.targets.mlp.torch_follower import KNOWN, activation_of
+from softwright.targets.mlp.torch_reader import read_module
 from softwright.transpiler.neuron_heads import NeuronHeads
 from softwright.transpiler.tokens import fitted_table, table_for, token_counts
 from softwright.transpiler.unit_bounds import FAMILIES, unit_of
@@ -172,7 +173,7 @@ def test_torch_modules_functions_and_methods_are_read_alike_and_mean_the_same(ro
         else:
             source = Called(call, options)
             values = getattr(s.clone(), call)(**options) if isinstance(call, str) else call(s.clone(), **options)
-        network = read_module(source.eval())
+        network = read_module(source.eval()).network
         assert [layer.activation for layer in network.layers] == [meant]  # type: ignore[union-attr]
         assert np.abs(values.numpy() - meant(s.numpy())).max() <= 1e-13, f"{row.name} as {call}"
 

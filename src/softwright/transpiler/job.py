@@ -34,7 +34,8 @@ class Part:
     cut: Any = None  # the `Cut` of whose pieces it is one (`cutting.py`)
     absorbs: tuple[str, ...] = ()  # modules that became part of it
     chain: tuple[str, ...] = ()  # Linear, activation and Linear that it is, where no module holds them together
-    norm: nn.Module | None = None  # the layer whose outputs it takes, where that is known
+    behind: tuple[nn.Module, ...] = ()  # the layers whose outputs it is given, one for each call, where all are known
+    called: Any = None  # (module, options): what it stands for, and how that was called when it was read
 
     @property
     def network(self) -> DenseNetwork | GatedNetwork:

@@ -33,6 +33,7 @@ from softwright.transpiler.bound import Bound, is_stored_exactly, is_verbatim
 from softwright.transpiler.fit import Fitted, fit, observe, points_for
 from softwright.transpiler.gated_heads import GATED_LAYOUTS
 from softwright.transpiler.inside.blocks import find_job, has_layers
+from softwright.transpiler.inside.calling import called_as
 from softwright.transpiler.inside.finding import deviation
 from softwright.transpiler.inside.watching import example_inputs
 from softwright.transpiler.job import Job, Options, Part, Result
@@ -88,9 +89,9 @@ def transpile(
     with reporting(progress, "reading the network") as say:
         say("reading the network")
         if isinstance(module, nn.Module) and (blocks is not None or has_layers(module)):
-            job = find_job(module, None if isinstance(blocks, str) else blocks, faults)
+            job = find_job(module, None if isinstance(blocks, str) else blocks, faults, box is not None)
         else:
-            job = _whole(module, faults)
+            job = _whole(module, faults, box is not None)
         job = _in_known_dtype(job, dtype is None)
         stored = job.dtype if asked is None else asked.name
         options = Options(tol, stored, _default(job, stored) if layout is None else layout, certify)
@@ -116,14 +117,15 @@ def _default(job: Job, stored: str) -> str:
     return "double" if narrowed and not gated and job.source is not None else "softmax"
 
 
-def _whole(thing: Any, faults: Faults) -> Job:
+def _whole(thing: Any, faults: Faults, boxed: bool) -> Job:
     """A source that is one network, or a module in which there are some."""
+    notes: list[str] = []
     try:
         source = read_source(thing)
     except InvalidInput as error:
         if isinstance(thing, nn.Module):
             found = Faults(error.subject)
-            job = find_job(thing, None, found)
+            job = find_job(thing, None, found, boxed, notes)
             if job.parts:
                 faults.found += found.found
                 return job
@@ -136,8 +138,9 @@ def _whole(thing: Any, faults: Faults) -> Job:
                 return Job([], "float64", "", {}, [])
         named = "" if error.subject == faults.subject else f"{error.subject}: "
         faults.found += [named + fault for fault in error.faults]
+        faults.found += notes
         return Job([], "float64", "", {}, [])
-    return _alone(Part("", source))
+    return _alone(Part("", source, called=(thing, {}) if isinstance(thing, nn.Module) else None))
 
 
 def _alone(part: Part) -> Job:
@@ -223,6 +226,8 @@ def _built(job: Job, options: Options, started: float, say: Say) -> Built[Result
         say(f"computing tokens and bound of {part.path or part.network.name}")
         found.append(fit(part, sample, options))
     network = job.assemble([one.network for one in found], options)
+    if job.whole is None and job.parts[0].called is not None:
+        called_as(network, *job.parts[0].called, rows=job.parts[0].source.rows, inside=False)
     say("checking")
     if job.whole is not None and isinstance(network, TranspiledModule):
         apart = deviation(job.whole, network, precision_of(options.dtype).torch_dtype)

@@ -5,11 +5,14 @@ from softwright.targets.mlp.activations import ACTIVATIONS, BETA, ELU_POWERS, EL
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.mlp.onnx_reader import BEFORE_SOFTMAX
-from softwright.targets.mlp.source import Sample, Sides, Source, look_at, network_of, read_source, run_module
+from softwright.targets.mlp.source import Sample, Sides, Source, look_at, network_of, read_source, run_module, state_of
 from softwright.targets.mlp.torch_checks import call_name, check_parts
+from softwright.targets.mlp.torch_choices import Condition
+from softwright.targets.mlp.torch_constants import dtype_of, made_in
+from softwright.targets.mlp.torch_follower import KNOWN, Follower, Halves, activation_of
 from softwright.targets.mlp.torch_layers import batch_norm, chain_of
-from softwright.targets.mlp.torch_reader import KNOWN, Follower, activation_of, check_module, network_from, read_module
-from softwright.targets.mlp.torch_tracing import DEFAULT_ALONE
+from softwright.targets.mlp.torch_reader import Reading, check_module, network_from, read_module
+from softwright.targets.mlp.torch_tracing import DEFAULT_ALONE, outline
 from softwright.targets.mlp.values import Product, Value
 from softwright.targets.mlp.values import of as value_of
 
@@ -23,11 +26,14 @@ __all__ = [
     "KNOWN",
     "Activation",
     "Branch",
+    "Condition",
     "DenseLayer",
     "DenseNetwork",
     "Follower",
     "GatedNetwork",
+    "Halves",
     "Product",
+    "Reading",
     "Sample",
     "Sides",
     "Source",
@@ -38,11 +44,15 @@ __all__ = [
     "chain_of",
     "check_module",
     "check_parts",
+    "dtype_of",
     "look_at",
+    "made_in",
     "network_from",
     "network_of",
+    "outline",
     "read_module",
     "read_source",
     "run_module",
+    "state_of",
     "value_of",
 ]

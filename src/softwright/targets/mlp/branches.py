@@ -114,6 +114,9 @@ def identity(size: int) -> np.ndarray:
 def total(one: Branch, other: Branch) -> Branch:
     """The sum of two branches of one input."""
     layers, (left, right) = _together([one, other])
+    if len(left[0]) != len(right[0]) and 1 in (len(left[0]), len(right[0])):  # one value meets all others
+        size = max(len(left[0]), len(right[0]))
+        left, right = ((w.repeat(size // len(w), 0), b.repeat(size // len(b))) for w, b in (left, right))
     if len(left[0]) != len(right[0]):
         raise InvalidInput("transpile", [f"{len(left[0])} and {len(right[0])} values are added; mend the shapes"])
     return Branch((*layers, DenseLayer(left[0] + right[0], left[1] + right[1], LINEAR)))

@@ -59,6 +59,24 @@ def _components(step: Any, width: int) -> Affine:
     return weight, np.zeros(len(weight)) if mean is None else -(weight @ mean)
 
 
+def _projected(step: Any, width: int) -> Affine:
+    found = step.components_
+    weight = np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
+    return weight, np.zeros(len(weight))
+
+
+def _unmixed(step: Any, width: int) -> Affine:
+    weight = np.asarray(step.components_, dtype=np.float64)
+    return weight, -(weight @ step.mean_) if step.whiten else np.zeros(len(weight))
+
+
+def _factors(step: Any, width: int) -> Affine:
+    """(1 + W Psi^-1 W^T)^-1 W Psi^-1 (x - mean), the expected factors."""
+    weighted = step.components_ / step.noise_variance_
+    weight = np.linalg.solve(np.eye(len(step.components_)) + weighted @ step.components_.T, weighted)
+    return weight, -(weight @ step.mean_)
+
+
 def _imputed(step: Any, width: int) -> Affine:
     known = ~np.isnan(np.asarray(step.statistics_, dtype=np.float64))
     if step.add_indicator:
@@ -72,7 +90,12 @@ _STEPS: dict[str, Callable[[Any, int], Affine]] = {
     "MinMaxScaler": _min_max,
     "MaxAbsScaler": lambda step, width: _scaled(1.0 / step.scale_, 0.0, width),
     "PCA": _components,
+    "IncrementalPCA": _components,
     "TruncatedSVD": _components,
+    "GaussianRandomProjection": _projected,
+    "SparseRandomProjection": _projected,
+    "FastICA": _unmixed,
+    "FactorAnalysis": _factors,
     "SimpleImputer": _imputed,
 }
 
@@ -84,10 +107,14 @@ def is_sklearn(source: Any) -> bool:
 def _unpacked(model: Any) -> tuple[list[Any], Any, Any]:
     """The steps before the network, the network, and the scaler of its target (or None)."""
     kind = type(model).__name__
+    if kind == "FrozenEstimator":
+        return _unpacked(model.estimator)
     if kind == "TransformedTargetRegressor":
         if not hasattr(model, "regressor_"):
             raise InvalidInput("transpile", [f"the {kind} is not fitted; call fit first"])
         before, network, behind = _unpacked(model.regressor_)
+        if behind is None and model.func is None and model.transformer is None and model.inverse_func is None:
+            return before, network, None
         if behind is not None or model.func is not None or type(model.transformer_).__name__ not in _STEPS:
             raise InvalidInput("transpile", [f"the target of the {kind} goes through something else than a scaler"])
         return before, network, model.transformer_
@@ -146,6 +173,10 @@ def _affine(step: Any, width: int) -> Affine:
             return _STEPS[kind](step, width)
         if kind == "ColumnTransformer":
             return _by_columns(step, width)
+        if kind == "Pipeline":
+            return _one_after_another([part for _, part in step.steps], width)
+        if kind == "FeatureUnion":
+            return _beside_one_another(step, width)
         if kind == "FunctionTransformer" and step.func is None:
             return identity(width), np.zeros(width)
         if hasattr(step, "get_support"):
@@ -155,6 +186,28 @@ def _affine(step: Any, width: int) -> Affine:
         raise InvalidInput("transpile", [f"the {kind} is not fitted ({error}); call fit first"]) from error
     known = ", ".join(_STEPS)
     raise InvalidInput("transpile", [f"scikit-learn's {kind} in a pipeline is not affine in a row; use {known}"])
+
+
+def _one_after_another(steps: list[Any], width: int) -> Affine:
+    weight, shift = identity(width), np.zeros(width)
+    for step in steps:
+        if step is None or isinstance(step, str):  # passthrough
+            continue
+        own, moved = _affine(step, len(shift))
+        weight, shift = own @ weight, own @ shift + moved
+    return weight, shift
+
+
+def _beside_one_another(step: Any, width: int) -> Affine:
+    """A FeatureUnion: the results of its parts, each times its weight."""
+    weights = step.transformer_weights or {}
+    parts = [(name, part) for name, part in step.transformer_list if part != "drop"]
+    found = [(identity(width), np.zeros(width)) if part == "passthrough" else _affine(part, width) for _, part in parts]
+    scales = [float(weights.get(name, 1.0)) for name, _ in parts]
+    return (
+        np.concatenate([scale * weight for scale, (weight, _) in zip(scales, found, strict=True)]),
+        np.concatenate([scale * shift for scale, (_, shift) in zip(scales, found, strict=True)]),
+    )
 
 
 def _by_columns(step: Any, width: int) -> Affine:
@@ -169,9 +222,9 @@ def _by_columns(step: Any, width: int) -> Affine:
         own = (identity(len(rows)), np.zeros(len(rows)))
         if len(rows) and not isinstance(part, str):
             steps = [inner for _, inner in part.steps] if type(part).__name__ == "Pipeline" else [part]
-            for inner in steps:
-                weight, shift = _affine(inner, len(own[1]))
-                own = weight @ own[0], weight @ own[1] + shift
+            own = _one_after_another(steps, len(rows))
+        scale = float((step.transformer_weights or {}).get(name, 1.0))
+        own = scale * own[0], scale * own[1]
         place = step.output_indices_[name]
         if len(own[1]) != place.stop - place.start or sum(map(len, shifts)) != place.start:
             raise InvalidInput(

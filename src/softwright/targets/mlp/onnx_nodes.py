@@ -9,7 +9,7 @@ the result is no larger than its operands together. Any other node is `Missing`,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ _ARITHMETIC = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Neg": "n
 _INSIDE = {"Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus", "Abs": "abs"}
 _ROWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")  # what keeps the numbers of a row, checked by running
 _CONSTANT = {"Mul": np.multiply, "Div": np.divide, "Add": np.add, "Sub": np.subtract}
+_WHOLE = {"Mul": np.multiply, "Div": np.floor_divide, "Add": np.add, "Sub": np.subtract}
+_FOLDED = 1 << 22  # numbers that a node of constants may make
+_COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _SELU = float(np.float32(1.67326319217681884765625)), float(np.float32(1.05070102214813232421875))  # ONNX's defaults
 KNOWN = f"Gemm, MatMul, Add, Sub, Mul, Div, {_OPERATORS}, Selu, Celu, PRelu, HardSwish, Concat, Gather, or Dropout"
 
@@ -38,6 +41,8 @@ class Nodes:
     ) -> None:
         self.constants, self.values, self.widths = constants, dict(inputs), widths
         self.dtype = ""  # that of the first matrix
+        self.conditions: dict[str, Value] = {}  # values that are positive where a comparison holds
+        self.shapes: dict[str, int] = {}  # the width of rows, by the name of a shape
         self.stored: dict[str, str] = {}  # of constants that were worked out, the dtype of what they are made of
 
     def add(self, node: Any, options: dict[str, Any]) -> None:
@@ -47,16 +52,50 @@ class Nodes:
         if kind == "Split":
             self._split(names, outputs, options)
             return
+        if kind == "Gather" and names[0] in self.shapes and len(names) > 1:
+            places = self.constants.get(names[1])
+            if places is not None and places.size == 1 and int(places.reshape(())) in (1, -1):
+                self.constants[outputs[0]] = np.full(places.shape, self.shapes[names[0]], dtype=np.int64)
+                return
         if names and all(name in self.constants for name in names if name):
             folded = _folded(kind, [self.constants[name] for name in names if name], options)
             if folded is not None:
                 self.constants[outputs[0]] = folded
                 self.stored[outputs[0]] = self._stored(names[0])
                 return
+        condition = self._condition(kind, names)
+        if condition is not None:
+            self.conditions[outputs[0]] = condition
+            if kind != "Cast":
+                return
+            self.values[outputs[0]] = algebra.missing("a comparison is used as numbers, which jump; write it with Relu")
+            return
+        if kind == "Shape" and self._told_width(names[0], outputs[0]):
+            return
         found = self._node(kind, names, options)
         if isinstance(found.thing, Missing) and len(outputs) > 1 and kind != "Dropout":
             self.values.update(dict.fromkeys(outputs, found))
         self.values[outputs[0]] = found
+
+    def _condition(self, kind: str, names: list[str]) -> Value | None:
+        """The value that is positive where a comparison holds; None for other nodes. On its zeros nothing is said."""
+        if kind in _COMPARISONS and len(names) == 2:
+            sides = [self.value(name) for name in (names if kind.startswith("Greater") else names[::-1])]
+            return algebra.arithmetic("sub", sides, kind)
+        given = self.conditions.get(names[0]) if names else None
+        if given is None or kind not in ("Not", "Identity", "Cast"):
+            return None
+        return algebra.arithmetic("neg", [given], kind) if kind == "Not" else given
+
+    def _told_width(self, name: str, output: str) -> bool:
+        """Of a shape the last number is known; the first one, of rows, stands as -1 and may only be left alone."""
+        thing = self.value(name).thing
+        width = thing.width if isinstance(thing, Branch) else None
+        width = self.widths.get(name) if width is None else width
+        if width is None:
+            return False
+        self.shapes[output] = width
+        return True
 
     def _stored(self, name: str) -> str:
         return self.stored.get(name) or str(self.constants[name].dtype)
@@ -84,8 +123,13 @@ class Nodes:
             "Imputer": lambda: first,  # rows of numbers have nothing to replace
             "Identity": lambda: first,
             "Dropout": lambda: self._dropout(names),
-            "Max": lambda: self._largest(names),
-            "Min": lambda: self._smallest(names),
+            "Max": lambda: self._extreme(algebra.largest, names, kind),
+            "Min": lambda: self._extreme(algebra.smallest, names, kind),
+            "Mean": lambda: self._mean(names),
+            "ReduceMean": lambda: self._reduced(names, options, kind),
+            "ReduceSum": lambda: self._reduced(names, options, kind),
+            "Log": lambda: algebra.logarithm(first, kind),
+            "Where": lambda: self._where(names),
             "PRelu": lambda: self._slopes(names),
             "Selu": lambda: self._selu(first, options),
             "Celu": lambda: self._celu(first, options),
@@ -103,6 +147,10 @@ class Nodes:
         return algebra.also(operand, algebra.missing(f"node {kind} has no attention form; use {KNOWN}"))
 
     def _arithmetic(self, kind: str, names: list[str]) -> Value:
+        masks = [name for name in names if name in self.conditions]
+        if kind == "Mul" and len(masks) == 1 and len(names) == 2:
+            other = self.value(next(name for name in names if name not in masks))
+            return algebra.chosen(self.conditions[masks[0]], other, Value(0.0), f"node {kind}")
         found = self.value(names[0])
         if kind == "Neg":
             return algebra.arithmetic("neg", [found], kind)
@@ -201,7 +249,7 @@ class Nodes:
         if len(arrays) < 4 or any(array is None for array in arrays) or options.get("training_mode", 0):
             return self._unknown("BatchNormalization in training mode", self.value(names[0]))
         gain, shift, mean, variance = (np.asarray(array, dtype=np.float64) for array in arrays)
-        scale = gain / np.sqrt(variance + float(options.get("epsilon", 1e-5)))
+        scale = gain / np.sqrt(variance + float(options.get("epsilon", np.float32(1e-5))))
         return algebra.chained(
             self.value(names[0]), lambda s: s.scaled(scale, shift - mean * scale), "BatchNormalization"
         )
@@ -212,21 +260,32 @@ class Nodes:
             return algebra.missing("Dropout is in training mode; export in eval mode")
         return self.value(names[0])
 
-    def _largest(self, names: list[str]) -> Value:
-        """Max(s, 0)."""
-        others = [self.constants[name] for name in names if name in self.constants]
-        if len(names) == 2 and len(others) == 1 and not np.any(others[0]):
-            operand = self.value(next(name for name in names if name not in self.constants))
-            return algebra.function("", operand, Activation("relu"), "Max")
-        return self._unknown("Max of anything but one value and 0", self.value(names[0]))
+    def _extreme(self, which: Callable[[Value, Value, str], Value], names: list[str], kind: str) -> Value:
+        """Max or Min of values and numbers."""
+        found = self.value(names[0])
+        for name in names[1:]:
+            found = which(found, self.value(name), kind)
+        return found
 
-    def _smallest(self, names: list[str]) -> Value:
-        """Min(s, h) of one number h."""
-        others = [self.constants[name] for name in names if name in self.constants]
-        if len(names) == 2 and len(others) == 1 and others[0].size == 1 and others[0].dtype.kind == "f":
-            operand = self.value(next(name for name in names if name not in self.constants))
-            return algebra.clamped(operand, None, float(others[0].reshape(())), "Min")
-        return self._unknown("Min of anything but one value and a number", self.value(names[0]))
+    def _mean(self, names: list[str]) -> Value:
+        found = self._arithmetic("Sum", names)
+        return algebra.arithmetic("mul", [found, Value(1.0 / len(names))], "Mean") if len(names) > 1 else found
+
+    def _reduced(self, names: list[str], options: dict[str, Any], kind: str) -> Value:
+        """The sum or mean of the columns, which is kept as one column."""
+        operand = self.value(names[0])
+        axes = self.constants.get(names[1]) if len(names) > 1 else np.asarray(options.get("axes", []))
+        if axes is None or list(axes.reshape(-1)) not in ([1], [-1]) or not options.get("keepdims", 1):
+            return self._unknown(f"{kind} of anything but the columns, kept as one (keepdims=1)", operand)
+        if isinstance(operand.thing, Branch) and operand.thing.width is None:
+            operand = Value(replace(operand.thing, size=self.widths.get(names[0])))
+        return algebra.added_up(operand, kind == "ReduceMean", f"node {kind}")
+
+    def _where(self, names: list[str]) -> Value:
+        condition = self.conditions.get(names[0])
+        if condition is None or len(names) != 3:
+            return self._unknown("Where by anything but a comparison of values", self.value(names[1]))
+        return algebra.chosen(condition, self.value(names[1]), self.value(names[2]), "node Where")
 
     def _slopes(self, names: list[str]) -> Value:
         slopes = self.constants.get(names[1]) if len(names) > 1 else None
@@ -327,6 +386,16 @@ def _folded(kind: str, operands: list[np.ndarray], options: dict[str, Any]) -> n
                 return np.concatenate(operands, axis=int(options.get("axis", 0)))
             case ("Neg", [_]):
                 return -first
+            case ("Expand", [_, shape]) if np.prod(shape, dtype=float) <= _FOLDED:
+                return np.broadcast_to(
+                    first, np.broadcast_shapes(first.shape, tuple(int(n) for n in shape.reshape(-1)))
+                )
+            case ("MatMul", [a, b]) if a.ndim == b.ndim == 2 and len(a) * b.shape[1] <= _FOLDED:
+                return a.astype(np.float64) @ b.astype(np.float64)
+            case ("Mul" | "Div" | "Add" | "Sub", [a, b]) if (
+                a.dtype.kind == b.dtype.kind == "i" and a.size == b.size == 1
+            ):
+                return _WHOLE[kind](a, b) if kind != "Div" or np.all(b) else None
             case ("Mul" | "Div" | "Add" | "Sub", [a, b]) if a.dtype.kind == b.dtype.kind == "f":
                 found = _CONSTANT[kind](a.astype(np.float64), b.astype(np.float64))
                 return found if found.size <= max(a.size, b.size) else None

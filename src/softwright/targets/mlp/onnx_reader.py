@@ -198,8 +198,10 @@ def _evaluated(
     with np.errstate(all="ignore"):
         evaluator = ReferenceEvaluator(ready, new_ops=[Erf, Gelu])
         found = evaluator.run(outputs, given)
+    # The numbers of a row in their order, also where a file gives them as a line or a column of all rows.
     rows = [np.asarray(x, dtype=np.float64) for x in found]
-    return rows[0] if len(rows) == 1 else np.concatenate([x.reshape(len(points), -1) for x in rows], axis=1)
+    rows = [x.reshape(len(points), -1) if x.size % len(points) == 0 else x for x in rows]
+    return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
 
 
 def _in_dtype(model: Any, dtype: str, outputs: list[str]) -> Any:

@@ -16,6 +16,8 @@ that is farther away at any point is refused with the point and both values.
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +34,7 @@ from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork,
 from softwright.targets.mlp.estimators import is_sklearn, read_sklearn, run_sklearn
 from softwright.targets.mlp.files import read_file
 from softwright.targets.mlp.torch_reader import read_module
+from softwright.targets.mlp.torch_tracing import FREE
 
 Network = DenseNetwork | GatedNetwork
 Sides = tuple[np.ndarray, np.ndarray]
@@ -46,6 +49,7 @@ class Source:
 
     network: Network
     run: Runner | None = None
+    rows: bool = False  # whether what it is given must be a table of rows, (n, d)
 
     @property
     def dtype(self) -> str:
@@ -61,14 +65,20 @@ class Sample:
     values: np.ndarray
 
 
-def read_source(thing: Any, name: str | None = None) -> Source:
-    """The network that a user hands in, and how to run it; raises `InvalidInput` or `FileFormatError`."""
+def read_source(thing: Any, name: str | None = None, given: Mapping[str, Any] | None = None) -> Source:
+    """The network that a user hands in, and how to run it; raises `InvalidInput` or `FileFormatError`.
+
+    `given` are options, by name, with which a module is called.
+    """
     if isinstance(thing, DenseNetwork | GatedNetwork):
         return Source(thing)
     if isinstance(thing, str | Path):
         return Source(*read_file(thing))
     if isinstance(thing, nn.Module):
-        return Source(read_module(thing, name), partial(run_module, thing))
+        reading = read_module(thing, name, given)
+        alone = name_of(next(p.dtype for p in thing.parameters())) if reading.alone else None
+        plain = {key: value for key, value in (given or {}).items() if value is not FREE}
+        return Source(reading.network, partial(run_module, thing, given=plain, alone=alone), reading.rows)
     if is_sklearn(thing):
         return Source(read_sklearn(thing), partial(run_sklearn, thing))
     raise InvalidInput(
@@ -76,17 +86,64 @@ def read_source(thing: Any, name: str | None = None) -> Source:
     )
 
 
-def run_module(module: nn.Module, points: np.ndarray, dtype: str, method: str = "__call__") -> np.ndarray | None:
-    """A torch module, or a method of it, at points (n, d): as it is in its own dtype, else a copy of it on the CPU."""
+def run_module(
+    module: nn.Module,
+    points: np.ndarray,
+    dtype: str,
+    method: str = "__call__",
+    given: Mapping[str, Any] | None = None,
+    alone: str | None = None,
+) -> np.ndarray | None:
+    """A torch module, or a method of it, at points (n, d): as it is in its own dtype, else a copy of it on the CPU.
+
+    `given` are options that it is called with; `alone` is the dtype of a module that is another one in another dtype,
+    since it casts or makes weights of weights (half precision is run in float32). A module that changes itself or draws
+    random numbers is refused: one call says nothing of the next.
+    """
     first = next(iter(module.parameters()))
     if name_of(first.dtype) != dtype:
         if any(parametrize.is_parametrized(part) or part._forward_pre_hooks for part in module.modules()):
             return None  # weights that are computed from others come out differently in another dtype
+        if alone is not None and (alone in PRECISIONS or dtype != "float32"):
+            return None
         module = copy.deepcopy(module).to("cpu", precision_of(dtype).torch_dtype)
         first = next(iter(module.parameters()))
     x = torch.from_numpy(points).to(first.device, first.dtype)
+    name = _by_name(module) if method == "__call__" else None
+    before, random = state_of(module), torch.get_rng_state()
     with torch.no_grad(), torch.autocast(first.device.type, enabled=False):
-        return getattr(module, method)(x).double().cpu().numpy()
+        args, named = ((x,), {}) if name is None else ((), {name: x})
+        found = getattr(module, method)(*args, **named, **(given or {})).double().cpu().numpy()
+    if not torch.equal(random, torch.get_rng_state()):
+        raise InvalidInput(type(module).__name__, ["it draws random numbers when it is called; leave them out"])
+    changed = [entry for entry, value in state_of(module).items() if before.get(entry) != value]
+    if changed:
+        fault = (
+            f"it changes its own {', '.join(changed[:3])} when it is called, so that one call says nothing of the next"
+        )
+        raise InvalidInput(type(module).__name__, [f"{fault}; leave that out"])
+    return found
+
+
+def _by_name(module: nn.Module) -> str | None:
+    """The name of what a module takes, where it takes it by name alone."""
+    try:
+        takes = list(inspect.signature(module.forward).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    return takes[0].name if takes and takes[0].kind is inspect.Parameter.KEYWORD_ONLY else None
+
+
+def state_of(module: nn.Module) -> dict[str, Any]:
+    """Numbers and buffers of a module by name, the latter by how often they were changed."""
+    found: dict[str, Any] = {}
+    for path, part in module.named_modules():
+        dot = f"{path}." if path else ""
+        plain = {name: value for name, value in vars(part).items() if type(value) in (int, float, bool, str)}
+        found.update({dot + name: value for name, value in plain.items()})
+        tensors = [*part.named_buffers(recurse=False), *part.named_parameters(recurse=False)]
+        found.update({dot + name: tensor._version for name, tensor in tensors if not tensor.is_inference()})
+    return found
 
 
 def look_at(source: Source, sides: Sides | None, dtype: str, count: int, faults: Faults, seed: int = 977) -> Sample:
@@ -104,6 +161,9 @@ def look_at(source: Source, sides: Sides | None, dtype: str, count: int, faults:
     for kind in dict.fromkeys((source.dtype, "float64")):
         try:
             values = source.run(points, kind)
+        except InvalidInput as error:
+            faults.found += [f"{name}: {fault}" for fault in error.faults]
+            return sample
         except Exception as error:  # whatever a foreign program raises
             faults.add(f"{name} cannot be run at points of shape {points.shape} ({error}); mend it first")
             return sample

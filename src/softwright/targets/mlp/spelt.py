@@ -7,7 +7,7 @@ matter, and what is recognised is
 
     silu         s sigmoid(r s), which is silu(r s)/r           gelu_erf     s/2 + s/2 erf(r s)
     mish         s tanh(softplus(s))                            gelu_cubic   s/2 + s/2 tanh(r s + r k s^3)
-    softsign     s/(1 + r |s|), which is softsign(r s)/r
+    softsign     s/(1 + r |s|), which is softsign(r s)/r         tanhshrink   s - tanh(s)
 
 with r and k as the graph holds them: the float32 nearest to sqrt(2) makes another function than sqrt(2) does. A form
 with any other constant in place of 1 or 1/2 is refused, with the constant.
@@ -24,9 +24,10 @@ Atoms = tuple[tuple[str, "Frozen"], ...]
 Frozen = frozenset[tuple[tuple[int, Atoms], Fraction]]
 Sum = dict[tuple[int, Atoms], Fraction]  # (power of s, functions) -> coefficient
 
-FORMS = ("silu", "mish", "softsign", "gelu_erf", "gelu_cubic")  # the rows that are recognised here
+FORMS = ("silu", "mish", "softsign", "tanhshrink", "gelu_erf", "gelu_cubic")  # the rows that are recognised here
 FUNCTIONS = ("erf", "tanh", "sigmoid", "softplus", "abs")
 ITSELF: Sum = {(1, ()): Fraction(1)}
+_TANHSHRINK: Sum = {(1, ()): Fraction(1), (0, (("tanh", frozenset(ITSELF.items())),)): Fraction(-1)}
 _MOST, _HIGHEST, _LONGEST = 12, 6, 900  # terms, power and binary digits of what is still followed: ample for the forms
 _HALF = Fraction(1, 2)
 
@@ -44,6 +45,14 @@ def combined(kind: str, operands: list[Sum]) -> Sum | None:
         return None
     digits = (max(abs(c.numerator), c.denominator).bit_length() for c in found.values())
     return found if max(digits, default=0) <= _LONGEST else None
+
+
+def multiple(value: Sum, of: Sum) -> Fraction | None:
+    """The number k with value = k of, exactly; None if there is none."""
+    if not of or not set(value) <= set(of):
+        return None
+    rates = {value.get(term, Fraction(0)) / factor for term, factor in of.items()}
+    return rates.pop() if len(rates) == 1 else None
 
 
 def _nested(atoms: Atoms) -> bool:
@@ -96,6 +105,8 @@ def _product(a: Sum, b: Sum) -> Sum:
 
 def recognised(value: Sum) -> tuple[Activation, float] | None:
     """The activation phi and the rate r with which a value is phi(r s)/r, by the forms above."""
+    if value == _TANHSHRINK:
+        return Activation("tanhshrink"), 1.0
     atoms = [atoms for _, atoms in value if atoms]
     if len(atoms) != 1 or len(atoms[0]) != 1 or any(power != 1 for power, _ in value):
         return None

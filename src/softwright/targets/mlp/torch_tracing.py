@@ -2,12 +2,16 @@
 
 A forward may have options: `mask=None`, `training=False`, `mode="mean"`. While it is followed, an option is a stand-in
 that is no None, so that `if mask is not None` goes the way of those who give a mask; whoever calls the module with its
-inputs alone goes the other way. So a forward is followed twice where it has options, and what the defaults do counts.
+inputs alone goes the other way. So a forward is followed twice where it has options, and what the defaults do counts:
+or, of a part whose caller is known, what the options do that it is given. Arguments by name (`layer(input=x)`) are put
+where they stand without names, so that whoever reads a graph finds them in one place.
 """
 
 from __future__ import annotations
 
+import inspect
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 from torch import fx, nn
@@ -17,19 +21,28 @@ from softwright.targets.mlp.torch_layers import is_foreign
 _COMPARISONS = (operator.eq, operator.ne)
 _FIXED = (type(None), bool, str)  # options that choose what a forward does, rather than enter what it computes
 
+_PLACES = (("input", "tensors", "self"), ("other", "mat2", "exponent"))  # of torch's built-in functions
+
+FREE = inspect.Parameter.empty  # among the options that a module is given: one that is computed
 DEFAULT_ALONE = "default alone"  # in the notes of an input whose default a graph stands for
 
 
 class _Tracer(fx.Tracer):
     """Follows a forward; with `usual`, options that have None, a truth value or a text as default have it."""
 
-    def __init__(self, usual: bool = False) -> None:
+    def __init__(self, usual: bool = False, given: Mapping[str, Any] | None = None) -> None:
         super().__init__()
-        self.usual = usual
+        self.usual, self.given = usual, dict(given or {})
 
     def create_args_for_root(self, root_fn: Any, is_module: bool, concrete_args: Any = None) -> tuple[Any, list[Any]]:
-        function, given = super().create_args_for_root(root_fn, is_module, concrete_args)
-        return function, [entry.node.args[0] if self.usual and is_option(entry) else entry for entry in given]
+        function, entries = super().create_args_for_root(root_fn, is_module, concrete_args)
+        return function, [self._standing_for(entry) for entry in entries]
+
+    def _standing_for(self, entry: Any) -> Any:
+        if isinstance(entry, fx.Proxy) and entry.node.target in self.given:
+            given = self.given[str(entry.node.target)]
+            return entry if given is FREE else given
+        return entry.node.args[0] if self.usual and is_option(entry) else entry
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         if is_foreign(m):
@@ -44,15 +57,67 @@ class _Tracer(fx.Tracer):
         return super().to_bool(obj)
 
 
+class _Outline(_Tracer):
+    """Follows a forward down to the parts that it calls, and not into them."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return True
+
+
+def outline(module: nn.Module, given: Mapping[str, Any]) -> fx.Graph | None:
+    """The parts that a forward calls, and what it does besides; None if it cannot be followed."""
+    try:
+        return _Outline(usual=True, given=given).trace(module)
+    except Exception:  # whatever a foreign forward raises when it is traced
+        return None
+
+
 def is_option(given: Any) -> bool:
     """Whether an argument of a forward, or its node, has None, a truth value or a text as its default."""
     node = given.node if isinstance(given, fx.Proxy) else given
     return isinstance(node, fx.Node) and node.op == "placeholder" and node.args != () and type(node.args[0]) in _FIXED
 
 
-def traced(module: nn.Module) -> fx.Graph:
-    """The graph of a module's forward; raises whatever a foreign forward does when it is traced."""
-    return _without_questions(_chosen(module))
+def traced(module: nn.Module, given: Mapping[str, Any] | None = None) -> fx.Graph:
+    """The graph of a module's forward; raises whatever a foreign forward does when it is traced.
+
+    `given` are options, by name, that whoever calls the module gives it; `FREE` are those that it computes.
+    """
+    if not given:
+        return _by_place(_without_questions(_chosen(module)), module)
+    graph = _Tracer(usual=True, given=given).trace(module)
+    for node in graph.nodes:
+        if (
+            node.op == "placeholder"
+            and given.get(node.target) is not FREE
+            and (node.target in given or is_option(node))
+        ):
+            node.args = (given.get(node.target, node.args[0] if node.args else None),)
+            node.meta[DEFAULT_ALONE] = True
+    return _by_place(_without_questions(graph), module)
+
+
+def _by_place(graph: fx.Graph, module: nn.Module) -> fx.Graph:
+    """The graph with arguments by place where they were given by name."""
+    for node in graph.nodes:
+        if not node.kwargs or node.op not in ("call_module", "call_function"):
+            continue
+        called: Any = module.get_submodule(str(node.target)).forward if node.op == "call_module" else node.target
+        try:
+            bound = inspect.signature(called).bind(*node.args, **node.kwargs)
+            node.args, node.kwargs = bound.args, bound.kwargs
+        except (TypeError, ValueError):  # a built-in function has no signature
+            node.args, node.kwargs = _built_in(tuple(node.args), dict(node.kwargs))
+    return graph
+
+
+def _built_in(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    for names in _PLACES[len(args) :]:
+        name = next((name for name in names if name in named), None)
+        if name is None:
+            break
+        args = (*args, named.pop(name))
+    return args, named
 
 
 def _chosen(module: nn.Module) -> fx.Graph:

@@ -20,9 +20,10 @@ import numpy as np
 
 from softwright.errors import InvalidInput
 from softwright.targets.mlp.activation import Activation
+from softwright.targets.mlp.activations import NO_THRESHOLD
 from softwright.targets.mlp.branches import LINEAR, Branch, identity, joined, total
 from softwright.targets.mlp.dense import DenseLayer
-from softwright.targets.mlp.spelt import FUNCTIONS, ITSELF, Sum, combined, of_number, recognised
+from softwright.targets.mlp.spelt import FUNCTIONS, ITSELF, Sum, combined, multiple, of_number, recognised
 
 _FORMS_KEPT = 10  # of a value, those of the latest branches
 Number = float | np.ndarray
@@ -194,7 +195,9 @@ def _fitting(branch: Any, constant: Any) -> Number:
         return float(array.reshape(()))
     width = branch.width if isinstance(branch, Branch) else branch.gate.width
     if array.shape[-1] != array.size or width not in (None, array.size):
-        raise InvalidInput("transpile", [f"{array.size} numbers meet {width} values; mend the shapes"])
+        raise InvalidInput(
+            "transpile", [f"numbers of shape {array.shape} meet rows of {width} values; mend the shapes"]
+        )
     return array.reshape(-1)
 
 
@@ -220,6 +223,7 @@ def product(left: Branch, right: Branch) -> Product:
         raise InvalidInput("transpile", ["a product of branches that are not of one depth has no attention form here"])
     if any(x is not y for x, y in zip(*shared, strict=True)):
         raise InvalidInput("transpile", ["a product of branches that part earlier has no attention form here"])
+    sides = [widened(side, max(each.layers[-1].outputs for each in sides)) for side in sides]
     active = [side for side in sides if side.layers[-1].activation.name != "identity"]
     if len(active) == 2:
         raise InvalidInput(
@@ -227,6 +231,14 @@ def product(left: Branch, right: Branch) -> Product:
         )
     gate = active[0] if active else sides[0]
     return Product(gate, sides[1] if gate is sides[0] else sides[0])
+
+
+def widened(side: Branch, size: int) -> Branch:
+    """One value as `size` equal ones, where it meets so many."""
+    last = side.layers[-1]
+    if last.outputs != 1 or size == 1:
+        return side
+    return Branch((*side.layers[:-1], replace(last, weight=last.weight.repeat(size, 0), bias=last.bias.repeat(size))))
 
 
 def function(name: str, operand: Value, activation: Activation | None, shown: str) -> Value:
@@ -278,6 +290,58 @@ def clamped(operand: Value, low: float | None, high: float | None, shown: str) -
     return arithmetic("add", [ramp, Value(low)], shown) if low else ramp
 
 
+def largest(one: Value, other: Value, shown: str) -> Value:
+    """max(a, b) = b + relu(a - b), of branches or of one and a number."""
+    numbers = [isinstance(value.thing, float | int | np.ndarray) for value in (one, other)]
+    if numbers == [True, False]:
+        return largest(other, one, shown)
+    if numbers[1] and np.asarray(other.thing).size == 1:
+        return clamped(one, float(np.asarray(other.thing).reshape(())), None, shown)
+    ramp = function("", arithmetic("sub", [one, other], shown), Activation("relu"), shown)
+    return arithmetic("add", [ramp, other], shown)
+
+
+def smallest(one: Value, other: Value, shown: str) -> Value:
+    """min(a, b) = -max(-a, -b)."""
+    turned = [arithmetic("neg", [value], shown) for value in (one, other)]
+    return arithmetic("neg", [largest(turned[0], turned[1], shown)], shown)
+
+
+def chosen(condition: Value, above: Value, below: Value, shown: str) -> Value:
+    """`above` where the condition d is positive, `below` elsewhere.
+
+    What is read is continuous: above - below = k d, so that it is below + k relu(d), or leaky relu of multiples of d.
+    """
+    for base, form in condition.forms:
+        high, low = _form(above, base), _form(below, base)
+        gap = None if high is None or low is None else combined("sub", [high, low])
+        rate = None if gap is None else multiple(gap, form)
+        if low is None or rate is None:
+            continue
+        slope = multiple(low, form)
+        if slope is not None and slope + rate == 1:
+            phi = Activation("leaky_relu", (float(slope),)) if slope else Activation("relu")
+            return function("", condition, phi, shown)
+        ramp = arithmetic("mul", [function("", condition, Activation("relu"), shown), Value(float(rate))], shown)
+        return ramp if not low else arithmetic("add", [ramp, below], shown)
+    faults = [value for value in (condition, above, below) if isinstance(value.thing, Missing)]
+    jumps = missing(
+        f"{shown} chooses between values that are not known to meet where its condition changes, and what jumps has no "
+        "attention form; write it with relu, clamp or maximum"
+    )
+    return faults[0] if faults else jumps
+
+
+def logarithm(operand: Value, shown: str) -> Value:
+    """log sigmoid(s) = -softplus(-s); no other logarithm."""
+    thing = operand.thing
+    whole = thing.settled() if isinstance(thing, Branch) and thing.layers else None
+    if whole is None or whole.layers[-1].activation.name != "sigmoid":
+        return also(operand, missing(f"{shown} has no attention form, but of a sigmoid; leave it out"))
+    smooth = Activation("softplus", (1.0, NO_THRESHOLD))
+    return chained(of(before_activation(whole)), lambda s: s.scaled(-1.0).activated(smooth).scaled(-1.0), shown)
+
+
 def hard_swish(branch: Branch, slope: float = 1.0 / 6.0, offset: float = 0.5) -> Product:
     """s hardsigmoid(s)."""
     linear = branch.settled()
@@ -325,4 +389,20 @@ def selected(operand: Value, places: np.ndarray, width: int | None, shown: str) 
         return missing(f"{shown} chooses among values of an unknown number; put a Linear layer before it")
     if not len(places) or np.any((places < -size) | (places >= size)):
         return missing(f"{shown} chooses values that are not there; mend it")
+    whole = thing.settled() if thing.layers else thing
+    if whole.layers and whole.layers[-1].activation == LINEAR:  # its rows, and no layer more
+        last = whole.layers[-1]
+        return of(Branch((*whole.layers[:-1], DenseLayer(last.weight[places], last.bias[places], LINEAR))), True)
     return of(thing.linear(identity(size)[places], np.zeros(len(places))), True)
+
+
+def added_up(operand: Value, mean: bool, shown: str) -> Value:
+    """The sum or mean of all values, as one value."""
+    thing = operand.thing
+    size = thing.width if isinstance(thing, Branch) else thing.outputs if isinstance(thing, Product) else None
+    if isinstance(thing, Missing):
+        return operand
+    if size is None:
+        return missing(f"{shown} adds up values of an unknown number; put a Linear layer before it")
+    found = linear(operand, np.full((1, size), 1.0 / size if mean else 1.0), np.zeros(1))
+    return replace(found, folded=True)

@@ -37,8 +37,10 @@ from softwright.targets.mlp import (
     read_source,
     run_module,
 )
-from softwright.transpiler.inside.cutting import Cut, PatchNetwork
+from softwright.transpiler.inside.calling import called_as
 from softwright.transpiler.inside.finding import chain_parts, found_parts, norm_before
+from softwright.transpiler.inside.patches import PatchNetwork
+from softwright.transpiler.inside.pieces import Cut
 from softwright.transpiler.inside.watching import Watched, normalisation, watch
 from softwright.transpiler.job import Job, Options, Part
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
@@ -54,12 +56,18 @@ def has_layers(module: nn.Module) -> bool:
     return any(isinstance(part, LAYERS) for part in module.modules())
 
 
-def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> Job:
-    """The blocks named, or the feed-forward part of every transformer layer, or what is found; faults are collected."""
+def find_job(
+    module: nn.Module, names: Sequence[str] | None, faults: Faults, boxed: bool = True, notes: list[str] | None = None
+) -> Job:
+    """The blocks named, or the feed-forward part of every transformer layer, or what is found; faults are collected.
+
+    `boxed` is whether the user gives a range; `notes` take what was not read, and why.
+    """
+    notes = [] if notes is None else notes
     if names is None and not has_layers(module):
         _check_mode(module, faults)
         seen = watch(module)
-        parts = found_parts(module)
+        parts = found_parts(module, seen, boxed, notes)
         parts += [] if seen is None else chain_parts(module, seen, parts)
         parts = [replace(part, sides=_range_of(module, part, seen)) for part in parts]
     else:
@@ -79,7 +87,7 @@ def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> 
             "text": f"{type(module).__name__}, feed-forward blocks {', '.join(path or '(all)' for path in paths)}",
             "blocks": [part.network.describe() for part in parts],
         },
-        reasons=_said(module, parts),
+        reasons=[*_said(module, parts), *notes],
         whole=module,
         assemble=assemble,
         runner=lambda result, part: _runner(result.module, part),
@@ -88,8 +96,12 @@ def find_job(module: nn.Module, names: Sequence[str] | None, faults: Faults) -> 
 
 
 def _range_of(module: nn.Module, part: Part, seen: Watched | None) -> Sides | None:
+    behind = [normalised_box(normalisation(norm, part.network.inputs)) for norm in part.behind]
+    if behind and all(sides is not None for sides in behind):
+        reach = np.max([sides[1] for sides in behind if sides is not None], axis=0)
+        return -reach, reach
     if part.cut is not None:
-        return None if part.norm is None else normalised_box(normalisation(part.norm, part.network.inputs))
+        return None
     return normalised_box(norm_before(module, part.path, part.network.inputs, seen))
 
 
@@ -127,7 +139,8 @@ def _find_parts(module: nn.Module, names: Sequence[str] | None, faults: Faults) 
             if inner:
                 found += [_layer_part(".".join(filter(None, (name, path))), layer) for path, layer in inner]
             else:
-                found.append(Part(name, read_source(block, name or type(block).__name__)))
+                source = read_source(block, name or type(block).__name__)
+                found.append(Part(name, source, called=(block, {})))
         except InvalidInput as error:
             faults.found += [f"{error.subject}: {fault}" for fault in error.faults]
     return found
@@ -193,6 +206,8 @@ def replace_blocks(
             for path, step in zip(part.chain, (network.steps[0], nn.Identity(), network.steps[1]), strict=True):
                 result = _replaced(result, path, step)
             continue
+        if part.called is not None:
+            called_as(network, *part.called, rows=part.source.rows)
         place = result.get_submodule(part.path)
         if isinstance(place, LAYERS):
             layer: Any = place

@@ -8,13 +8,17 @@ attention. The rest of the graph runs as it did, under the same signature.
 
 Convolutions are linear maps over patches (`patches.py`), so Conv, batch norm and activation are layers of a network
 over patches; an activation that follows something else on images is one over patches of one pixel.
+
+A network is applied along the last axis, so a node can be read where the width of that axis is known: by the layers
+before it, or by the Linear layer behind it. How many axes there are is known behind a Flatten only; axis 1 is the last
+one there, and is read so nowhere else.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,13 +27,15 @@ import torch
 from torch import fx, nn
 
 from softwright.errors import Faults, InvalidInput
-from softwright.precision import name_of, precision_of
+from softwright.precision import PRECISIONS, name_of, precision_of
 from softwright.targets.mlp import (
     DEFAULT_ALONE,
     Activation,
     Branch,
+    Condition,
     DenseLayer,
     Follower,
+    Halves,
     Product,
     Source,
     Value,
@@ -38,99 +44,68 @@ from softwright.targets.mlp import (
     call_name,
     chain_of,
     check_module,
+    made_in,
     network_from,
+    state_of,
     value_of,
 )
-from softwright.transpiler.inside.following import runs_as_traced
+from softwright.transpiler.inside.calling import FREE, Manner
+from softwright.transpiler.inside.following import not_as_traced
 from softwright.transpiler.inside.patches import (
     CONVOLUTIONS,
     Patches,
-    PatchNetwork,
     matrix_of,
     on_one_patch,
     patches_of,
 )
+from softwright.transpiler.inside.pieces import Cut, Piece
 from softwright.transpiler.job import Part
 
 _LAST = (nn.LayerNorm, nn.RMSNorm)  # what says how many values its last axis has
 _SAME = (
     nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d,
     nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm, nn.GroupNorm, nn.LocalResponseNorm,
+    nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.Upsample, nn.ZeroPad1d, nn.ZeroPad2d, nn.Dropout2d, nn.Dropout1d,
+)  # fmt: skip
+_WINDOWS = (  # functions of images that keep their channels
+    "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "boolean_dispatch", "fn", "interpolate", "dropout2d", "contiguous",
+)  # fmt: skip
+_ONE_BY_ONE = (  # functions of every number, along no axis
+    "clamp", "clip", "clamp_min", "clamp_max", "hardswish", "selu", "celu", "logsigmoid", "softshrink", "glu",
 )  # fmt: skip
 _NUMBER_BY_NUMBER = ("add", "iadd", "mul", "imul", "sub", "isub")
 _WALKS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d)  # what says how many channels there are
 
 
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """From a root to a node: a network, over patches where it begins with a convolution."""
+def cut_parts(
+    module: nn.Module, path: str, manner: Manner | None = None, boxed: bool = True, notes: list[str] | None = None
+) -> list[Part]:
+    """The pieces of a module as parts; none if it cannot be followed, or is not sound, and `notes` say why.
 
-    root: fx.Node
-    end: fx.Node
-    value: Value
-    patches: Patches | None
-    nodes: tuple[fx.Node, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Cut:
-    """A module at `path`, its graph, its pieces, and what stays, by name."""
-
-    path: str
-    graph: fx.Graph
-    pieces: list[Piece] = field(default_factory=list)
-    stays: tuple[str, ...] = ()
-
-    def name(self, number: int) -> str:
-        return ".".join(filter(None, (self.path, f"attention_{number}")))
-
-    def applied(self, module: nn.Module, networks: Sequence[nn.Module]) -> nn.Module:
-        """The module, or a copy of it, with the networks in place of its pieces."""
-        graph, copies = fx.Graph(), {}
-        places = {piece.end: (f"attention_{i}", piece.root) for i, piece in enumerate(self.pieces)}
-        for node in self.graph.nodes:
-            if node in places:
-                name, root = places[node]
-                copies[node] = graph.call_module(name, (copies[root],))
-            else:
-                copies[node] = graph.node_copy(node, lambda old: copies[old])
-        for i, (piece, network) in enumerate(zip(self.pieces, networks, strict=True)):
-            whole = network if piece.patches is None else PatchNetwork(network, piece.patches)
-            module.add_module(f"attention_{i}", whole)
-        whole = fx.GraphModule(module, graph, type(module).__name__)
-        whole.graph.eliminate_dead_code()
-        whole.delete_all_unused_submodules()
-        inputs = [node for node in whole.graph.nodes if node.op == "placeholder"]
-        for node in inputs:
-            if node.meta.get(DEFAULT_ALONE):
-                with whole.graph.inserting_after(inputs[-1]):
-                    whole.graph.call_function(only_default, (node, node.args[0], str(node.target)))
-        whole.recompile()
-        return whole.eval()
-
-
-def only_default(given: Any, usual: Any, name: str) -> None:
-    """Refuse an option with which the module would do something else than its graph."""
-    if given is not usual and not (isinstance(given, str) and given == usual):
-        fault = f"{name} is {usual!r} in what was built; call it with that, or transpile a module that does no other"
-        raise InvalidInput("transpile", [fault])
-
-
-def cut_parts(module: nn.Module, path: str) -> list[Part]:
-    """The pieces of a module as parts; none if it cannot be followed, or is not sound."""
+    `manner` is how it is called; `boxed` is whether its pieces have ranges, without which few gates have a form.
+    """
     faults = Faults(path or type(module).__name__)
-    graph = check_module(module, faults)
-    if (
-        graph is None
-        or faults.found
-        or not runs_as_traced(module, graph)
-        or any(hasattr(module, f"attention_{i}") for i in range(64))
-    ):
+    given = {} if manner is None else manner.given
+    graph = check_module(module, faults, given)
+    if graph is None or faults.found or any(hasattr(module, f"attention_{i}") for i in range(64)):
         return []
-    cutter = _Cutter(module, graph)
+    plain = {name: value for name, value in given.items() if value is not FREE}
+    before = state_of(module)
+    amiss = not_as_traced(module, graph, plain)
+    if state_of(module) != before:
+        amiss = "changes its own numbers when it is called, and one call says nothing of the next; leave that out"
+    if amiss:
+        if notes is not None:
+            notes.append(f"{path or type(module).__name__} {amiss}")
+        return []
+    cutter = _Cutter(module, graph, boxed)
     pieces = cutter.pieces()
+    if not pieces and notes is not None:
+        notes += dict.fromkeys(cutter.unsure)
     kept = tuple(dict.fromkeys(_shown(node, cutter.modules) for node in cutter.stays))
-    cut = Cut(path, graph, pieces, kept)
+    options = tuple(node for node in graph.nodes if node.meta.get(DEFAULT_ALONE))
+    cut = Cut(path, graph, pieces, kept, options)
     found = []
     for number, piece in enumerate(pieces):
         dtype = name_of(next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64))
@@ -140,13 +115,111 @@ def cut_parts(module: nn.Module, path: str) -> list[Part]:
             network = network_from(piece.value, dtype, label)
         except InvalidInput:
             return []  # weights that are no numbers, shapes that do not meet: a fault of the module
-        run = partial(_run_piece, _alone(piece, cutter.modules), piece.patches)
+        alone = (
+            name_of(next(module.parameters()).dtype) if (cutter.made | cutter.casts).intersection(piece.nodes) else None
+        )
+        run = partial(_run_piece, _alone(piece, cutter.modules), piece.patches, alone)
         absorbed = tuple(
             ".".join(filter(None, (path, str(node.target)))) for node in piece.nodes if node.op == "call_module"
         )
-        norm = cutter.modules.get(str(piece.root.target)) if piece.root.op == "call_module" else None
-        found.append(Part(cut.name(number), Source(network, run), cut=cut, absorbs=absorbed, norm=norm))
+        behind: tuple[nn.Module, ...] = ()
+        if piece.root.op == "call_module":
+            behind = (cutter.modules[str(piece.root.target)],)
+        elif piece.root is next(iter(graph.nodes)) and manner is not None:
+            behind = manner.behind
+        found.append(Part(cut.name(number), Source(network, run), cut=cut, absorbs=absorbed, behind=behind))
     return found
+
+
+class _Axes(Follower):
+    """Follows a graph, and keeps what is known of the axes of its nodes."""
+
+    def __init__(self, module: nn.Module, graph: fx.Graph) -> None:
+        super().__init__(module, graph)
+        self.patches: dict[fx.Node, Patches | None] = {}
+        self.channels: dict[fx.Node, Patches] = {}  # nodes of images or sequences whose channels are known
+        self.tables: set[fx.Node] = set()  # nodes that are tables of rows
+        self.unsure: list[str] = []  # what goes along an axis that may be another than the last
+
+    def is_last(self, axis: Any, node: fx.Node) -> bool:
+        along_channels = axis == 1 and any(entry in self.channels for entry in node.all_input_nodes)
+        if along_channels:  # a network over patches has them last
+            return True
+        if axis == 1 and not any(entry in self.tables for entry in node.all_input_nodes):
+            self.unsure.append(
+                f"{_shown(node, self.modules)} goes along axis 1, which is the last one in tables of rows only; use "
+                "dim=-1, or put it behind a Flatten"
+            )
+            return False
+        return axis in (1, -1)
+
+    def is_table(self, node: fx.Node, inputs: list[fx.Node]) -> bool:
+        """Whether a node is a table of rows: behind a Flatten, and what keeps the axes of such a table."""
+        layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
+        if isinstance(layer, nn.Flatten):
+            return (layer.start_dim, layer.end_dim) == (1, -1)
+        if call_name(node.target) == "flatten":
+            return node.args[1:] == (1,) and not node.kwargs
+        if not inputs or not all(entry in self.tables for entry in inputs):
+            return False
+        if node.op == "call_module":
+            kept = (nn.Linear, nn.Dropout, nn.GLU, nn.Identity, nn.modules.batchnorm._BatchNorm, *_LAST)
+            return isinstance(layer, kept) or (layer is not None and bool(activation_of(layer) or chain_of(layer)))
+        return call_name(node.target) in (*_NUMBER_BY_NUMBER, "linear", "cat") or self.activation(node) is not None
+
+    def width_of(self, node: fx.Node) -> int | None:
+        value = self.values[node]
+        thing = value.thing if isinstance(value, Value) else None
+        if node in self.channels or self.patches[node] is not None:
+            return None
+        return thing.width if isinstance(thing, Branch) else thing.outputs if isinstance(thing, Product) else None
+
+    def kept_width(self, node: fx.Node, inputs: list[fx.Node]) -> int | None:
+        """How many values the last axis of a node has that stays; channels of images are noted."""
+        layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
+        if isinstance(layer, _LAST):
+            return layer.normalized_shape[-1]
+        if isinstance(layer, nn.Embedding):
+            return layer.embedding_dim
+        if isinstance(layer, _WALKS):  # padded otherwise than with zeros, or the other way round
+            flat = isinstance(layer, nn.Conv1d | nn.ConvTranspose1d)
+            self.channels[node] = Patches(layer.out_channels, flat=flat)
+            return None
+        joined = self._joined_channels(node)
+        if joined is not None:
+            self.channels[node] = joined
+            return None
+        if isinstance(layer, _SAME) or call_name(node.target) in (*_NUMBER_BY_NUMBER, *_WINDOWS) or _cuts_off(node):
+            known = [self.channels[entry] for entry in inputs if entry in self.channels]
+            if known:
+                self.channels[node] = known[0]
+                return None
+            widths = [width for entry in inputs if (width := self.width_of(entry)) is not None]
+            if layer is None and max(widths, default=1) > 1:  # one value may meet several
+                return max(widths)
+        weight = (
+            self._held(node.args[1]) if call_name(node.target) in ("matmul", "bmm") and len(node.args) > 1 else None
+        )
+        if weight is not None and weight.ndim > 1:
+            return weight.shape[-1]
+        return self._size(node, alone=True)  # the Linear layer behind it says so
+
+    def _joined_channels(self, node: fx.Node) -> Patches | None:
+        """The channels of images that are joined."""
+        given = node.args[0] if node.args and isinstance(node.args[0], list | tuple) else ()
+        axis = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else 0)
+        known = [self.channels.get(entry) for entry in given if isinstance(entry, fx.Node)]
+        if call_name(node.target) not in ("cat", "concat") or axis != 1 or not known or None in known:
+            return None
+        parts = [patches for patches in known if patches is not None]
+        return Patches(sum(patches.channels for patches in parts), flat=parts[0].flat)
+
+
+def _cuts_off(node: fx.Node) -> bool:
+    """Whether a node is x[:, :, a:b], which keeps the channels of images and sequences."""
+    places = node.args[1] if call_name(node.target) == "getitem" and len(node.args) > 1 else ()
+    whole = slice(None)
+    return isinstance(places, tuple) and places[:2] == (whole, whole) and all(isinstance(x, slice) for x in places)
 
 
 def _shown(node: fx.Node, modules: dict[str, nn.Module]) -> str:
@@ -155,14 +228,14 @@ def _shown(node: fx.Node, modules: dict[str, nn.Module]) -> str:
     return call_name(node.target)
 
 
-class _Cutter(Follower):
+class _Cutter(_Axes):
     """Values over roots, and which nodes are roots, stay, or are needed."""
 
-    def __init__(self, module: nn.Module, graph: fx.Graph) -> None:
+    def __init__(self, module: nn.Module, graph: fx.Graph, boxed: bool) -> None:
         super().__init__(module, graph)
+        self.boxed = boxed
+        self.made = made_in(graph, self.held)
         self.roots: dict[fx.Node, fx.Node] = {}
-        self.patches: dict[fx.Node, Patches | None] = {}
-        self.channels: dict[fx.Node, Patches] = {}  # nodes of images or sequences whose channels are known
         self.needed: list[fx.Node] = []
         self.stays: list[fx.Node] = []
 
@@ -178,19 +251,35 @@ class _Cutter(Follower):
                 self._follow(node)
         return [piece for node in dict.fromkeys(self.needed) if (piece := self._piece(node)) is not None]
 
+    def is_surely_last(self, axis: Any, node: fx.Node) -> bool:
+        return self.is_last(axis, node)
+
     def _root(self, node: fx.Node, width: int | None) -> None:
         self.values[node] = value_of(Branch(size=width))
         self.roots[node], self.patches[node] = node, None
 
     def _need(self, nodes: Sequence[fx.Node]) -> None:
-        self.needed += [node for node in nodes if node in self.roots]
+        """Note what must be there; halves and conditions are made again as they were, from what they are made of."""
+        for node in nodes:
+            if node not in self.roots:
+                continue
+            if isinstance(self.values[node], Value):
+                self.needed.append(node)
+            elif node not in self.stays:
+                self.stays.append(node)
+                self._need(node.all_input_nodes)
 
     def _follow(self, node: fx.Node) -> None:
+        if node in self.held:
+            self.values[node] = self.step(node)
+            return
         inputs = [entry for entry in node.all_input_nodes if entry in self.roots]
+        if self.is_table(node, inputs):
+            self.tables.add(node)
         found = self._read(node, inputs)
         if found is None and any(not self._bare(entry) for entry in inputs):
             before = {entry: (self.values[entry], self.roots[entry], self.patches[entry]) for entry in inputs}
-            widths = {entry: self._width(entry) for entry in inputs}
+            widths = {entry: self.width_of(entry) for entry in inputs}
             for entry in inputs:
                 self._root(entry, widths[entry])
             found = self._read(node, inputs)
@@ -209,41 +298,14 @@ class _Cutter(Follower):
             return
         self._need(inputs)
         self.stays.append(node)
-        width = self._kept_width(node, inputs)
+        width = self.kept_width(node, inputs)
         self._root(node, width)
 
     def _bare(self, node: fx.Node) -> bool:
         value = self.values[node]
         return isinstance(value, Value) and isinstance(value.thing, Branch) and not value.thing.layers
 
-    def _width(self, node: fx.Node) -> int | None:
-        thing = self.values[node].thing if isinstance(self.values[node], Value) else None
-        if node in self.channels or self.patches[node] is not None:
-            return None
-        return thing.width if isinstance(thing, Branch) else thing.outputs if isinstance(thing, Product) else None
-
-    def _kept_width(self, node: fx.Node, inputs: list[fx.Node]) -> int | None:
-        """How many values the last axis of a node has that stays; channels of images are noted."""
-        layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
-        if isinstance(layer, _LAST):
-            return layer.normalized_shape[-1]
-        if isinstance(layer, nn.Embedding):
-            return layer.embedding_dim
-        if isinstance(layer, _WALKS):  # padded otherwise than with zeros, or the other way round
-            flat = isinstance(layer, nn.Conv1d | nn.ConvTranspose1d)
-            self.channels[node] = Patches(layer.out_channels, flat=flat)
-            return None
-        if isinstance(layer, _SAME) or call_name(node.target) in _NUMBER_BY_NUMBER:
-            known = [self.channels[entry] for entry in inputs if entry in self.channels]
-            if known:
-                self.channels[node] = known[0]
-                return None
-            widths = [width for entry in inputs if (width := self._width(entry)) is not None]
-            if layer is None and max(widths, default=1) > 1:  # one value may meet several
-                return max(widths)
-        return self._size(node, alone=True)  # the Linear layer behind it says so
-
-    def _read(self, node: fx.Node, inputs: list[fx.Node]) -> Value | None:
+    def _read(self, node: fx.Node, inputs: list[fx.Node]) -> Any:
         """The value of a node over the one root of its operands; None if there is none."""
         if len({self.roots[entry] for entry in inputs}) != 1:
             return None
@@ -257,6 +319,9 @@ class _Cutter(Follower):
         if places or single is not None:
             return self._over_patches(node, layer, inputs, places[0] if places else None, single)
         found = self.step(node)
+        if isinstance(found, Condition | Halves):
+            self.patches[node] = None
+            return found
         if not isinstance(found, Value) or not isinstance(found.thing, Branch | Product):
             return None
         if isinstance(found.thing, Product) and len(found.thing.gate.layers) > 1:
@@ -295,18 +360,22 @@ class _Cutter(Follower):
         if known and isinstance(value.thing, Branch):
             found: Any = Value(value.thing.scaled(*batch_norm(layer)), (), True)
         elif layer is not None and (
-            activation_of(layer) or chain_of(layer) or isinstance(layer, nn.Dropout | nn.Dropout2d)
+            activation_of(layer) or chain_of(layer) or isinstance(layer, nn.Dropout | nn.Dropout2d | nn.GLU)
         ):
             found = value if isinstance(layer, nn.Dropout2d) else self._with(inputs[0], value, node)
-        elif node.op != "call_module" and self.activation(node) is not None:
+        elif node.op != "call_module" and (self.activation(node) or call_name(node.target) in _ONE_BY_ONE):
             found = self._with(inputs[0], value, node)
         else:
             return None
-        if not isinstance(found, Value) or not isinstance(found.thing, Branch):
+        thing = found.thing if isinstance(found, Value) else None
+        gated = isinstance(thing, Product) and self.boxed and len(thing.gate.layers) == 1
+        if not gated and not isinstance(thing, Branch):
             return None
         self.patches[node] = how
         if inputs[0] in self.channels:
-            self.channels[node] = self.channels[inputs[0]]
+            given = self.channels[inputs[0]]
+            count = thing.outputs if isinstance(thing, Product) else given.channels
+            self.channels[node] = replace(given, channels=count)
         return found
 
     def _with(self, operand: fx.Node, value: Value, node: fx.Node) -> Any:
@@ -360,10 +429,14 @@ def _alone(piece: Piece, modules: dict[str, nn.Module]) -> nn.Module:
     return fx.GraphModule(parts, graph).eval()
 
 
-def _run_piece(piece: nn.Module, patches: Patches | None, points: np.ndarray, dtype: str) -> np.ndarray:
-    """A piece of the source at points (n, d)."""
+def _run_piece(
+    piece: nn.Module, patches: Patches | None, alone: str | None, points: np.ndarray, dtype: str
+) -> np.ndarray | None:
+    """A piece of the source at points (n, d); `alone` as of `run_module`."""
     first = next((p for p in piece.parameters()), None)
     if first is not None and name_of(first.dtype) != dtype:
+        if alone is not None and (alone in PRECISIONS or dtype != "float32"):
+            return None
         piece = copy.deepcopy(piece).to(precision_of(dtype).torch_dtype)
     x = torch.from_numpy(points).to(precision_of(dtype).torch_dtype)
     if patches is not None:

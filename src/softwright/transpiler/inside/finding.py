@@ -15,6 +15,7 @@ does not say that inputs stay in it: a model that feeds its block from elsewhere
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ import torch
 from torch import nn
 
 from softwright.errors import InvalidInput
-from softwright.targets.mlp import DenseNetwork, read_source
+from softwright.targets.mlp import DenseNetwork, outline, read_source
+from softwright.transpiler.inside.calling import Calls, Manner, calls_in, manner_of
 from softwright.transpiler.inside.cutting import cut_parts
 from softwright.transpiler.inside.watching import Watched, chains, normalisation, running_inputs
 from softwright.transpiler.job import Part
@@ -43,41 +45,64 @@ _BEFORE = (
 )
 
 
-def found_parts(module: nn.Module) -> list[Part]:
-    """Every block of a module, outermost first, without ranges; pieces of what has no blocks."""
-    return _parts(module, "", set())
+def found_parts(module: nn.Module, seen: Watched | None, boxed: bool, notes: list[str]) -> list[Part]:
+    """Every block of a module, outermost first, without ranges; pieces of what has no blocks.
+
+    `seen` is a run at example inputs; `boxed` is whether ranges are given; `notes` take what stays, and why.
+    """
+    return _Search(module, seen, boxed, notes).parts(module, "", Manner({}, ()), {})
 
 
-def _parts(module: nn.Module, path: str, seen: set[int]) -> list[Part]:
-    found: list[Part] = []
-    for name, child in module.named_children():
-        if id(child) in seen:  # a module that stands in two places is one module
-            continue
-        seen.add(id(child))
-        inner = f"{path}.{name}" if path else name
-        part = _readable(child, inner)
-        found += _parts(child, inner, seen) if part is None else [part]
-    if not found and _has_forward(module):
-        found = cut_parts(module, path)
-    return found
+@dataclass
+class _Search:
+    """A walk through a module from the outside in, which keeps how every part is called."""
+
+    whole: nn.Module
+    watched: Watched | None
+    boxed: bool
+    notes: list[str]
+    met: set[int] = field(default_factory=set)
+
+    def parts(self, module: nn.Module, path: str, manner: Manner | None, calls: Calls) -> list[Part]:
+        found: list[Part] = []
+        if manner is not None and _has_forward(module):
+            graph = outline(module, manner.given)
+            calls = calls if graph is None else {**calls, **calls_in(module, graph)}
+        for name, child in module.named_children():
+            if id(child) in self.met:  # a module that stands in two places is one module
+                continue
+            self.met.add(id(child))
+            inner = f"{path}.{name}" if path else name
+            known = calls.get(id(child)) or ([] if self.watched is None else self.watched.calls.get(inner, []))
+            own = manner_of(child, known)
+            part = self._readable(child, inner, own)
+            found += self.parts(child, inner, own, calls) if part is None else [part]
+        if not found and manner is not None and _has_forward(module):
+            found = cut_parts(module, path, manner, self.boxed, self.notes)
+        return found
+
+    def _readable(self, module: nn.Module, path: str, manner: Manner | None) -> Part | None:
+        """The module as a block, if it is a network with an activation."""
+        if not any(p.ndim == 2 for p in module.parameters()):
+            return None
+        try:
+            source = read_source(module, path, {} if manner is None else manner.given)
+        except InvalidInput:
+            return None
+        if all(layer.activation.name == "identity" for layer in source.network.layers):
+            return None
+        if manner is None:
+            self.notes.append(
+                f"{path} stays: it has options, and its calls cannot be followed or differ; name it in blocks=[...]"
+            )
+            return None
+        return Part(path, source, behind=manner.behind, called=(module, manner.given))
 
 
 def _has_forward(module: nn.Module) -> bool:
     """Whether a module has a forward of its own that may be cut: not a layer of torch, nor one of transformers."""
     where = type(module).__module__
     return isinstance(module, nn.Sequential) or not where.startswith(("torch.nn", "transformers"))
-
-
-def _readable(module: nn.Module, path: str) -> Part | None:
-    """The module as a block, if it is a network with an activation."""
-    if not any(p.ndim == 2 for p in module.parameters()):
-        return None
-    try:
-        source = read_source(module, path)
-    except InvalidInput:
-        return None
-    active = any(layer.activation.name != "identity" for layer in source.network.layers)
-    return Part(path, source) if active else None
 
 
 def chain_parts(module: nn.Module, seen: Watched, found: Sequence[Part]) -> list[Part]:

@@ -11,6 +11,7 @@ import ast
 import copy
 import inspect
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,30 +21,42 @@ _SIDES = (8, 16, 28, 32)  # of images and sequences to try
 _SAME = 1e-6  # the same operations in the same order: what differs more is another function
 
 
-def runs_as_traced(module: nn.Module, graph: fx.Graph) -> bool:
-    """Whether module and graph agree at random inputs; without any to try, whether nothing is changed in place."""
+def not_as_traced(module: nn.Module, graph: fx.Graph, given: Mapping[str, Any]) -> str:
+    """What keeps a module from being its graph, in words; nothing if they agree at random inputs, or if there are none
+    to try and nothing is changed in place. `given` are options that it is called with."""
     modules = dict(module.named_modules())
     shapes = [_shape(node, modules) for node in graph.nodes if node.op == "placeholder" and not node.args]
     if shapes and all(shape is not None for shape in shapes):
         for side in _SIDES:
             sizes = [[side if n < 0 else n for n in shape or ()] for shape in shapes]
-            agreed = _agree(module, fx.GraphModule(module, graph), sizes)
-            if agreed is not None:
-                return agreed
-    return not any(_changes_in_place(part) for part in module.modules())
+            found = _apart(module, fx.GraphModule(module, graph), sizes, given)
+            if found is not None:
+                return found
+    if any(_changes_in_place(part) for part in module.modules()):
+        return "changes values in place, and is not cut; write a = a + b instead of a += b"
+    return ""
 
 
-def _agree(module: nn.Module, traced: nn.Module, sizes: list[list[int]]) -> bool | None:
+def _apart(module: nn.Module, traced: nn.Module, sizes: list[list[int]], given: Mapping[str, Any]) -> str | None:
     """Whether two modules give the same at random inputs of these sizes; None if they do not run there."""
     kind = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
     generator = torch.Generator().manual_seed(5)
-    given = [torch.randn(shape, generator=generator).to(kind) for shape in sizes]
+    inputs = [torch.randn(shape, generator=generator).to(kind) for shape in sizes]
+    before = torch.get_rng_state()
     try:
         with torch.no_grad():
-            left, right = (_tensors(net(*copy.deepcopy(given))) for net in (module, traced))
+            left = _tensors(module(*copy.deepcopy(inputs), **given))
+            random = not torch.equal(before, torch.get_rng_state())
+            right = _tensors(traced(*copy.deepcopy(inputs)))
     except Exception:  # whatever a foreign forward raises at shapes that do not fit
         return None
-    return len(left) == len(right) and all(_close(a, b) for a, b in zip(left, right, strict=True))
+    finally:
+        torch.set_rng_state(before)
+    if random:
+        return "draws random numbers when it is called, and is not cut; leave them out"
+    if len(left) == len(right) and all(_close(a, b) for a, b in zip(left, right, strict=True)):
+        return ""
+    return "does something else than the operations of its forward, and is not cut; leave out what works in place"
 
 
 def _shape(node: fx.Node, modules: dict[str, nn.Module]) -> list[int] | None:
@@ -74,7 +87,9 @@ def _tensors(output: Any) -> list[torch.Tensor]:
 
 
 def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and bool(torch.allclose(one.double(), other.double(), rtol=_SAME, atol=_SAME))
+    if one.shape != other.shape:
+        return False
+    return bool(torch.allclose(one.double(), other.double(), rtol=_SAME, atol=_SAME, equal_nan=True))
 
 
 def _changes_in_place(module: nn.Module) -> bool:

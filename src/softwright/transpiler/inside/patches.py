@@ -46,6 +46,8 @@ class PatchNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         how = self.patches
+        if x.dim() == (2 if how.flat else 3):  # one image without an axis for many
+            return self(x.unsqueeze(0)).squeeze(0)
         images = x.unsqueeze(2) if how.flat else x
         sizes = [
             (images.shape[i + 2] + 2 * how.padding[i] - how.dilation[i] * (how.kernel[i] - 1) - 1) // how.stride[i] + 1
@@ -57,13 +59,20 @@ class PatchNetwork(nn.Module):
 
 
 def patches_of(layer: Any) -> Patches | None:
-    """How a convolution walks; None for padding that is not zeros."""
-    if layer.padding_mode != "zeros" or isinstance(layer.padding, str) or layer.transposed:
+    """How a convolution walks; None for padding that is not zeros, or not the same on both sides."""
+    if layer.padding_mode != "zeros" or layer.transposed:
         return None
     flat = isinstance(layer, nn.Conv1d)
+    around: Any = layer.padding
+    if isinstance(around, str):
+        spare = [k - 1 if around == "same" else 0 for k in layer.kernel_size]
+        spare = [d * k for d, k in zip(layer.dilation, spare, strict=True)]
+        if any(size % 2 for size in spare):
+            return None
+        around = tuple(size // 2 for size in spare)
     kernel, stride, padding, dilation = (
         _pair(sizes, flat, first)
-        for sizes, first in ((layer.kernel_size, 1), (layer.stride, 1), (layer.padding, 0), (layer.dilation, 1))
+        for sizes, first in ((layer.kernel_size, 1), (layer.stride, 1), (around, 0), (layer.dilation, 1))
     )
     return Patches(layer.in_channels, kernel, stride, padding, dilation, flat)
 
@@ -87,7 +96,8 @@ def on_one_patch(layer: nn.Module) -> nn.Module:
     kind: Any = type(layer)
     has_bias = layer.bias is not None
     made = kind(layer.in_channels, layer.out_channels, layer.kernel_size, groups=layer.groups, bias=has_bias)
-    made.weight, made.bias = layer.weight, layer.bias
+    made.weight = nn.Parameter(layer.weight.detach())
+    made.bias = None if layer.bias is None else nn.Parameter(layer.bias.detach())
     return made
 
 

@@ -11,9 +11,9 @@ layer, an activation and a Linear layer that follow one another in every call, w
 them; OPT, BART, Whisper, ALBERT and ConvNeXt have no module for their feed-forward part. Both are what was seen: the
 ranges of inputs are named in the certificate and not claimed, and chains are compared with their layers as they run.
 
-*Forms of normalisation.* x/rms(x) or (x - mean)/std, times a gain (the weight, 1 + weight in Gemma, or 1), plus a
-shift. Which of them a module computes is asked of the module itself, at random rows. All have |y_i| <= sqrt(d) |gain_i|
-+ |shift_i|.
+*Forms of normalisation.* x/rms(x) or (x - mean)/std, times a gain (a parameter, 1 + it in Gemma, or 1), plus a
+shift, whatever these are called. Which of them a module computes is asked of the module itself, at random rows. All
+have |y_i| <= sqrt(d) |gain_i| + |shift_i|.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from softwright.transpiler.inside.calling import Call, constant
+
 _AGREES = 1e-4  # some norms compute in float32 whatever they are given
 _SEED = 0
 
@@ -37,6 +39,7 @@ class Watched:
 
     outputs: list[tuple[str, Tensor, int]] = field(default_factory=list)  # path, tensor, version
     given: dict[str, list[set[str]]] = field(default_factory=dict)
+    calls: dict[str, list[Call]] = field(default_factory=dict)  # with which options
 
     def before(self, path: str) -> list[str]:
         """The layers whose output one was given in every call; none if it was not called."""
@@ -100,6 +103,8 @@ def _before(seen: Watched, path: str) -> Any:
         x = next((value for value in (*args, *named.values()) if isinstance(value, Tensor)), None)
         same = set() if x is None else {name for name, y, version in seen.outputs if _same(x, y, version)}
         seen.given.setdefault(path, []).append(same)
+        options = {name: constant(value) for name, value in named.items()}
+        seen.calls.setdefault(path, []).append(Call(tuple(map(constant, args)), options))
 
     return hook
 
@@ -143,11 +148,9 @@ def chains(model: nn.Module, seen: Watched, taken: set[str]) -> list[tuple[str, 
 
 def normalisation(norm: nn.Module, d: int) -> tuple[np.ndarray, np.ndarray] | None:
     """Gain and shift (d,) of what normalises rows of d numbers; None if it is none of the known forms."""
-    weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
-    if any(x is not None and not (isinstance(x, Tensor) and x.shape == (d,)) for x in (weight, bias)):
+    own = [p.detach().double().cpu().numpy() for p in norm.parameters() if p.is_floating_point()]
+    if len(own) > 2 or any(p.shape != (d,) for p in own):
         return None
-    stored = None if weight is None else weight.detach().double().cpu().numpy()
-    shift = np.zeros(d) if bias is None else bias.detach().double().cpu().numpy()
     x = np.random.default_rng(_SEED).normal(0.3, 1.0, (8, d))
     try:
         with torch.no_grad():
@@ -156,11 +159,15 @@ def normalisation(norm: nn.Module, d: int) -> tuple[np.ndarray, np.ndarray] | No
         return None
     if y.shape != x.shape:
         return None
-    gains = [np.ones(d)] if stored is None else [stored, 1.0 + stored]
     centred = x - x.mean(axis=1, keepdims=True)
-    for gain in gains:
-        for rows in (x, centred):
-            wanted = rows / np.sqrt((rows**2).mean(axis=1, keepdims=True)) * gain + shift
-            if np.abs(y - wanted).max() <= _AGREES * max(np.abs(wanted).max(), 1e-30):
-                return gain, shift
+    for i, gain in enumerate((np.ones(d), *own)):
+        others = [p for j, p in enumerate(own, 1) if j != i]
+        if len(others) > 1:
+            continue
+        shift = others[0] if others else np.zeros(d)
+        for factor in (gain, 1.0 + gain):
+            for rows in (x, centred):
+                wanted = rows / np.sqrt((rows**2).mean(axis=1, keepdims=True)) * factor + shift
+                if np.abs(y - wanted).max() <= _AGREES * max(np.abs(wanted).max(), 1e-30):
+                    return factor, shift
     return None
