@@ -71,7 +71,7 @@ def speed(quick: bool, batch: int) -> None:
                 network = sw.transpile(mlp, layout=layout, dtype=asked, certify=False).network
                 given = x.to(network.dtype)
                 own = lambda network=network, x=given: network(x)  # noqa: E731
-                seconds, times = ratio(lambda mlp=mlp, x=x: mlp(x), own, 9 if layout in LAYOUTS[:2] else 3)
+                seconds, times = ratio(lambda mlp=mlp, x=x: mlp(x), own, 3 if layout == "sequence" else 9)
                 base = min(base, seconds)
                 ratios.append(f"{times:.2f}x")
             name = f"{'-'.join(map(str, sizes))} {type(activation).__name__} {str(dtype).removeprefix('torch.')}"

@@ -14,7 +14,7 @@ with what is left solved again.
 
 D, c and q stand in the activation's row for each number of tokens. With p tokens the error falls like e^{-p} about.
 Where a graph gives GELU constants of its own, so that its gate is another function than that of the row, D and c are
-varied, and the nearest tokens with values below 2 are taken.
+varied, and of those with values below 2 and a closed form (`closed_softmax.py`) the nearest are taken.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from itertools import product
 import numpy as np
 
 from softwright.targets.mlp import Activation
+from softwright.transpiler.closed_softmax import EvenTokens
 from softwright.transpiler.token_table import TokenTable
 
 _DIGITS = 12  # of D, in bits: its odd multiples are numbers of every type, evenly spaced (`closed_softmax.py`)
@@ -44,7 +45,7 @@ def gate_table(base: Activation, rate: float, tokens: int, dtype: str) -> TokenT
     if len(tables) == 1:
         return tables[0]
     s = np.linspace(0.0, _FAR, 10 * _POINTS[0])
-    good = [table for table in tables if np.abs(table.slopes).max() < 2.0]
+    good = [table for table in tables if np.abs(table.slopes).max() < 2.0 and EvenTokens.of(table.stacked) is not None]
     return min(good or tables, key=lambda table: float(np.abs(table(s / rate) * rate - base(s)).max()))
 
 

@@ -30,6 +30,8 @@ terms above and below, a division and the product with s are at most 2 16 + 5 ro
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
@@ -52,9 +54,16 @@ def group_of(table: TokenTable, layout: str) -> int:
 
 def choices(tokens: Tensor, sloped: bool) -> tuple[Tensor, Tensor]:
     """Keys and values (16, 4) of tokens (4, 2)."""
-    bits = torch.arange(CHOICES, device=tokens.device)[:, None] >> torch.arange(GROUP, device=tokens.device)
-    which = bits % 2  # (16, 4): which of its tokens a choice takes for a neuron
+    which = _which(tokens.device)
     return tokens[0][which], tokens[2 if sloped else 3][which]
+
+
+@lru_cache(maxsize=8)
+def _which(device: torch.device) -> Tensor:
+    """(16, 4): which of its tokens a choice takes for a neuron."""
+    with torch.inference_mode(False):
+        bits = torch.arange(CHOICES, device=device)[:, None] >> torch.arange(GROUP, device=device)
+        return bits % 2
 
 
 def groups(s: Tensor) -> Tensor:

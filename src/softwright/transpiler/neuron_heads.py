@@ -280,11 +280,11 @@ def _filled(tokens: Tensor) -> Tensor:
 def _by_sdpa(s: Tensor, tokens: Tensor) -> Tensor:
     tokens = _filled(tokens)
     if not looked_through():
-        keys, biases, slopes, offsets = tokens[:, None, None]  # (1, 1, p) each
-        sloped = bool(slopes.any())
-        if not sloped or not offsets.any():
+        _, shifted, sloped, moved = (any(row) for row in tokens.tolist())
+        if not (sloped and moved):
+            keys, biases, slopes, offsets = tokens[:, None, None]  # (1, 1, p) each
             key, value = keys[..., None], (slopes if sloped else offsets)[..., None]
-            mask = biases[None] if biases.any() else None
+            mask = biases[None] if shifted else None
             query = s.reshape(1, 1, -1, 1)
             found = scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=1.0).reshape(s.shape)
             return times(found, s) if sloped else found
