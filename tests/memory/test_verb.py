@@ -432,3 +432,18 @@ def test_tokens_beyond_64_bits_are_refused_and_large_labels_too() -> None:
             sw.memorize(vectors, ["a", "b"])
     with pytest.raises(sw.InvalidInput, match="float64 holds sums of labels"):
         sw.memorize([[1], [2]], [1e308, -1e308])
+
+
+@pytest.mark.parametrize(
+    ("sequences", "labels"),
+    [
+        ([[2**63 - 1, 0], [-(2**63), 0], [0, 0]], ["a", "b", "c"]),  # tokens whose differences leave 64 bits
+        ([[1], [2], [3]], [5e-324, 0.0, 1e-310]),  # labels whose error bounds underflow
+    ],
+)
+def test_the_ends_of_the_number_ranges_are_verified(sequences: Any, labels: Any, tmp_path: Path) -> None:
+    built = sw.memorize(sequences, labels, progress=False)
+    built.save(tmp_path / "memory.safetensors")
+    verdict = sw.verify(tmp_path / "memory.safetensors")
+    assert verdict.verified, verdict.reason
+    assert list(built.network.recall(sequences).labels) == labels

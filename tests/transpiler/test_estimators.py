@@ -39,6 +39,17 @@ STEPS: dict[str, list[Any]] = {
         ),
         preprocessing.FunctionTransformer(),
     ],
+    "unmixed": [decomposition.IncrementalPCA(4), decomposition.FastICA(3, random_state=0)],
+    "factors": [decomposition.FactorAnalysis(2)],
+    "side by side": [
+        pipeline.FeatureUnion(
+            [("a", preprocessing.StandardScaler()), ("b", pipeline.make_pipeline(decomposition.PCA(2)))],
+            transformer_weights={"b": 3.0},
+        ),
+        compose.ColumnTransformer(
+            [("c", "passthrough", [0, 6]), ("d", preprocessing.MaxAbsScaler(), [1])], transformer_weights={"d": 0.25}
+        ),
+    ],
     "SelectKBest": [feature_selection.SelectKBest(feature_selection.f_regression, k=3), "passthrough"],
 }
 

@@ -182,9 +182,12 @@ def _lookup(
     if count * weight >= 0.5 * u:
         return math.inf, math.inf, {}
     mass = (count - 1) * other * SLACK
+    least = (
+        float(np.nextafter(0.0, 1.0)) if size > 0 else 0.0
+    )  # products of tiny labels underflow, their bounds may not
     return (
-        2.0 * size * mass * SLACK,
-        2.0 * size * weight * count * count * SLACK,
+        max(2.0 * size * mass * SLACK, least),
+        max(2.0 * size * weight * count * count * SLACK, least),
         {"score_margin": drop, "off_mass": mass, "beta": beta},
     )
 

@@ -112,7 +112,7 @@ def check_in_place(graph: fx.Graph, modules: dict[str, nn.Module], faults: Fault
         if node.op in ("placeholder", "output", "get_attr"):
             continue
         shown = _shown(node, modules)
-        if not node.users:
+        if not node.users and not _without_effect(node, modules):
             faults.add(
                 f"the result of {shown} is not used: it does nothing, or it works in place on a value that is used "
                 "under its old name; use its result, or remove it"
@@ -130,6 +130,11 @@ def check_in_place(graph: fx.Graph, modules: dict[str, nn.Module], faults: Fault
             faults.check(
                 not again, f"{shown} works in place on a value that is used again later; leave out inplace, or the _"
             )
+
+
+def _without_effect(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
+    """Whether nothing comes of a node but its result: a layer that does not work in place, one of several results."""
+    return node.target is operator.getitem or (node.op == "call_module" and not _in_place(node, modules))
 
 
 def _in_place(node: fx.Node, modules: dict[str, nn.Module]) -> bool:

@@ -210,6 +210,8 @@ class Follower:
         thing, rest = first.thing, node.args[1:]
         if called in _FILLED and isinstance(thing, Branch):
             return Value(_FILLED[called])
+        if called is torch.full_like and len(operands) == 2 and isinstance(thing, Branch):
+            return operands[1] if isinstance(operands[1], Value) else _nothing(shown)
         if called in _SUMS:
             return self._summed(node, first, shown)
         if called is operator.getitem:
