@@ -57,6 +57,10 @@ def example_inputs(model: nn.Module) -> Iterator[dict[str, Tensor]]:
             yield {"input_ids": words, "decoder_input_ids": words}
     config = getattr(model, "config", None)
     size = getattr(config, "image_size", None)
+    bands, steps = getattr(config, "num_mel_bins", None), getattr(config, "max_source_positions", None)
+    if getattr(model, "main_input_name", None) == "input_features" and bands and steps:  # speech, as Whisper has it
+        sound = torch.rand((1, int(bands), 2 * int(steps)), generator=torch.Generator().manual_seed(_SEED))
+        yield {"input_features": sound, "decoder_input_ids": torch.zeros((1, 4), dtype=torch.long)}
     if getattr(model, "main_input_name", None) == "pixel_values":
         sides = size if isinstance(size, list | tuple) else (size, size) if isinstance(size, int) else (32, 32)
         shape = (1, int(getattr(config, "num_channels", 3)), *(int(side) for side in sides))
