@@ -35,8 +35,8 @@ from torch.nn.functional import linear
 from softwright.transpiler.neuron_heads import apply_table
 from sources.lattice_climb import NEURONS, aimed
 
-_POINTS, _CHOICES, _DRAWS = 6, 1 << 13, 3000
-_STEPS, _MOVES = 120, 1 << 23  # in last places, for each of the best points; moves times weights of the source
+_POINTS, _CHOICES, _DRAWS = 6, {torch.float64: 1 << 13, torch.float32: 1 << 16}, 3000
+_STEPS, _MOVES = {torch.float64: 120, torch.float32: 400}, 1 << 23  # in last places; moves times weights of the source
 _STARTS = 2  # of searches in a lattice, for each coordinate of a point
 
 
@@ -45,8 +45,11 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
     rng = np.random.default_rng(seed)
     source, kind, sides = built.source, built.network.dtype, (low, high)
 
-    def deviation(points: np.ndarray) -> np.ndarray:
-        return np.abs(built(points) - source(points, exact=True)).max(axis=1)
+    single = kind == torch.float32 and built.network.layout != "double"
+
+    def deviation(points: np.ndarray, exact: bool = not single) -> np.ndarray:
+        """Float64 is as good as exact beside float32, and faster; what is found counts as `exact`."""
+        return np.abs(built(points) - source(points, exact=exact)).max(axis=1)
 
     points = [fitting(tops(source, sides, rng, rounds), low, high, kind)]
     if built.network.layout != "double":  # whose sums are as good as exact
@@ -69,7 +72,7 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
             if off.max() > found:
                 found, best = float(off.max()), near[off.argmax()]
         ends.append(best)
-    moves = max(50, _MOVES // sum(layer.weight.size for layer in source.layers))
+    moves = max(50, _MOVES * (4 if single else 1) // sum(layer.weight.size for layer in source.layers))
     return max(found, *(settled(deviation, point, sides, kind, rng, moves) for point in ends[:4]))
 
 
@@ -80,8 +83,11 @@ def settled(
     low, high = sides
     place = np.spacing(np.abs(point).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
     found = 0.0
-    for _ in range(_STEPS):
-        some = rng.random((moves, len(low))) < rng.integers(1, 4, size=(moves, 1)) / len(low)
+    late = np.arange(1, len(low) + 1) / len(low)
+    for _ in range(_STEPS[kind]):
+        chance = late ** rng.choice([0, 2, 8, 32], size=(moves, 1))  # of each coordinate; late ones keep early sums
+        chance *= rng.integers(1, 4, size=(moves, 1)) / chance.sum(axis=1, keepdims=True)
+        some = rng.random((moves, len(low))) < chance
         units = np.rint(rng.uniform(-1, 1, size=some.shape) * 2.0 ** rng.integers(0, 8, size=(moves, 1)))
         near = fitting(point + units * place * some, low, high, kind)
         off = deviation(near)
@@ -167,9 +173,9 @@ def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.
     weight, bias = heads.weight, heads.bias
     kind = weight.dtype
     W = weight.double().numpy()
-    wide = W.astype(np.longdouble)
+    wide = W.astype(np.longdouble) if kind == torch.float64 else W
     n, d = x.shape
-    point, sums = np.zeros((n, d)), np.zeros((n, len(W)), dtype=np.longdouble)  # and the exact sums so far
+    point, sums = np.zeros((n, d)), np.zeros((n, len(W)), dtype=wide.dtype)  # and the exact sums so far
     sign = np.where(np.arange(n) % 2, -1.0, 1.0)
     used = [np.flatnonzero(row) for row in g]  # neurons that are on
 
@@ -178,12 +184,12 @@ def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.
             return linear(torch.from_numpy(tried).to(kind), weight, bias if last else None).double().numpy()
 
     for k in range(d):
-        near = x[:, k, None] + rng.uniform(-1, 1, size=(n, _CHOICES)) * 0.01 * (high - low)[k]
+        near = x[:, k, None] + rng.uniform(-1, 1, size=(n, _CHOICES[kind])) * 0.01 * (high - low)[k]
         near = fitting(near, low[k], high[k], kind)  # (n, C)
         for i in range(n):
             on, last, choices = used[i], k == d - 1, near[i]
             if kind == torch.float64 and k > 0:
-                so_far = run(np.repeat(point[i : i + 1], _CHOICES, axis=0), False)[0]
+                so_far = run(np.repeat(point[i : i + 1], _CHOICES[kind], axis=0), False)[0]
                 for start in choices[:_STARTS]:
                     found = aimed(start, 0.01 * (high - low)[k], so_far, W[:, k], g[i] * sign[i], rng)
                     choices = np.concatenate([choices, fitting(found, low[k], high[k], kind)])

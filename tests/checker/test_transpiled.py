@@ -16,10 +16,11 @@ import softwright as sw
 from softwright.checker.precision import PRECISIONS
 from softwright.checker.transpiled import outward
 from softwright.checker.transpiled.activations import ROWS, read_activation
-from softwright.checker.transpiled.extents import Extent, _line
+from softwright.checker.transpiled.extents import Extent, _cells
 from softwright.checker.transpiled.fitted import largest_error
 from softwright.checker.transpiled.heads import unit_of
 from softwright.checker.transpiled.products import _shares
+from softwright.checker.transpiled.together import Bowls
 from softwright.checker.transpiled.unit import Run
 from softwright.targets.mlp import ACTIVATIONS, Activation, DenseLayer, DenseNetwork
 from softwright.transpiler.neuron_heads import apply_table
@@ -158,23 +159,28 @@ def test_slopes_and_ranges(name: str, given: Any) -> None:
         inside = values[(s >= a) & (s <= b)].astype(float)
         least, most = activation.span(np.array([a]), np.array([b]))
         assert not inside.size or (least[0] <= inside.min() and inside.max() <= most[0])
-        if activation.local_slope(np.array([a]), np.array([b]))[0] == 0 and inside.size:
+        steep = activation.local_slope(np.array([a]), np.array([b]))[0]
+        assert np.all(quotients[(s[:-1] >= a) & (s[1:] <= b)] <= steep * (1 + 1e-9) + 1e-15)
+        if steep == 0 and inside.size:
             assert inside.max() == inside.min()
 
 
 @pytest.mark.parametrize(("name", "given"), CASES)
-def test_lines_lie_over_both_parts_of_an_activation(name: str, given: Any) -> None:
-    """Between the ends of s, max(phi, 0) and max(-phi, 0) are nowhere above their lines."""
+def test_bowls_lie_over_both_parts_of_an_activation(name: str, given: Any) -> None:
+    """Between the ends of s, max(phi, 0) and max(-phi, 0) are nowhere above a line or a parabola of theirs."""
     parameters = list(given) if isinstance(given, tuple) else [given]
     activation, phi = read_activation({"name": name, "parameters": parameters}), Activation(name, tuple(parameters))
     rng = np.random.default_rng(6)
-    low = rng.uniform(-8, 4, size=60)
+    low, zero = rng.uniform(-8, 4, size=60), rng.uniform(-6, 6, size=60)
     high = low + np.geomspace(1e-6, 10, 60)
     between = (low + (high - low) * np.linspace(0, 1, 500)[:, None]).clip(low, high).astype(np.longdouble)
-    for downwards in (False, True):
-        slope, height = _line(activation, Extent(low, high, low, np.inf), downwards)
-        part = np.maximum(-phi(between) if downwards else phi(between), 0)
-        assert (part <= slope * between + height).all()
+    edges, least, most = _cells(activation, Extent(low, high, low, np.inf))
+    for tops, part in ((most, phi(between)), (-least, -phi(between))):
+        shapes = Bowls.over(edges - zero, np.maximum(tops, 0.0), rng.uniform(0.1, 9, size=60)).shapes
+        z = between - zero
+        for height, beta, curve in shapes:
+            assert (np.maximum(part, 0) <= height + beta * z + curve * z * z).all()
+        assert (shapes[1:, 2] >= 0).all() and (shapes[0, 2] == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ from softwright.transpiler.tokens import direct_gate
 from softwright.transpiler.unit_bounds import Unit, shared_weights, unit_of
 from softwright.transpiler.values import Terms, Values, activated, affine
 
-_PARTS = 64  # of the range of a neuron
+_PARTS = 96  # of the range of a neuron
 _LARGEST_PARTS = 1 << 24  # entries of W times parts that a bound is worth
 _Ends = tuple[np.ndarray, np.ndarray]
 

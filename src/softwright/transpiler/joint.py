@@ -32,9 +32,9 @@ from softwright.transpiler.norms import spectral_norm
 
 _COARSE = 32  # edges of cells by which slopes are chosen
 _CURVES = tuple(2.0 ** (k / 2) for k in range(-16, 9))  # tried: gamma times the mean of z^2, beside the largest g
-_MOVES, _POWERS = 10, 6  # of guesses, and steps to an eigenvector for each
+_MOVES, _POWERS = 20, 6  # of guesses, and steps to an eigenvector for each
 _SQUARED = 6  # the largest singular values are about the same where guesses are good
-_ROOM = 1.001  # a second proof, with other cells and constants, may lie a little higher
+_ROOM = 1.01  # a second proof chooses otherwise, and may lie a little higher
 _LARGEST_LINES = 1 << 31  # multiplications that a bound by lines is worth
 _LARGEST_PARABOLAS = 1 << 34
 

@@ -41,7 +41,7 @@ from softwright.checker.transpiled.slips import Slips
 from softwright.checker.transpiled.together import Together
 from softwright.checker.transpiled.unit import Array, Run, Unit
 
-PARTS = 96  # of the range of s
+PARTS = 128  # of the range of s
 LARGE = 1 << 19  # weights beyond which the range is not cut
 
 

@@ -28,7 +28,7 @@ Array = np.ndarray
 SAFE = 1 + 2.0**-50
 LATTICE = 32  # edges among which the slope of a bowl is looked for
 BENDS = 2.0 ** (np.arange(-16, 10) / 2)  # gamma, in units of the top over z^2 where y has no direction
-ROUNDS, TURNS = (12, 24), 8  # of mixing, where bowls are tried; steps towards a direction
+ROUNDS, TURNS = (4, 6, 8, 10, 13, 16, 20, 24, 28, 32), 8  # of mixing, where bowls are tried; steps to a direction
 DOUBLED = 6  # how often matrices are squared for their norm
 FLAT_WORK, BOWL_WORK = 1 << 31, 1 << 35  # products beyond which lines, or bowls, are left out
 
@@ -134,7 +134,7 @@ class Together:
             return found
         squares = np.tile((self.weight**2).sum(axis=1) * self.radius**2 / self.weight.shape[1], (count, 1))
         y = np.ones((count, self.weight.shape[1]))
-        for number in range(max(ROUNDS)):
+        for number in range(max(ROUNDS) + 1):
             check_time()
             chosen = [bowl.best(squares) for bowl in self.bowls]
             if number in ROUNDS:
@@ -144,7 +144,7 @@ class Together:
                 y = ((y @ self.weight.T) * curve) @ self.weight
                 y /= np.linalg.norm(y, axis=1)[:, None] + LOST
             squares += 2 / (number + 3) * ((self.radius * (y @ self.weight.T)) ** 2 - squares)
-        return np.fmin(found, self._added(rows, [bowl.best(squares) for bowl in self.bowls]))
+        return found
 
     def _added(self, rows: list[Array], chosen: list[Array]) -> Array:
         count = len(rows) * len(self.weight) + len(self.half) + 20
