@@ -39,6 +39,7 @@ from softwright.attention.stack import HeadWeights, LayerWeights
 from softwright.methods.bilinear import bilinear_heads
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint, Frame, Pair, layer
+from softwright.methods.gradient import DEFAULT_STEPS
 from softwright.methods.guards import Guard, response_guard, step_guards
 from softwright.methods.links import Link, cell_edges, cell_scores, link_head, link_tokens, soft_cell_rows
 from softwright.methods.newton_schulz import inverse_depth
@@ -250,13 +251,13 @@ def descent(constants: Constants, family: Family) -> FitBlueprint:
     step = layer("step", rows, keys, _step_heads(frame, c, family, own, c.eta))
     remedy = "two rows have a larger product |x_i.x_j| than score_bound; raise score_bound, or scale the features"
     guards = [Guard("scores", len(first), 2.0 * c.score_bound, remedy, "x", "x", ("data", "query"), ("data",))]
-    count = c.steps or 100
+    count = c.steps or DEFAULT_STEPS
     end = len(first) + 2 * count
     if not family.link.bounded:
         remedy = "a prediction of the data is so large that its e^s has no digits left; lower step_size"
         most = _EXP_CEILING[c.dtype] - _RESPONSE[c.dtype]
-        guards.append(Guard("above", end, most, remedy, "s", "", ("data",), ()))
-    guards += step_guards(count, 2, end, "s")
+        guards.append(Guard("above", end - 2, most, remedy, "s", "", ("data",), ()))
+    guards += step_guards(count, 2, len(first), "s")
     return _read(frame, c, family, [*first, *[link, step] * count], guards, len(first))
 
 

@@ -22,6 +22,8 @@ from softwright.methods.frame import FitBlueprint, Frame, layer
 from softwright.methods.guards import Guard, step_guards
 from softwright.methods.standardise import prepare, scale_guards
 
+DEFAULT_STEPS = 100
+
 
 def gradient_layer(frame: Frame, constants: Constants, eta: float) -> LayerWeights:
     """One step; `score_bound` is the bound of |x_i.x_j|."""
@@ -62,7 +64,7 @@ def descent(constants: Constants, etas: Sequence[float], smallest: float | None 
             Guard("spectrum", len(first), 1.0 / smallest, worse, "x", "x", frame.data, ("unit",), 0, "log_weight", "g")
         )
     elif len(steps) == 1:
-        guards += step_guards(len(etas), 1, len(first) + len(etas), "f")
+        guards += step_guards(len(etas), 1, len(first), "f")
     s = frame.slots
     return FitBlueprint(
         s.places, frame.segments, [*first, *[steps[eta] for eta in etas]], read=s.vector(f=1.0, offset=1.0),
@@ -72,4 +74,4 @@ def descent(constants: Constants, etas: Sequence[float], smallest: float | None 
 
 def gradient(constants: Constants) -> FitBlueprint:
     """Plain gradient descent: `steps` steps of one size."""
-    return descent(constants, [constants.eta] * (constants.steps or 100))
+    return descent(constants, [constants.eta] * (constants.steps or DEFAULT_STEPS))

@@ -52,8 +52,8 @@ class OutOfRange(InvalidInput):
     """A prompt is outside the range of a stack: the guard that says so, what it found, and its limit."""
 
     def __init__(self, guard: Guard, found: float, limit: float) -> None:
-        diverged = "; the iteration diverged: raise the penalty, or remove outliers"
-        iterated = guard.kind in ("scores", "settled") and not guard.of_prompt
+        diverged = "; the iteration diverged, as outliers or too small a penalty make it"
+        iterated = guard.kind == "settled" or (guard.kind == "scores" and guard.row_slot.rpartition(".")[2] == "z")
         wild = diverged if iterated and not found <= _WILD * limit else ""
         super().__init__("in_context", [f"{guard.remedy}{wild} (found {found:.3g}, the limit is {limit:.3g})"])
         self.guard, self.found, self.limit = guard, found, limit
@@ -245,15 +245,23 @@ class Guard:
         return cls(**{**data, "rows": tuple(data["rows"]), "keys": tuple(data["keys"])})
 
 
-def step_guards(steps: int, each: int, position: int, slot: str) -> list[Guard]:
-    """Whether the last of `steps` steps of gradient descent, `each` layers long and carried by `slot`, diverge."""
-    moves = min(_MOVES, steps)
+def step_guards(steps: int, each: int, head: int, slot: str) -> list[Guard]:
+    """Whether one of `steps` steps of gradient descent, `each` layers long, after `head` layers and carried by `slot`,
+    is longer than its predecessor. What has diverged may look settled at the end, where the loss is flat."""
     remedy = (
         "a step of gradient descent was no shorter than the one before it: step_size is too large for these data, and "
         "the steps lead nowhere; lower step_size, scale the features, or use another solver"
     )
-    more = {"reach": moves * each, "wanted": float(moves)}
-    return [Guard("shorter", position, 1.0 + 1e-6, remedy, slot, "x", ("data",), ("basis",), **more)] * (moves > 1)
+    guards = []
+    for last in range(steps, 1, 1 - _MOVES):
+        moves = min(_MOVES, last)
+        guards.append(
+            Guard(
+                "shorter", head + last * each, 1.0 + 1e-6, remedy, slot, "x", ("data",), ("basis",),
+                reach=moves * each, wanted=float(moves),
+            )
+        )  # fmt: skip
+    return guards[::-1]
 
 
 def response_guard(position: int, largest: float) -> Guard:

@@ -119,7 +119,7 @@ class Method:
     answers_x: bool = False  # whether answers have the units of x
     y_units: Literal["", "times", "log"] = ""  # how predictions follow the units of y: as a factor, or by its logarithm
     weights: Literal["any", "positive", "none", "counts"] = "any"  # which have a meaning; their sum has one as counts
-    check_size: Callable[[Tensor, Constants, Faults], None] | None = None  # of y, where it has another unit to meet
+    check_size: Callable[[Tensor, Constants, Faults], None] | None = None  # of y, where that has a least one
     resolved: Callable[[Tensor, Tensor, Constants, Faults], None] | None = None  # whether digits are left
     peer: Peer | None = None
 

@@ -19,6 +19,7 @@ from softwright.attention.stack import check_blueprint
 from softwright.errors import Faults, InvalidInput
 from softwright.methods.bilinear import ANGLES
 from softwright.methods.constants import Constants, check, plain
+from softwright.methods.gradient import DEFAULT_STEPS
 from softwright.methods.methods import METHODS, Method, Solver
 from softwright.methods.network import InContextStack
 from softwright.methods.reference import observe
@@ -232,6 +233,18 @@ def _distance(certificate: ClosedForm | None) -> str:
     return "the distance to the exact solution is observed only"
 
 
+def _depth(c: Constants) -> str:
+    """What sets the number of layers."""
+    if METHODS[c.method].solvers[c.solver].default_step is not None:
+        return (
+            f"{c.steps or DEFAULT_STEPS} steps of gradient descent of size {c.eta:g}: the answer is what they give, "
+            "however far that is from the solution"
+        )
+    if c.steps is None:
+        return f"condition {c.condition:g} and accuracy {c.accuracy:g} set the depth"
+    return f"{c.steps} steps were asked for"
+
+
 def _plan(stack: InContextStack, started: float, certificate: ClosedForm | None) -> Plan:
     c = stack.constants
     labels = [stack.layer_at(i).label for i in range(stack.head)]
@@ -246,9 +259,7 @@ def _plan(stack: InContextStack, started: float, certificate: ClosedForm | None)
         tokens=stack.fixed_tokens,
         parameters=stack.parameter_count,
         reasons=[
-            f"condition {c.condition:g} and accuracy {c.accuracy:g} set the depth"
-            if c.steps is None
-            else f"{c.steps} steps were asked for",
+            _depth(c),
             f"{stack.head} layer(s) prepare the prompt: {', '.join(dict.fromkeys(labels))}",
             f"bilinear groups of {2 * c.order} heads with scores up to {c.angle:g} "
             f"for products up to {c.score_bound:g}",

@@ -105,6 +105,8 @@ def widened(constants: Constants, refusal: OutOfRange) -> Constants | None:
     unknown = name == "condition" and kind != "spectrum"
     wanted = _MORE * now if unknown else _ROOM * now * refusal.found / refusal.limit
     most = _MOST_SLOW if kind in ("spectrum", "corrected") else _MOST[name]  # more layers rarely help there
+    if refusal.guard.key_slot == "pair":  # errors of a network in training grow for ever, or stay in the size of y
+        most = _MOST["w_bound"]
     if constants.dtype == "float32" or not math.isfinite(wanted) or wanted > most:
         return None
     return replace(constants, **{name: wanted})

@@ -91,14 +91,17 @@ def check_guards(
 
 def step_guards(stack: Stack, each: int, slot: str, largest: float | None = None) -> list[dict[str, Any]]:
     """Further checks of gradient descent, steps of `each` layers: whether e^s at the data, up to e^`largest`, still has
-    its digits, whether the last steps diverge, and the same of e^s at queries if that is read."""
+    its digits, whether each step is shorter than the one before it, four at a time and overlapping by one, and whether
+    e^s at queries, if that is read, has its digits."""
     end = len(stack.program) - stack.tail
-    moves = min(4, (end - stack.head) // each)
     above = lambda position, rows: _guard("above", position, largest or 0.0, "s", "", (rows,), ())  # noqa: E731
-    diverging = _guard("shorter", end, 1.0 + 1e-6, slot, "x", ("data",), ("basis",))
-    more = [] if largest is None else [above(end, "data")]
-    more += [diverging | {"reach": moves * each, "wanted": float(moves)}] * (moves > 1)
-    return more + [above(end + 1, "query")] * (largest is not None and stack.tail == 1)
+    guards = [] if largest is None else [above(end - 2, "data")]
+    count = (end - stack.head) // each
+    for last in sorted(range(count, 1, -3)):
+        moves = min(4, last)
+        shorter = _guard("shorter", stack.head + last * each, 1.0 + 1e-6, slot, "x", ("data",), ("basis",))
+        guards.append(shorter | {"reach": moves * each, "wanted": float(moves)})
+    return guards + [above(end + 1, "query")] * (largest is not None and stack.tail == 1)
 
 
 def check_normal_guards(stack: Stack, inverted: int, end: int) -> None:

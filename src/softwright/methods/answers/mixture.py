@@ -182,11 +182,11 @@ def gaussian_mixture(constants: Constants) -> FitBlueprint:
     singular = "a component has no spread in some direction, or less than condition allows; raise condition"
     guards = [
         *(scale_guards(c.range_bound, c.feature_bound) if c.scaling else []),
-        Guard("settled", len(program), _SETTLED[c.dtype], still, "centre", "centre", ("centres",), (), len(iteration)),
         Guard(
             "inverse", len(program), 1e-5 if c.dtype == "float64" else 1e-2, singular, "t", "e", (), ("unit",),
             penalty_slot="t", wanted=float(frame.coordinates),
-        ),
+        ),  # before the next one: means that move because the covariance has no inverse are not short of steps
+        Guard("settled", len(program), _SETTLED[c.dtype], still, "centre", "centre", ("centres",), (), len(iteration)),
     ]  # fmt: skip
     return FitBlueprint(
         s.places, frame.segments, [*program, *tail], read=s.select("share"), coefficient=("", s.vector()),

@@ -18,11 +18,14 @@ from torch import Tensor
 
 from softwright.chunks import in_chunks, rows_within
 from softwright.errors import Faults
+from softwright.methods.answers.two_layers import STEPS
 from softwright.methods.constants import Constants
 
 _ERROR = {"float64": 2e-15, "float32": 1e-6}  # of a squared distance, over d x_bound^2
 _ALLOWED = {"float64": 1e-7, "float32": 1e-2}  # of an answer
 _LARGEST = {"float64": 2.0**17, "float32": 2.0**10}  # features of a network that is trained
+_PRODUCT = {"float64": 1e-15, "float32": 1e-6}  # error of an own product, over the square of its reach
+_MOVED = {"float64": 1e-6, "float32": 1.0}  # what hidden units may be moved by
 _SAME = {"float64": 1.2e-10, "float32": 1.2e-3}  # over d x_bound^2: distances so near each other are taken for equal
 
 
@@ -94,6 +97,14 @@ def small_numbers(x: Tensor, queries: Tensor, constants: Constants, faults: Faul
         most <= limit,
         f"x and queries go up to {most:.2g}, where a gradient step moves units by more than their digits hold "
         f"(beyond {limit:g}); scale the features",
+    )
+    reach = constants.y_bound + constants.w_bound
+    steps = float(constants.option("rate")) * (constants.steps or STEPS)
+    lost = constants.features * most**2 * steps * _PRODUCT[constants.dtype] * reach**2
+    faults.check(
+        lost <= _MOVED[constants.dtype],
+        f"products of errors up to {constants.y_bound:.2g} and weights up to {constants.w_bound:.2g} move the hidden "
+        f"units by up to {lost:.1g} of rounding alone over all steps; bring x and y to size 1, or take a smaller rate",
     )
 
 

@@ -27,13 +27,18 @@ from softwright.methods.answers.two_layers import exact_two_layers, two_layers
 from softwright.methods.constants import Constants
 from softwright.methods.row import Method, Option, Peer, Solver, noisy
 
-_BANDWIDTH = Option(1.0, 1e-100, "h, in the units of the features")
+_BANDWIDTH = Option(1.0, 1e-150, "h, in the units of the features")
 
 
 def _check_classes(y: Tensor, constants: Constants, faults: Faults) -> None:
     count = int(constants.option("classes"))
     whole = bool(((y == y.round()) & (y >= 0) & (y < count)).all())
     faults.check(whole, f"multinomial needs labels 0, 1, .., K-1 in y, here up to {count - 1}; give classes=K")
+
+
+def _check_varies(y: Tensor, constants: Constants, faults: Faults) -> None:
+    same = bool((y == y[..., :1]).all(dim=-1).any()) if y.numel() else False
+    faults.check(not same, "y does not vary, so that its past has no coefficients: every forecast is that number")
 
 
 def _check_starts(name: str, option: str) -> Callable[[Tensor, Constants, Faults], None]:
@@ -51,6 +56,17 @@ def _check_starts(name: str, option: str) -> Callable[[Tensor, Constants, Faults
     return check
 
 
+def _check_mixture(y: Tensor, constants: Constants, faults: Faults) -> None:
+    """Rows about K means span n - K dimensions, and with fewer than all the covariance has no inverse."""
+    _check_starts("gaussian_mixture", "components")(y, constants, faults)
+    count = int(constants.option("components"))
+    enough = y.shape[-1] >= constants.features + count
+    faults.check(
+        enough, f"{y.shape[-1]} rows about {count} means leave the covariance of {constants.features} columns no "
+        "inverse; give more rows, or fewer components",
+    )  # fmt: skip
+
+
 FURTHER = (
     Method(
         name="bayesian_ridge",
@@ -61,7 +77,7 @@ FURTHER = (
         answers=exact_bayesian_ridge,
         columns=lambda c: ("mean", "variance"),
         finish=finish,
-        options={"noise": Option(1.0, 1e-100, "standard deviation of an observation")},
+        options={"noise": Option(1.0, 1e-150, "standard deviation of an observation")},
         defaults={"penalty": 1e-2},
         penalised=True,
         needs_intercept="the mean has a flat prior",
@@ -95,6 +111,7 @@ FURTHER = (
         defaults={"x_bound": 1024.0},
         penalised=False,
         follows=slice(0, 1),
+        check_size=_check_varies,
         check_rows=check_times,
     ),
     Method(
@@ -109,8 +126,8 @@ FURTHER = (
         options={
             "persistence": Option(1.0, 1e-6, "phi", most=1.0),
             "process": Option(1.0, 0.0, "q, the variance of the state's noise"),
-            "noise": Option(1.0, 1e-100, "r, the variance of an observation"),
-            "prior": Option(1e4, 1e-100, "p, the variance of the state at the first time; its mean is 0"),
+            "noise": Option(1.0, 1e-300, "r, the variance of an observation"),
+            "prior": Option(1e4, 1e-300, "p, the variance of the state at the first time; its mean is 0"),
         },
         defaults={"x_bound": 511.0},
         penalised=False,
@@ -200,7 +217,7 @@ FURTHER = (
     Method(
         name="gaussian_mixture",
         varying=0,
-        check=_check_starts("gaussian_mixture", "components"),
+        check=_check_mixture,
         objective="shares of K Gaussians of one covariance, by EM; y = 0, .., K-1 marks rows that begin one, -1 others",
         solvers={"em": Solver(gaussian_mixture, float32_condition=100.0, precise=True, usual_steps=STEPS_EM)},
         design=lambda rng, s: np.where(np.arange(len(s)) < 6, np.arange(len(s)) % 3, -1.0),

@@ -60,19 +60,24 @@ def two_layers(constants: Constants) -> FitBlueprint:
     frame.add_fixed("sech", link_tokens(s, "sech", middle))
     step = _step(frame, c)
     ask = _forward(frame, c, ("query",))
-    program = [*step * (c.steps or STEPS), *ask]
-    far = "a row or query is larger in some coordinate than x_bound; raise x_bound, or scale the features"
-    steep = "output weights have grown beyond w_bound; raise w_bound, or take a smaller rate"
-    wild = "the network misses y by more than y_bound; raise y_bound, or scale y"
-    guards = [
-        Guard("scores", 0, c.x_bound, far, "x", "e", ("data", "query"), ("unit",)),
-        Guard("scores", 3, c.y_bound, wild, "r", "pair", ("data",), ("pair",)),
-        Guard("scores", len(step) * (c.steps or STEPS), c.w_bound, steep, "own_a", "hid", ("hidden",), ("hidden",)),
-    ]
+    count = c.steps or STEPS
+    program = [*step * count, *ask]
     return FitBlueprint(
         s.places, frame.segments, program, read=s.vector(f=1.0), coefficient=(NO_COEFFICIENT, s.vector()),
-        guards=guards, head=0, tail=len(ask),
+        guards=_guards(c, count, len(step)), head=0, tail=len(ask),
     )  # fmt: skip
+
+
+def _guards(c: Constants, count: int, each: int) -> list[Guard]:
+    """Bounds of the products, in every step: what has diverged may come back into them by chance."""
+    far = "a row or query is larger in some coordinate than x_bound; raise x_bound, or scale the features"
+    steep = "output weights have grown beyond w_bound; raise w_bound, or take a smaller rate"
+    wild = "the network misses y by more than y_bound; raise y_bound, scale y, or take a smaller rate"
+    guards = [Guard("scores", 0, c.x_bound, far, "x", "e", ("data", "query"), ("unit",))]
+    for k in range(count):
+        guards.append(Guard("scores", k * each + 3, c.y_bound, wild, "r", "pair", ("data",), ("pair",)))
+        guards.append(Guard("scores", (k + 1) * each, c.w_bound, steep, "own_a", "hid", ("hidden",), ("hidden",)))
+    return guards
 
 
 def _hidden(frame: Frame, a: np.ndarray) -> np.ndarray:
