@@ -4,7 +4,8 @@
 
 `v1/` was written by version 0.1.0, the last before the rooms were moved, and is never written again: the files of a
 version are what that version made. A new version of the file format gets a folder of its own; `v2/` holds the cases of
-`CHOSEN`, which have every kind, dtype and type of step between them.
+`CHOSEN`, which have every kind, dtype and type of step between them. Cases called `transpiled-wide` there are of the
+time when stock attention of all neurons had width 4 and GELU affine tokens; they are never written again.
 
     files.zip        <name>.safetensors, a model; <name>/ for one in shards. Weights are mostly zeros: they pack well
     answers.npz      <name>|<argument> inputs, <name>||<engine> outputs
