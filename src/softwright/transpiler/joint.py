@@ -36,7 +36,7 @@ _MOVES, _POWERS = 20, 6  # of guesses, and steps to an eigenvector for each
 _SQUARED = 6  # the largest singular values are about the same where guesses are good
 _ROOM = 1.01  # a second proof chooses otherwise, and may lie a little higher
 _LARGEST_LINES = 1 << 31  # multiplications that a bound by lines is worth
-_LARGEST_PARABOLAS = 1 << 34
+_LARGEST_PARABOLAS = 1 << 31
 
 
 @dataclass(frozen=True)

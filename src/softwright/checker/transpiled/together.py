@@ -30,7 +30,8 @@ LATTICE = 32  # edges among which the slope of a bowl is looked for
 BENDS = 2.0 ** (np.arange(-16, 10) / 2)  # gamma, in units of the top over z^2 where y has no direction
 ROUNDS, TURNS = (4, 6, 8, 10, 13, 16, 20, 24, 28, 32), 8  # of mixing, where bowls are tried; steps to a direction
 DOUBLED = 6  # how often matrices are squared for their norm
-FLAT_WORK, BOWL_WORK = 1 << 31, 1 << 35  # products beyond which lines, or bowls, are left out
+FLAT_WORK, BOWL_WORK = 1 << 31, 1 << 32  # products beyond which lines, or bowls, are left out
+SMALL_WORK = 1 << 27  # products up to which bowls are tried in every such round, else in each third
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,11 @@ class Together:
             return found
         squares = np.tile((self.weight**2).sum(axis=1) * self.radius**2 / self.weight.shape[1], (count, 1))
         y = np.ones((count, self.weight.shape[1]))
-        for number in range(max(ROUNDS) + 1):
+        tried = ROUNDS if work * min(self.weight.shape) <= SMALL_WORK else ROUNDS[::3]
+        for number in range(max(tried) + 1):
             check_time()
             chosen = [bowl.best(squares) for bowl in self.bowls]
-            if number in ROUNDS:
+            if number in tried:
                 found = np.fmin(found, self._added(rows, chosen))
             curve = sum(row * one[2] for row, one in zip(rows, chosen, strict=True))
             for _ in range(TURNS):
