@@ -104,10 +104,13 @@ def ridge(quick: bool) -> None:
     x, y = _diabetes()
     for alpha in (1.0, 0.1):
         # Columns of unit length and alpha: the smallest eigenvalue is at least alpha/(1 + alpha) of the average.
-        built = sw.in_context("ridge", 10, penalty=alpha / 442, condition=10 if alpha < 1 else 3)
-        error = float(np.abs(built(x=x, y=y, queries=x) - Ridge(alpha=alpha, tol=1e-14).fit(x, y).predict(x)).max())
-        line(f"diabetes, ridge alpha {alpha:g}, predictions", error, 1e-10, f"{built.network.depth} layers")
-        line("  layers", built.network.depth, 20)
+        wanted = Ridge(alpha=alpha, tol=1e-14).fit(x, y).predict(x)
+        for solver, most in (("normal_equations", None), ("newton_schulz", 20)):
+            built = sw.in_context("ridge", 10, penalty=alpha / 442, condition=10 if alpha < 1 else 3, solver=solver)
+            error = float(np.abs(built(x=x, y=y, queries=x) - wanted).max())
+            line(f"diabetes, ridge alpha {alpha:g}, by {solver}", error, 1e-10, f"{built.network.depth} layers")
+            if most is not None:
+                line("  layers", built.network.depth, most)
 
 
 def lasso(quick: bool) -> None:

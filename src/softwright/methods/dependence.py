@@ -38,7 +38,7 @@ def dependence(x: Tensor, log_weights: Tensor | None, constants: Constants, limi
         return ""
     vector = vectors[worst, -1].abs()
     columns = (vector > _PART * vector.max()).nonzero()[:8, 0].tolist()
-    beside = " (a constant added)" if constants.intercept else ""
+    beside = ", up to a constant" if constants.intercept else ""
     exactly = ratio <= _EXACT[constants.dtype]
-    how = "linearly dependent" if exactly else f"nearly linearly dependent (singular values differ by {ratio:.1g})"
+    how = "linearly dependent" if exactly else f"nearly linearly dependent (to {ratio:.1g})"
     return f"column(s) {', '.join(map(str, columns))} of x are {how}{beside}; remove one of them, or add a penalty"
