@@ -20,8 +20,8 @@ largest number of sums and of products with powers that a term meets (`_met`).
 
     y   off by a factor e^t with t at most E'' + u D |s|, E'' < 3.6 u (`c_exp.py`), where E/(1 - E) + u D |s|, E = 8 u,
         is charged for each step between a token and the leading one. Powers are y y, y^2 y^2, ..: one rounding each,
-        and those of what they are made of. Z, U and V have the same ones, so that they change weights: two powers that are
-        m - r steps apart differ by at most 4 |m - r| of them (`_held`), and 4.4 u are left of each step
+        and those of what they are made of. Z, U and V have the same ones, so that they change weights: two powers that
+        are m - r steps apart differ by at most 4 |m - r| of them (`_held`), and 4.4 u are left of each step
     N   U - |s| V: a coefficient, L, a product and a sum (without offsets the product alone), and the quotient: L + 4 of
         the sum of |terms|. That is at most the sum of the closed form's |terms|: with 1 + y multiplied out, c_m v_m is
         the sum of what they have at y^m, and Z' has no negative coefficient

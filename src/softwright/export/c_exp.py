@@ -144,7 +144,8 @@ def exp_source(real: str) -> str:
 
 
 def exp_near_source(real: str) -> str:
-    """The same where all numbers of a vector are mostly near 0: n is 0 there, and nothing is left but the sum."""
+    """The same where all numbers of a vector are mostly near 0: n is 0 there, and nothing is left but the sum.
+    nan is near."""
     t = _TYPES[real]
     f = t.suffix
     return "\n".join(
@@ -152,11 +153,19 @@ def exp_near_source(real: str) -> str:
             "SOFTWRIGHT_INLINE void softwright_exp_near(softwright_v *e)",
             "{",
             f"  const softwright_v r = *e, least = {NEAR}{f} - (softwright_v){{0}};",
-            "  const softwright_m far = ~SOFTWRIGHT_MASK(r, >=, least);",
+            "  const softwright_m far = SOFTWRIGHT_MASK(r, <, least);",
+            "#if defined(__SSE2__) && SOFTWRIGHT_LANES > 1",
+            "  softwright_signs half[sizeof far / sizeof(softwright_signs)], any;",
+            "  memcpy(half, &far, sizeof far);",
+            "  any = half[0];",
+            "  SOFTWRIGHT_UNROLL for (unsigned j = 1; j < sizeof far / sizeof any; j++) any |= half[j];",
+            "  if (__builtin_ia32_pmovmskb128(any) == 0) {",
+            "#else",
             "  uint64_t each[(sizeof far + 7) / 8] = {0}, any = 0;",
             "  memcpy(each, &far, sizeof far);",
             "  SOFTWRIGHT_UNROLL for (unsigned j = 0; j < sizeof each / sizeof each[0]; j++) any |= each[j];",
             "  if (any == 0) {",
+            "#endif",
             "    const softwright_v r2 = r * r, r4 = r2 * r2;",
             f"    const softwright_v q = {in_pairs([f'{power}{f}' for power in reversed(t.powers)])};",
             f"    *e = 1.0{f} + (r + r2 * q);",
@@ -264,6 +273,7 @@ _VECTORS = """\
 #define SOFTWRIGHT_MASK(a, sign, b) ((softwright_m)((a) sign (b)))
 typedef @REAL@ softwright_v __attribute__((vector_size(32), aligned(sizeof(@REAL@)), may_alias));
 typedef @WORD@ softwright_m __attribute__((vector_size(32)));
+typedef char softwright_signs __attribute__((vector_size(16)));
 #else
 #define SOFTWRIGHT_INLINE static inline
 #define SOFTWRIGHT_LANES 1
