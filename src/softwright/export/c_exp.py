@@ -155,7 +155,7 @@ def exp_near_source(real: str) -> str:
             f"  const softwright_v r = *e, least = {NEAR}{f} - (softwright_v){{0}};",
             "  const softwright_m far = SOFTWRIGHT_MASK(r, <, least);",
             "#if defined(__SSE2__) && SOFTWRIGHT_LANES > 1",
-            "  softwright_signs half[sizeof far / sizeof(softwright_signs)], any;",
+            "  SOFTWRIGHT_BYTES half[sizeof far / sizeof(SOFTWRIGHT_BYTES)], any;",
             "  memcpy(half, &far, sizeof far);",
             "  any = half[0];",
             "  SOFTWRIGHT_UNROLL for (unsigned j = 1; j < sizeof far / sizeof any; j++) any |= half[j];",
@@ -273,7 +273,7 @@ _VECTORS = """\
 #define SOFTWRIGHT_MASK(a, sign, b) ((softwright_m)((a) sign (b)))
 typedef @REAL@ softwright_v __attribute__((vector_size(32), aligned(sizeof(@REAL@)), may_alias));
 typedef @WORD@ softwright_m __attribute__((vector_size(32)));
-typedef char softwright_signs __attribute__((vector_size(16)));
+typedef char SOFTWRIGHT_BYTES __attribute__((vector_size(16)));
 #else
 #define SOFTWRIGHT_INLINE static inline
 #define SOFTWRIGHT_LANES 1
