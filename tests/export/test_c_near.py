@@ -13,11 +13,10 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.export.c_exp import lanes_of, vectors_source
+from softwright.export.c_exp import DIRECT, lanes_of, vectors_source
 from softwright.export.c_source import c_source
 from softwright.export.near.heads import (
     _CHARGED,
-    _DIRECT,
     _EXP_ERROR,
     _LOGS,
     _NATURAL,
@@ -107,7 +106,7 @@ def test_points_in_the_box_and_everywhere_else_get_what_torch_gives(name: str, d
 def test_exps_of_the_box_are_as_exact_as_they_say(real: str, natural: bool, command: list[str], tmp_path: Path) -> None:
     """Direct ones depend on the distance to the next whole number alone, and so on the numbers up to 1/2."""
     precision = precision_of("float64" if real == "double" else "float32")
-    exp = Exp(_NATURAL[real], _LOGS[real]) if natural else Exp(_DIRECT[real])
+    exp = Exp(_NATURAL[real], _LOGS[real]) if natural else Exp(DIRECT[real])
     head = Tokens(np.zeros((1, 1)), np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1, 1)))
     run = Run(real, real, np.zeros(1), np.ones(1))
     power = Writer([head], [0], [(head.keys, head.biases)], exp, run)._power()

@@ -8,8 +8,30 @@ t >= 0 and y/(1 + y) for t < 0, a sum and a quotient of numbers that hold no mor
 Of a step, whose rate is steep, y is 0 nearly everywhere: where it is for all numbers of a vector no exp is taken. Of
 relu and leaky relu max(s, 0) - slope max(-s, 0) is all there is, near 0 too, as in torch.
 
-*Even tokens* (same place): w = y/(1 + y) with y = e(-D |s|), the same products for the powers of x = w - w w, and
-max(s, 0) + (U' - |s| (B - 2 w A))/Z', sums of terms in pairs.
+*silu*, s w: the product before the quotient, 3 roundings behind the exp as before, and the exp of `softwright_falling`.
+
+*Even tokens* (same place): with m the steps between a token and the edge on the side of s, and y = e^{-D |s|},
+
+    g(s) = max(s, 0) + (U - |s| V)/Z,   Z, U, V = sum_m c_m y^m times 1, u_m, v_m,   c_m = e^{b_m - b_0},
+
+one quotient and nothing before it: torch's w = y/(1 + y) is a second one, for which all that follows would wait. What
+is charged for torch's quotient of polynomials in x = w (1 - w) holds this too. u is the unit, n = p/2 - 1, L the
+largest number of sums and of products with powers that a term meets (`_met`).
+
+    y   off by a factor e^t with t at most E'' + u D |s|, E'' < 3.6 u (`c_exp.py`), where E/(1 - E) + u D |s|, E = 8 u,
+        is charged for each step between a token and the leading one. Powers are y y, y^2 y^2, ..: one rounding each,
+        and those of what they are made of. Z, U and V have the same ones, so that they change weights: two powers that
+        are m - r steps apart differ by at most 4 |m - r| of them (`_held`), and 4.4 u are left of each step
+    N   U - |s| V: a coefficient, L, a product and a sum (without offsets the product alone), and the quotient: L + 4 of
+        the sum of |terms|. That is at most the sum of the closed form's |terms|: with 1 + y multiplied out, c_m v_m is
+        the sum of what they have at y^m, and Z' has no negative coefficient
+    Z   L + 1 of |f| = |N|/Z. Charged are n + 10 of the terms of N and n + 3 of |f|, which is at most the sum of
+        |terms|: enough if 2 L + 5 is at most 2 n + 12, one less for squares of u
+    g   the last sum is charged as before; (s + |s|)/2 is max(s, 0) exactly
+    y^m that underflow, or are 0 where y is near the smallest number, are charged with the coefficients of x
+
+Where L or the powers are too many, and of more than 16 tokens, it is the form in x: w = y/(1 + y), the same products
+for the powers of x = w - w w, and max(s, 0) + (U' - |s| (B - 2 w A))/Z', sums of terms in pairs.
 
 *Products* (`transpiler/gated_heads.py`): b sum_k a_k (2 w_k - 1), 2 w_k - 1 = tanh(s_k u), is b sign(u) sum_k a_k
 (1 - y_k)/(1 + y_k) with y_k = exp(-2 s_k |u|). Where s_k = k s_1 up to 2 u of it, y_k is the k-th power of y_1, made of
@@ -25,10 +47,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 
+from softwright.export.c_exp import falling_numbers
 from softwright.export.c_simplify import read_nodes
 from softwright.export.program import Closed, Node, Product, Program
 from softwright.precision import PRECISIONS
@@ -37,6 +61,8 @@ from softwright.transpiler.closed_softmax import HARD, EvenTokens, Pair, power_s
 CLOSED = "Closed"  # the operation of such a node
 MOST_POWERS = 7
 IN_ORDER = 4  # terms of a sum that is no shorter in pairs, since a product and a sum are one operation
+MOST_IN_Y, SPARE = 16, 4  # tokens; roundings of powers for each step
+DIGITS = 120  # of coefficients
 STEEP = 2.0**20  # the rate of a step: beyond 1e-3 of it, in double, weights are 0 and 1
 
 
@@ -62,6 +88,7 @@ class ClosedForm:
 
     def __init__(self, closed: Closed, dtype: str) -> None:
         self.form, self.dtype = form_of(closed), dtype
+        self.tokens = np.zeros((4, 0)) if isinstance(closed.what, Product) else closed.what.astype(np.float64)
 
     def statements(self, given: Sequence[str], place: str, count: str) -> str:
         """`given` are vectors of the inputs, of whose numbers `count` matter, `place` is where the result goes."""
@@ -92,6 +119,11 @@ class ClosedForm:
         found = " + ".join(parts) or "w - w"
         if pair.rate == HARD and pair.slopes[1] == 1.0 and pair.offsets == (0.0, 0.0):
             return self._kink(pair.slopes[0], place)
+        falling = falling_numbers(abs(pair.rate), self.dtype) if pair.rate > 0 else None
+        if falling is not None and abs(pair.rate) < STEEP and pair.slopes[0] == 0.0 and not any(pair.offsets):
+            top = self._scaled("w", pair.slopes[1])
+            lines = ["softwright_v w = s, y;", "softwright_abs(&w);", self._falling("w", falling), "y = w;"]
+            return [*lines, f"softwright_over(&w, &s); {place} = {top} * s / ({self._number(1.0)} + y);"]
         lines = [f"softwright_v w = {self._scaled('s', pair.rate)};"]
         if abs(pair.rate) < STEEP:
             return [*lines, "softwright_sigmoid(&w);", f"{place} = {found};"]
@@ -106,7 +138,34 @@ class ClosedForm:
         lines.append("softwright_v below = -s; softwright_above(&below, &below);")
         return [*lines, f"{place} = v - {self._scaled('below', slope)};"]
 
+    def _falling(self, name: str, numbers: tuple[float, float, float]) -> str:
+        return f"softwright_falling(&{name}, {', '.join(map(self._number, numbers))});"
+
     def _even(self, even: EvenTokens, place: str) -> list[str]:
+        falling, p = falling_numbers(even.spacing, self.dtype), 2 * even.coefficients.shape[1]
+        if falling is not None and p <= MOST_IN_Y and 2 * _met(p) + 5 <= p + 10 and _held(p) <= SPARE:
+            return self._in_y(falling, place)
+        return self._in_x(even, place)
+
+    def _in_y(self, falling: tuple[float, float, float], place: str) -> list[str]:
+        """The quotient (U - |s| V)/Z of polynomials in y."""
+        _, _, slopes, offsets = self.tokens
+        weights = _weights(self.tokens[1])
+        total, slope, offset = (
+            _folded(
+                [self._number(float(w * Decimal(float(x)))) if x else "" for w, x in zip(weights, row, strict=True)]
+            )
+            for row in (np.ones(len(weights)), slopes, offsets)
+        )
+        lines = ["softwright_v size = s, y;", f"softwright_abs(&size); y = size; {self._falling('y', falling)}"]
+        powers = [2**i for i in range(1, (len(weights) - 1).bit_length())]
+        lines += [f"const softwright_v y{m} = y{m // 2 if m > 2 else ''} * y{m // 2 if m > 2 else ''};" for m in powers]
+        half = f"(s + size) * {self._number(0.5)}"
+        if offset:
+            return [*lines, f"{place} = {half} + ({offset} - size * {slope or '0'}) / {total};"]
+        return [*lines, f"{place} = {half} - size * ({slope} / {total});"]
+
+    def _in_x(self, even: EvenTokens, place: str) -> list[str]:
         twice = np.array([1.0, 1.0, 1.0, 2.0])[:, None]  # B - w (2 A): doubling is exact
         total, offset, slope, fall = (self._polynomial(row) for row in even.coefficients * twice)
         lines = [
@@ -150,6 +209,49 @@ class ClosedForm:
         pairs = [" + ".join(words[i : i + 2]) for i in range(0, len(words), 2)]
         total = " + ".join(f"({pair})" for pair in pairs)
         return [*lines, f"size = {total}; softwright_sign(&size, &s); {place} = size * {b};"]
+
+
+def _weights(biases: np.ndarray) -> list[Decimal]:
+    """c_m = e^{b_m - b_0}."""
+    with localcontext(Context(prec=DIGITS)):
+        return [(Decimal(float(b)) - Decimal(float(biases[0]))).exp() for b in biases]
+
+
+def _folded(terms: list[str]) -> str:
+    """A polynomial in y of these coefficients: neighbours first, then neighbours of those; "" for 0."""
+    power = 1
+    while len(terms) > 1:
+        name = f"y{power}" if power > 1 else "y"
+        pairs = [(terms[i], terms[i + 1] if i + 1 < len(terms) else "") for i in range(0, len(terms), 2)]
+        terms = [
+            f"({' + '.join([low] * bool(low) + [f'{name} * {high}'] * bool(high))})" if high else low
+            for low, high in pairs
+        ]
+        power *= 2
+    return terms[0]
+
+
+def _met(count: int) -> int:
+    """The largest number of sums, and of products with powers of y, that a term of such a polynomial meets."""
+    most = 0
+    for m in range(count):
+        place, left, met = m, count, 0
+        while left > 1:
+            met += (place % 2) + (place ^ 1 < left)
+            place, left = place // 2, (left + 1) // 2
+        most = max(most, met)
+    return most
+
+
+def _held(count: int) -> float:
+    """How many roundings of powers one of two terms holds and the other does not, for each step between them: y^(2^i)
+    is made of two times those of the one before, and its own."""
+    bits = range(1, count.bit_length())
+    held = [[sum((m >> j & 1) << (j - i) for j in bits if j >= i) for i in bits] for m in range(count)]
+    apart = (
+        sum(abs(a - b) for a, b in zip(held[m], held[r], strict=True)) / (m - r) for m in range(count) for r in range(m)
+    )
+    return max(apart)
 
 
 def _powers(highest: int) -> list[tuple[int, str]]:

@@ -18,6 +18,14 @@ pairs, which do not wait for each other.
 The last step is 2^n + 2^n (r + r^2 q), one operation where it is fused: a product with 2^n is exact, but for what is
 lost below the smallest number where n is near -1022, at most half of that number's last place: 1.5 u more there.
 
+*e^{-c |s|}*, `softwright_falling`, is 2^n p, n the nearest whole number to t = -c log2(e) |s|, and p = 1 + f Q(f) with
+f = t - n, of degree 11 (6 in float; below 3.2 u: `near/heads.py`). n is taken from |s| itself, nothing waits for c |s|.
+c log2(e) has two parts, each a number of the type. The product with the first is rounded by u |t|, which is u c |s| of
+the result and charged as the rounding of c |s|, or not at all where it is fused; the difference to n is then rounded,
+or exact, and so is the sum with the second product: u/4 each as |f| <= 1/2, ln(2)/2 u of the result. In all below 3.6 u
+besides u c |s|. n is added to the exponent of p. nan may become any number: it is for what is multiplied by s, or has s
+added.
+
 Sums and maxima run over the numbers of a vector at once, each with its own: an order like any other, and the largest of
 numbers is the same in every order. A row of scores that is no multiple of a vector long is filled up with -inf, whose
 exp is exactly 0: that changes neither the maximum nor the sum.
@@ -33,6 +41,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
 
 LANES = 8  # a row of free length has room for a multiple of so many numbers, whole vectors of either type
 
@@ -43,6 +54,19 @@ def lanes_of(real: str) -> int:
 
 
 NEAR = "-0x1.6p-2"  # above -ln(2)/2
+LOG2E = Fraction(14426950408889634073599246810018921374266, 10**40)  # log2(e) is less than 10^-40 more
+FALLEN = {"float64": 707.5, "float32": 86.5}  # what c |s| is below where e^{-c |s|} is a normal number
+SHIFTS = {"double": "0x1.8p52", "float": "0x1.8p23"}
+DIRECT = {
+    "double": (
+        *("0x1.62e42fefa39f3p-1", "0x1.ebfbdff82c598p-3", "0x1.c6b08d7048f31p-5", "0x1.3b2ab6fba1e1cp-7"),
+        *("0x1.5d87fe7bbbe07p-10", "0x1.4309130961163p-13", "0x1.ffcbee3b0af8cp-17", "0x1.62bfd49ed0adfp-20"),
+        *("0x1.b54167a0b9061p-24", "0x1.e605f979c7a5dp-28", "0x1.c0638527edf34p-32"),
+    ),
+    "float": (
+        *("0x1.62e432p-1", "0x1.ebfbe2p-3", "0x1.c6ae72p-5", "0x1.3b270ep-7", "0x1.5f7276p-10", "0x1.470b4ap-13"),
+    ),
+}  # Q of 2^f = 1 + f Q(f), |f| <= 1/2, from the lowest power
 
 
 @dataclass(frozen=True)
@@ -120,7 +144,8 @@ def exp_source(real: str) -> str:
 
 
 def exp_near_source(real: str) -> str:
-    """The same where all numbers of a vector are mostly near 0: n is 0 there, and nothing is left but the sum."""
+    """The same where all numbers of a vector are mostly near 0: n is 0 there, and nothing is left but the sum.
+    nan is near."""
     t = _TYPES[real]
     f = t.suffix
     return "\n".join(
@@ -128,11 +153,19 @@ def exp_near_source(real: str) -> str:
             "SOFTWRIGHT_INLINE void softwright_exp_near(softwright_v *e)",
             "{",
             f"  const softwright_v r = *e, least = {NEAR}{f} - (softwright_v){{0}};",
-            "  const softwright_m far = ~SOFTWRIGHT_MASK(r, >=, least);",
+            "  const softwright_m far = SOFTWRIGHT_MASK(r, <, least);",
+            "#if defined(__SSE2__) && SOFTWRIGHT_LANES > 1",
+            "  SOFTWRIGHT_BYTES half[sizeof far / sizeof(SOFTWRIGHT_BYTES)], any;",
+            "  memcpy(half, &far, sizeof far);",
+            "  any = half[0];",
+            "  SOFTWRIGHT_UNROLL for (unsigned j = 1; j < sizeof far / sizeof any; j++) any |= half[j];",
+            "  if (__builtin_ia32_pmovmskb128(any) == 0) {",
+            "#else",
             "  uint64_t each[(sizeof far + 7) / 8] = {0}, any = 0;",
             "  memcpy(each, &far, sizeof far);",
             "  SOFTWRIGHT_UNROLL for (unsigned j = 0; j < sizeof each / sizeof each[0]; j++) any |= each[j];",
             "  if (any == 0) {",
+            "#endif",
             "    const softwright_v r2 = r * r, r4 = r2 * r2;",
             f"    const softwright_v q = {in_pairs([f'{power}{f}' for power in reversed(t.powers)])};",
             f"    *e = 1.0{f} + (r + r2 * q);",
@@ -140,6 +173,37 @@ def exp_near_source(real: str) -> str:
             "}",
         ]
     )
+
+
+def falling_source(real: str) -> str:
+    """`softwright_falling` of a type: e^{-c size} of sizes below `most`, 0 of others; -c log2(e) is high + low."""
+    t = _TYPES[real]
+    f = t.suffix
+    return "\n".join(
+        [
+            f"SOFTWRIGHT_INLINE void softwright_falling(softwright_v *e, {real} high, {real} low, {real} most)",
+            "{",
+            f"  const softwright_v size = *e, k = size * high + {SHIFTS[real]}{f}, n = k - {SHIFTS[real]}{f};",
+            "  const softwright_v f = (size * high - n) + size * low, f2 = f * f, f4 = f2 * f2;",
+            f"  const softwright_v p = 1.0{f} + f * ({in_pairs([f'{power}{f}' for power in DIRECT[real]], 'f')});",
+            "  softwright_m a, b;",
+            "  memcpy(&a, &p, sizeof a);",
+            "  memcpy(&b, &k, sizeof b);",
+            f"  a += b << {t.digits};",
+            "  a &= ~SOFTWRIGHT_MASK(size, >=, most - (softwright_v){0});",
+            "  memcpy(e, &a, sizeof a);",
+            "}",
+        ]
+    )
+
+
+def falling_numbers(rate: float, dtype: str) -> tuple[float, float, float] | None:
+    """high, low and most, for rates that are far from where one of them would be lost."""
+    if not 2.0**-20 <= rate <= 2.0**20:
+        return None
+    kind, wanted = np.dtype(dtype).type, -Fraction(rate) * LOG2E
+    high = float(kind(float(wanted)))
+    return high, float(kind(float(wanted - Fraction(high)))), float(kind(FALLEN[dtype] / rate))
 
 
 def in_pairs(powers: Sequence[str], r: str = "r") -> str:
@@ -177,6 +241,7 @@ def helpers_of(text: str, real: str, lanes: int) -> list[str]:
     made |= {
         "softwright_exp": exp_source(real),
         "softwright_exp_near": exp_near_source(real),
+        "softwright_falling": falling_source(real),
         "softwright_sum": _across("softwright_sum", "{0} + {1}", real, lanes),
         "softwright_top": _across("softwright_top", "{1} > {0} ? {1} : {0}", real, lanes),
     }
@@ -208,6 +273,7 @@ _VECTORS = """\
 #define SOFTWRIGHT_MASK(a, sign, b) ((softwright_m)((a) sign (b)))
 typedef @REAL@ softwright_v __attribute__((vector_size(32), aligned(sizeof(@REAL@)), may_alias));
 typedef @WORD@ softwright_m __attribute__((vector_size(32)));
+typedef char SOFTWRIGHT_BYTES __attribute__((vector_size(16)));
 #else
 #define SOFTWRIGHT_INLINE static inline
 #define SOFTWRIGHT_LANES 1
@@ -322,6 +388,7 @@ SOFTWRIGHT_INLINE void softwright_max(softwright_v *a, const softwright_v *b)
 }""",
     "softwright_exp": "",
     "softwright_exp_near": "",
+    "softwright_falling": "",
     "softwright_weights": _weights("softwright_weights", "SOFTWRIGHT_UNROLL "),
     "softwright_weights_of": _weights("softwright_weights_of", ""),
     "softwright_scale": """\
@@ -406,6 +473,18 @@ SOFTWRIGHT_INLINE void softwright_above(softwright_v *v, const softwright_v *s)
   memcpy(&a, v, sizeof a);
   a &= ~less;
   memcpy(v, &a, sizeof a);
+}""",
+    # 1 where s is not less than 0, e elsewhere
+    "softwright_over": """\
+SOFTWRIGHT_INLINE void softwright_over(softwright_v *e, const softwright_v *s)
+{
+  const softwright_m less = SOFTWRIGHT_MASK(*s, <, (softwright_v){0});
+  const softwright_v one = (@REAL@)1 - (softwright_v){0};
+  softwright_m a, b;
+  memcpy(&a, e, sizeof a);
+  memcpy(&b, &one, sizeof b);
+  a = (a & less) | (b & ~less);
+  memcpy(e, &a, sizeof a);
 }""",
     # exp(0) is 1: the smaller of two scores has an exp to take, the larger one none
     "softwright_pairs": """\

@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from softwright.export.c_exp import lanes_of
+from softwright.export.c_exp import DIRECT, LOG2E, lanes_of
 from softwright.export.near.lines import REACH, Exp, Near, Run, Tokens, Writer
 from softwright.export.programs import tensors_of
 from softwright.precision import computing_in
@@ -47,22 +47,11 @@ from softwright.precision import computing_in
 MOST_VECTORS = 16  # of exps, written out one by one
 MOST_OUTPUTS, MOST_VARIABLES = 4, 8
 TRIES = 4096  # shifts that are tried
-_LOG2E_LOW = Fraction(14426950408889634073599246810018921374266, 10**40)  # it is less than 10^-40 more
 _HIGHEST = {"double": 1000, "float": 120}  # exponents of two of what is summed, and -these of weights
 _EXP_ERROR = {"double": 3.1, "float": 3.2}  # of direct exps, in units of rounding; see above
 _CHARGED = 8.0  # 4 ulp; claims that rest on more charge more
 
 
-_DIRECT = {
-    "double": (
-        *("0x1.62e42fefa39f3p-1", "0x1.ebfbdff82c598p-3", "0x1.c6b08d7048f31p-5", "0x1.3b2ab6fba1e1cp-7"),
-        *("0x1.5d87fe7bbbe07p-10", "0x1.4309130961163p-13", "0x1.ffcbee3b0af8cp-17", "0x1.62bfd49ed0adfp-20"),
-        *("0x1.b54167a0b9061p-24", "0x1.e605f979c7a5dp-28", "0x1.c0638527edf34p-32"),
-    ),
-    "float": (
-        *("0x1.62e432p-1", "0x1.ebfbe2p-3", "0x1.c6ae72p-5", "0x1.3b270ep-7", "0x1.5f7276p-10", "0x1.470b4ap-13"),
-    ),
-}
 _NATURAL = {
     "double": (
         *("0x1.0000000000029p+0", "0x1.000000000004bp-1", "0x1.5555555548c99p-3", "0x1.555555552f91ap-5"),
@@ -120,7 +109,7 @@ def _in_powers_of_two(head: Tokens, unit: float, kind: type) -> Shifted:
     rng = np.random.default_rng(0)
     d = head.keys.shape[1]
     numbers = np.concatenate([head.keys, head.biases[:, None]], axis=1)
-    exact = np.vectorize(lambda x: Fraction(float(x)) * _LOG2E_LOW, otypes=[object])(numbers)
+    exact = np.vectorize(lambda x: Fraction(float(x)) * LOG2E, otypes=[object])(numbers)
     high = exact.astype(np.float64)
     rest = (exact - np.vectorize(Fraction, otypes=[object])(high)).astype(np.float64)
     tries = rng.uniform(-(2.0**-8), 2.0**-8, size=(TRIES, d + 1))
@@ -168,7 +157,7 @@ def near_of(built: Any) -> Near | None:
         shifted = [_in_powers_of_two(head, precision.unit, kind) for head in known]
         off = max(one.off for one in shifted)
         if off + _EXP_ERROR[real] <= _CHARGED:
-            exp = Exp(_DIRECT[real])
+            exp = Exp(DIRECT[real])
             rows = [(one.keys, one.biases) for one in shifted]
     center, scale = (tensors[name].astype(np.float64) for name in ("center", "scale"))
     run = Run(real, "float" if model["dtype"] == "float32" else "double", center, scale)
