@@ -17,14 +17,14 @@ as every fitted row promises.
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, arb_poly, arb_series
+from flint import arb, arb_mat, arb_poly, arb_series, ctx
 
 from softwright.errors import SoftwrightError
-from softwright.proof.arithmetic.balls import ball_above, precision
-from softwright.targets.mlp import Activation
 from softwright.transpiler.token_table import TokenTable
 
 _REACH = 64  # L, divided by the rate
@@ -34,6 +34,8 @@ _TERMS = 24  # m
 _BITS = 192
 _ROOM = 1.001  # a second proof may be that much less sharp
 
+Gate = Callable[[Any], Any]  # Phi, of a series of balls
+
 
 def is_gate(table: TokenTable) -> bool:
     """Whether a table is its own mirror image, has constants times s for values, and ends in the asymptotes."""
@@ -42,19 +44,17 @@ def is_gate(table: TokenTable) -> bool:
     return bool(mirrored and not u.any() and v[-1] == 1.0 and len(k) > 1 and (np.diff(k) > 0).all())
 
 
-def proved_gate_error(activation: Activation, table: TokenTable) -> float:
-    """sup over all real s of |g(s) - phi(s)|, an upper bound."""
+def proved_gate_error(gate: Gate, rate: float, table: TokenTable) -> float:
+    """sup over all real s of |g(s) - s Phi(s)|, an upper bound; `rate` says how narrow Phi is."""
     if not is_gate(table):
-        raise SoftwrightError(f"the tokens of {activation} are not those of a gate; please report this")
-    return _proved(activation, table.stacked.tobytes(), table.tokens) * _ROOM
-
-
-@lru_cache(maxsize=64)
-def _proved(activation: Activation, content: bytes, tokens: int) -> float:
-    table = np.frombuffer(content).reshape(4, tokens)
-    with precision(_BITS, _TERMS + 1):
-        rate = arb(activation.rate)
-        return max(_within(activation, table, _REACH / rate / (2 * _CELLS)), _beyond(table, rate))
+        raise SoftwrightError("the tokens of a gate are not their own mirror image; please report this")
+    before = ctx.prec, ctx.cap
+    try:
+        ctx.prec, ctx.cap = _BITS, _TERMS + 1
+        half = _REACH / arb(rate) / (2 * _CELLS)
+        return max(_within(gate, table.stacked, half), _beyond(table.stacked, arb(rate))) * _ROOM
+    finally:
+        ctx.prec, ctx.cap = before
 
 
 def _relative(table: np.ndarray, lead: int) -> tuple[list[arb], list[arb], list[arb]]:
@@ -63,7 +63,7 @@ def _relative(table: np.ndarray, lead: int) -> tuple[list[arb], list[arb], list[
     return [x - k[lead] for x in k], [(x - b[lead]).exp() for x in b], [x - 1 for x in v]
 
 
-def _within(activation: Activation, table: np.ndarray, half: arb) -> float:
+def _within(gate: Gate, table: np.ndarray, half: arb) -> float:
     """|g - phi| at most over the cells from 0 on, each twice `half` wide."""
     middles = [half * (2 * i + 1) for i in range(_CELLS)]
     near = np.array([float(middle) for middle in middles])
@@ -84,8 +84,8 @@ def _within(activation: Activation, table: np.ndarray, half: arb) -> float:
             arb_mat([[(key * s).exp() for key in keys] for s in group]) * arb_mat(columns) for group in (places, cells)
         )
         for i, (place, cell) in enumerate(zip(places, cells, strict=True)):
-            polynomials.append(_series(activation, at, i, place))
-            rests.append(abs(_series(activation, over, i, cell)[_TERMS]).upper() * half**_TERMS)
+            polynomials.append(_series(gate, at, i, place))
+            rests.append(abs(_series(gate, over, i, cell)[_TERMS]).upper() * half**_TERMS)
     seen = max(abs(polynomial[0]).lower() for polynomial in polynomials)
     largest = arb(0)
     for polynomial, rest in zip(polynomials, rests, strict=True):
@@ -94,23 +94,20 @@ def _within(activation: Activation, table: np.ndarray, half: arb) -> float:
         if not crude <= seen:
             step = half / _PIECES
             places = [step * (2 * i + 1) - half for i in range(_PIECES)]
-            crude = max((_size(terms(arb_poly([place, 1])), step) for place in places), key=ball_above) + rest
+            crude = max((_size(terms(arb_poly([place, 1])), step) for place in places), key=_above) + rest
         if not crude.is_finite():
             return float("inf")
-        largest = arb(max(ball_above(largest), ball_above(crude)))
-    return ball_above(largest)
+        largest = arb(max(_above(largest), _above(crude)))
+    return _above(largest)
 
 
-def _series(activation: Activation, sums: arb_mat, row: int, place: arb) -> arb_series:
+def _series(gate: Gate, sums: arb_mat, row: int, place: arb) -> arb_series:
     """g - phi about a place, which may be a ball, with Z and N in a row of `sums`."""
-    gate = activation.row.gate
-    if gate is None:
-        raise SoftwrightError(f"{activation} is not gated; please report this")
     s = arb_series([place, 1], prec=_TERMS + 1)
     total, missing = (
         arb_series([sums[row, first + n] for n in range(_TERMS + 1)], prec=_TERMS + 1) for first in (0, _TERMS + 1)
     )
-    found = s * (missing / total + 1 - gate(s, *activation.parameters))
+    found = s * (missing / total + 1 - gate(s))
     if found.prec < _TERMS + 1:  # another thread may change the library's global cap
         raise SoftwrightError("a series was cut while tokens were proved; transpile one model at a time")
     return found
@@ -132,4 +129,9 @@ def _beyond(table: np.ndarray, rate: arb) -> float:
         return float("inf")
     terms = zip(keys, weights, below, strict=True)
     total = sum(((key * end).exp() * w * abs(x) for key, w, x in terms), arb(0)) * end
-    return ball_above(total + (-rate * end).exp() / rate)
+    return _above(total + (-rate * end).exp() / rate)
+
+
+def _above(x: arb) -> float:
+    """A number that is not below any of the ball."""
+    return math.nextafter(float(x.upper()), math.inf) if x.is_finite() else math.inf

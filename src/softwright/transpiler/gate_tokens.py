@@ -19,13 +19,12 @@ varied, and of those with values below 2 and a closed form (`closed_softmax.py`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
-from softwright.targets.mlp import Activation
 from softwright.transpiler.closed_softmax import EvenTokens
 from softwright.transpiler.token_table import TokenTable
 
@@ -34,14 +33,18 @@ _NEAR, _FAR = 8.0, 40.0  # the grid is fine up to the first and ends at the seco
 _POINTS = 300, 60
 _ROUNDS, _LEAST, _POWER = 20, 1e-3, 0.6
 _CUT = 1e-15  # singular values below this share of the largest are left out
-_USUAL = 1e-3  # parameters that differ by so much are not those of the row
 _SPACINGS, _WIDTHS = (1.3, 1.0, 0.8, 0.65, 0.5), (0.6, 1.0)
+
+Base = Callable[[np.ndarray], np.ndarray]
 
 
 @lru_cache(maxsize=64)
-def gate_table(base: Activation, rate: float, tokens: int, dtype: str) -> TokenTable:
-    """So many tokens, an even number, fitted to base(rate s)/rate, as the dtype stores them."""
-    tables = [_table(base, rate, shape, tokens, dtype) for shape in _shapes(base, tokens)]
+def gate_table(base: Base, rate: float, shape: tuple[float, ...], usual: bool, tokens: int, dtype: str) -> TokenTable:
+    """So many tokens, an even number, fitted to base(rate s)/rate, as the dtype stores them; `shape` holds D, c and q,
+    which were found for this base if it is the usual one."""
+    spacing, width, flatter = shape
+    factors = [(1.0, 1.0)] if usual else product(_SPACINGS, _WIDTHS)
+    tables = [_table(base, rate, (spacing * x, width * y, flatter), tokens, dtype) for x, y in factors]
     if len(tables) == 1:
         return tables[0]
     s = np.linspace(0.0, _FAR, 10 * _POINTS[0])
@@ -49,16 +52,7 @@ def gate_table(base: Activation, rate: float, tokens: int, dtype: str) -> TokenT
     return min(good or tables, key=lambda table: float(np.abs(table(s / rate) * rate - base(s)).max()))
 
 
-def _shapes(base: Activation, tokens: int) -> Iterator[tuple[float, float, float]]:
-    """That of the row; of other functions than the row's also such as are wider or narrower."""
-    spacing, width, flatter = base.row.shapes[tokens]
-    usual = base.row.parameters.values()
-    own = all(abs(x - y) <= _USUAL * abs(y) for x, y in zip(base.parameters, usual, strict=True))
-    factors = [(1.0, 1.0)] if own else product(_SPACINGS, _WIDTHS)
-    yield from ((spacing * x, width * y, flatter) for x, y in factors)
-
-
-def _table(base: Activation, rate: float, shape: tuple[float, float, float], tokens: int, dtype: str) -> TokenTable:
+def _table(base: Base, rate: float, shape: tuple[float, float, float], tokens: int, dtype: str) -> TokenTable:
     spacing, width, flatter = shape
     fraction, exponent = np.frexp(spacing * rate)
     step = float(np.ldexp(np.round(np.ldexp(fraction, _DIGITS)), int(exponent) - _DIGITS))
@@ -71,7 +65,7 @@ def _table(base: Activation, rate: float, shape: tuple[float, float, float], tok
     return TokenTable(keys, biases, slopes, np.zeros(tokens))
 
 
-def _values(base: Activation, keys: np.ndarray, biases: np.ndarray, kind: np.dtype) -> np.ndarray:
+def _values(base: Base, keys: np.ndarray, biases: np.ndarray, kind: np.dtype) -> np.ndarray:
     """Those of the right half, from the middle outwards."""
     s = np.concatenate([np.linspace(0.0, _NEAR, _POINTS[0]), np.linspace(_NEAR, _FAR, _POINTS[1] + 1)[1:]])
     scores = s[:, None] * keys + biases

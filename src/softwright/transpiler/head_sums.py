@@ -24,24 +24,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from softwright.proof.arithmetic.rounding import Arithmetic
 
-
-def mixed(weights: np.ndarray, parts: Sequence[np.ndarray], beside: int, arithmetic: Arithmetic) -> np.ndarray:
+def mixed(weights: np.ndarray, parts: Sequence[np.ndarray], beside: int, unit: float) -> np.ndarray:
     """(c,): rounding of the head behind its exponentials; `weights` (c, p) are at least those that run, and `parts`
-    (c, p) sizes of values, which are summed one by one."""
+    (c, p) sizes of values, which are summed one by one; u is `unit`."""
     total = np.zeros(len(weights))
-    share, size = tree(weights, arithmetic), np.zeros(len(weights))
+    share, size = tree(weights, unit), np.zeros(len(weights))
     for values in parts:
         terms = weights * values
         size += terms.sum(axis=1)
-        total += tree(terms, arithmetic)
+        total += tree(terms, unit)
     tokens = weights.shape[1]
-    found = (arithmetic.gamma(beside) * size + total + size * share) / (1 - 4 * arithmetic.gamma(2 * tokens + beside))
-    return np.minimum(found, arithmetic.gamma(2 * tokens - 2 + beside) * size)
+    found = (_gamma(beside, unit) * size + total + size * share) / (1 - 4 * _gamma(2 * tokens + beside, unit))
+    return np.minimum(found, _gamma(2 * tokens - 2 + beside, unit) * size)
 
 
-def tree(terms: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
+def _gamma(count: int, unit: float) -> float:
+    """What so many roundings in a row can change, relatively."""
+    return count * unit / (1 - count * unit) * (1 + 2.0**-40)
+
+
+def tree(terms: np.ndarray, unit: float) -> np.ndarray:
     """(c,): the bound above, for sums of numbers of these sizes (c, p)."""
     count = terms.shape[1]
     ordered = -np.sort(-terms, axis=1)
@@ -49,5 +52,5 @@ def tree(terms: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
     nodes = np.cumsum(sums, axis=1) - sums[:, :1]
     rest = np.cumsum(ordered[:, :0:-1], axis=1)[:, ::-1]
     rest = np.concatenate([rest, np.zeros((len(terms), 1))], axis=1)  # L, where the first 1 .. p are kept
-    cost = arithmetic.unit * nodes + (1 + arithmetic.unit * np.arange(count)) * rest
-    return cost.min(axis=1) * (1 + 2 * arithmetic.gamma(count))
+    cost = unit * nodes + (1 + unit * np.arange(count)) * rest
+    return cost.min(axis=1) * (1 + 2 * _gamma(count, unit))

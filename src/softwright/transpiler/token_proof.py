@@ -39,8 +39,9 @@ def proved_error(activation: Activation, table: TokenTable) -> float:
 @lru_cache(maxsize=64)
 def _proved(activation: Activation, content: bytes, tokens: int) -> float:
     table = TokenTable(*np.frombuffer(content, dtype=np.float64).reshape(4, tokens))
-    if activation.row.gate is not None and is_gate(table):
-        return proved_gate_error(activation, table) * (1 + 1e-12)
+    gate = activation.row.gate
+    if gate is not None and is_gate(table):
+        return proved_gate_error(lambda s: gate(s, *activation.parameters), activation.rate, table)
     if activation.row.family == "sides":
         return proved_side_error(table) * (1 + 1e-12)
     rate = activation.rate

@@ -27,6 +27,7 @@ _KEY_STEPS = 1 << 14
 _SAMPLES = 400
 _CUT = 1e-13  # singular values below this share of the largest are left out: values stay near 1
 _MOST_FLOAT32 = {"fitted": 16, "sides": 24}  # finer tokens are no better once they are stored in float32
+_USUAL = 1e-3  # parameters that differ by a larger share are not those for which the row's shapes were found
 _LOST = 2.0**-24  # an error of a head that rounding of values near 1 hides in float32
 
 
@@ -74,7 +75,10 @@ def fitted_table(activation: Activation, tokens: int, dtype: str) -> TokenTable:
     if activation.row.family == "sides":
         return side_table(activation.row.shapes[tokens], tokens, dtype)
     if activation.row.gate is not None:
-        return gate_table(activation.base, activation.rate, tokens, dtype)
+        base = activation.base
+        given = zip(base.parameters, base.row.parameters.values(), strict=True)
+        usual = all(abs(x - y) <= _USUAL * abs(y) for x, y in given)
+        return gate_table(base, activation.rate, base.row.shapes[tokens], usual, tokens, dtype)
     table, rate = _fitted(activation.base, tokens), activation.rate
     if rate != 1.0:
         table = TokenTable(rate * table.keys, table.biases, table.slopes, table.offsets / rate)

@@ -325,9 +325,9 @@ def _on_cells(
     share = 1.0 / np.where(good, 1.0 - tau, 1.0)
     ran = (weights + moved) * share[:, None]
     slopes, offsets = np.abs(v) * size, np.abs(u) + 0.0 * size
-    values = mixed(ran, [slopes, offsets], how.beside, arithmetic)
+    values = mixed(ran, [slopes, offsets], how.beside, arithmetic.unit)
     if v.any() and u.any():  # values may be formed before they are summed
-        values = np.maximum(values, mixed(ran, [sizes], how.beside, arithmetic))
+        values = np.maximum(values, mixed(ran, [sizes], how.beside, arithmetic.unit))
     if even is not None:
         other = _by_powers(even, np.minimum(np.abs(near), np.abs(away)), size[:, 0], arithmetic)
         values = np.maximum(values, (other + 2 * arithmetic.unit * weighted) * share)
