@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.export.c_exp import DIRECT, lanes_of, vectors_source
+from softwright.export.c_exp import DIRECT, lanes_of
 from softwright.export.c_source import c_source
+from softwright.export.c_vectors import vectors_source
 from softwright.export.near.heads import (
     _CHARGED,
     _EXP_ERROR,

@@ -19,10 +19,11 @@ import torch
 
 import softwright as sw
 from softwright.export.c_closed import ClosedForm, form_of
-from softwright.export.c_exp import exp_source, helpers_of, lanes_of, vectors_source
+from softwright.export.c_exp import exp_source, lanes_of
 from softwright.export.c_shapes import shapes_of
 from softwright.export.c_simplify import padded, simplified
 from softwright.export.c_source import c_source
+from softwright.export.c_vectors import helpers_of, vectors_source
 from softwright.export.program import Closed, Product, folded, run
 from softwright.export.programs import PROGRAMS, program_of
 from softwright.export.selftest import allowance, answered, answers_of, given_to

@@ -26,9 +26,10 @@ import numpy as np
 from softwright.errors import InvalidInput
 from softwright.export.c_body import MOST_ENTRIES, Body, body_of
 from softwright.export.c_closed import CLOSED, shortened
-from softwright.export.c_exp import FAST, FUSED, LANES, helpers_of, lanes_of, vectors_source, wide_source, widened
+from softwright.export.c_exp import LANES, lanes_of
 from softwright.export.c_shapes import Shape, Size, shapes_of, times
 from softwright.export.c_simplify import padded, simplified, with_biases
+from softwright.export.c_vectors import FAST, FUSED, helpers_of, vectors_source, wide_source, widened
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.near.heads import near_of
