@@ -32,7 +32,7 @@ def _counts(seed: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
 def test_gradient_steps_that_lead_nowhere_are_refused_and_short_ones_are_answered(method: str, rate: float) -> None:
     x, y = _counts(1, rate)
     y = (y > 1).astype(float) if method == "logistic" else y
-    own = {} if method == "least_squares" else {"penalty": 1e-3}
+    own: dict[str, Any] = {} if method == "least_squares" else {"penalty": 1e-3}
     long, short, once = (
         _stack(method, solver="gradient", step_size=size, steps=steps, **own)
         for size, steps in ((30.0, 60), (0.01, 60), (30.0, 1))

@@ -19,7 +19,6 @@ from softwright.methods import classical, losses
 from softwright.methods.answers.rows import FURTHER
 from softwright.methods.chebyshev import chebyshev
 from softwright.methods.constants import Constants
-from softwright.methods.dependence import dependence
 from softwright.methods.glm import Family, default_step, descent, reweighted
 from softwright.methods.gradient import gradient
 from softwright.methods.lasso import admm, fista, projected_gradient
@@ -30,6 +29,7 @@ from softwright.methods.newton_schulz import newton_schulz
 from softwright.methods.row import Method, Peer, Solver, noisy
 from softwright.methods.solution.certificate import solution_certificate
 from softwright.methods.solvers import curves
+from softwright.methods.solvers.dependence import dependence
 from softwright.methods.solvers.newton import Curve, damped_newton
 from softwright.methods.solvers.normal_equations import normal_equations
 from softwright.methods.step_bound import gradient_certificate, group_certificate

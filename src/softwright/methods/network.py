@@ -21,10 +21,10 @@ from softwright.attention.stack import AttentionStack, Stream, apply_layer
 from softwright.chunks import in_chunks, rows_within
 from softwright.errors import InvalidInput
 from softwright.methods.constants import Constants
-from softwright.methods.dependence import HOPELESS, dependence
 from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard, OutOfRange
 from softwright.methods.prompts import LOST_PENALTY, Prompt, as_numbers, read_prompt, too_penalised
+from softwright.methods.solvers.dependence import HOPELESS, dependence
 from softwright.settings import as_proved, looked_through
 from softwright.threads import one_thread_for
 
