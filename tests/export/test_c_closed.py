@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from softwright.export.c_closed import ClosedForm, _held, _met
-from softwright.export.c_exp import FALLEN, falling_numbers, lanes_of
-from softwright.export.c_vectors import helpers_of, vectors_source
 from softwright.export.program import Closed
+from softwright.export.vectors.exp import FALLEN, falling_numbers, lanes_of
+from softwright.export.vectors.loops import helpers_of, vectors_source
 from softwright.precision import precision_of
 from softwright.transpiler.closed_softmax import EvenTokens
 

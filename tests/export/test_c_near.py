@@ -13,9 +13,7 @@ import pytest
 import torch
 
 import softwright as sw
-from softwright.export.c_exp import DIRECT, lanes_of
 from softwright.export.c_source import c_source
-from softwright.export.c_vectors import vectors_source
 from softwright.export.near.heads import (
     _CHARGED,
     _EXP_ERROR,
@@ -27,6 +25,8 @@ from softwright.export.near.heads import (
 )
 from softwright.export.near.lines import _SHIFTS, REACH, Exp, Run, Tokens, Writer
 from softwright.export.selftest import allowance, answered, inputs_of
+from softwright.export.vectors.exp import DIRECT, lanes_of
+from softwright.export.vectors.loops import vectors_source
 from softwright.precision import precision_of
 from softwright.result.constructed import tensors_of
 

@@ -19,14 +19,14 @@ import torch
 
 import softwright as sw
 from softwright.export.c_closed import ClosedForm, form_of
-from softwright.export.c_exp import exp_source, lanes_of
 from softwright.export.c_shapes import shapes_of
 from softwright.export.c_simplify import padded, simplified
 from softwright.export.c_source import c_source
-from softwright.export.c_vectors import helpers_of, vectors_source
 from softwright.export.program import Closed, Product, folded, run
 from softwright.export.programs import PROGRAMS, program_of
 from softwright.export.selftest import allowance, answered, answers_of, given_to
+from softwright.export.vectors.exp import exp_source, lanes_of
+from softwright.export.vectors.loops import helpers_of, vectors_source
 from softwright.precision import precision_of
 from tests.contracts.kinds_made import MADE
 from tests.export.networks import NETWORKS

@@ -1,7 +1,7 @@
 """Heads with a closed form, in C: what torch runs for them in the layout softmax, in vectors over the units.
 
 The program of a network writes every head as the softmax that it is; the writer of a kind whose claim charges closed
-forms too names them (`Program.closed`), and C takes those. With e the exp of `c_exp.py`, off by at most 3 u:
+forms too names them (`Program.closed`), and C takes those. With e the exp of `exp.py`, off by at most 3 u:
 
 *Pairs* (`transpiler/closed_softmax.py`), t = rate s and y = e(-|t|): the weight of the second token is 1/(1 + y) for
 t >= 0 and y/(1 + y) for t < 0, a sum and a quotient of numbers that hold no more than an exp's error, as in a sigmoid.
@@ -18,7 +18,7 @@ one quotient and nothing before it: torch's w = y/(1 + y) is a second one, for w
 is charged for torch's quotient of polynomials in x = w (1 - w) holds this too. u is the unit, n = p/2 - 1, L the
 largest number of sums and of products with powers that a term meets (`_met`).
 
-    y   off by a factor e^t with t at most E'' + u D |s|, E'' < 3.6 u (`c_exp.py`), where E/(1 - E) + u D |s|, E = 8 u,
+    y   off by a factor e^t with t at most E'' + u D |s|, E'' < 3.6 u (`exp.py`), where E/(1 - E) + u D |s|, E = 8 u,
         is charged for each step between a token and the leading one. Powers are y y, y^2 y^2, ..: one rounding each,
         and those of what they are made of. Z, U and V have the same ones, so that they change weights: two powers that
         are m - r steps apart differ by at most 4 |m - r| of them (`_held`), and 4.4 u are left of each step
@@ -52,9 +52,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from softwright.export.c_exp import falling_numbers
 from softwright.export.c_simplify import read_nodes
 from softwright.export.program import Closed, Node, Product, Program
+from softwright.export.vectors.exp import falling_numbers
 from softwright.precision import PRECISIONS
 from softwright.transpiler.closed_softmax import HARD, EvenTokens, Pair, power_steps
 

@@ -1,6 +1,6 @@
 """Nodes of a program as loops of C over views; sizes may be texts, for what a function is told when called.
 
-The innermost loop runs over neighbours in memory, in vectors where there is room for them (`c_exp.py`), without
+The innermost loop runs over neighbours in memory, in vectors where there is room for them (`vectors/exp.py`), without
 reordering anything: the order is written down here, and every order is charged. Operations entry by entry that follow
 each other are one loop.
 """
@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from softwright.export.c_closed import ClosedForm
-from softwright.export.c_exp import LANES
 from softwright.export.c_products import Factors, product_lines
 from softwright.export.c_shapes import Shape, Size, times
 from softwright.export.c_views import MOST_WRITTEN, View, in_rows, letters_of, loops, run_in_vectors, run_over
 from softwright.export.program import Node, Program
+from softwright.export.vectors.exp import LANES
 
 FEW = 3  # scores of a softmax that have no maximum to look for
 FEW_ROWS = 2  # pairs that have a vector each

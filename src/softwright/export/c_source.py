@@ -8,7 +8,7 @@ that link several networks.
 
 The file is the network's program for one point, folded, every node a loop (`c_loops.py`); constants are hexadecimal.
 Rounding: sums run in the order written, each operation is rounded once or fused with its neighbour: an order that the
-rounding part of the claim covers (`program.py`). exp is in the file, more exact than was charged (`c_exp.py`), and
+rounding part of the claim covers (`program.py`). exp is in the file, more exact than was charged (`exp.py`), and
 heads whose claim charges closed forms run those (`c_closed.py`).
 Compilers may not reassociate, flush or approximate: -ffast-math is refused by an #error, and so are registers wider
 than the type, in which a number is not rounded where it should be.
@@ -26,10 +26,8 @@ import numpy as np
 from softwright.errors import InvalidInput
 from softwright.export.c_body import MOST_ENTRIES, Body, body_of
 from softwright.export.c_closed import CLOSED, shortened
-from softwright.export.c_exp import LANES, lanes_of
 from softwright.export.c_shapes import Shape, Size, shapes_of, times
 from softwright.export.c_simplify import padded, simplified, with_biases
-from softwright.export.c_vectors import FAST, FUSED, helpers_of, vectors_source, wide_source, widened
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.near.heads import near_of
@@ -39,6 +37,8 @@ from softwright.export.program import Program
 from softwright.export.programs import PROGRAMS
 from softwright.export.python_source import checked_program, identifiers
 from softwright.export.selftest import Answers, answers_of
+from softwright.export.vectors.exp import LANES, lanes_of
+from softwright.export.vectors.loops import FAST, FUSED, helpers_of, vectors_source, wide_source, widened
 from softwright.fileformat import write_atomically
 from softwright.version import __version__
 

@@ -20,7 +20,7 @@ f Q is off by 1.4 u with its own product, and p rounds by u/2 below 1 and u abov
 double, 6 in float): below 3.2 u, where 8 u are charged. The rest of the charge must hold what the stored numbers are
 off, which is computed here, in fractions. A multiple of t and a number that all tokens share cancel in a softmax, so
 they may be added before the numbers are rounded: of several such shifts the one is taken for which rounding comes out
-best. *Natural*, where that does not fit: r = s - n ln 2 with ln 2 in two parts, as in `c_exp.py`, 0.8 u more, and p of
+best. *Natural*, where that does not fit: r = s - n ln 2 with ln 2 in two parts, as in `exp.py`, 0.8 u more, and p of
 one degree less in double misses e^r by at most 2.8 u: below 6.4 u.
 
 *Pairs.* Of two tokens whose scores span more than exp does, as those of a kink, the larger one has weight 1 and the
@@ -39,9 +39,9 @@ from typing import Any
 
 import numpy as np
 
-from softwright.export.c_exp import DIRECT, LOG2E, lanes_of
 from softwright.export.near.lines import REACH, Exp, Near, Run, Tokens, Writer
 from softwright.export.programs import tensors_of
+from softwright.export.vectors.exp import DIRECT, LOG2E, lanes_of
 from softwright.precision import computing_in
 
 MOST_VECTORS = 16  # of exps, written out one by one

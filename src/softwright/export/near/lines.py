@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwright.export.c_exp import in_pairs, lanes_of, of_type
-from softwright.export.c_vectors import wide_source, widened
+from softwright.export.vectors.exp import in_pairs, lanes_of, of_type
+from softwright.export.vectors.loops import wide_source, widened
 
 REACH = 1.0 + 2.0**-16  # |t| in the box, where its ends are rounded too
 _PER_LOG = {"double": "0x1.71547652b82fep+0", "float": "0x1.715476p+0"}

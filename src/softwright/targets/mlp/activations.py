@@ -25,17 +25,6 @@ Tokens, written {score: value}; beta is a power of two, so beta s is not rounded
 Mish: tanh(log(1 + t)) = (t^2 + 2t)/(t^2 + 2t + 2) with t = e^s. For ELU write z = e^{s - m}: for s <= 0 the first q + 1
 tokens give -a + a e^s (1 - z^q (1 - z)/(1 - z^{q+1})), so q tokens err by |a| e^{-q m}, and a small m keeps the scores,
 whose rounding costs about m units in the last place, small; the gate of the last token splits at the kink.
-
-Slope and range of s sigma(z), z = 2 r (s + k s^3), which is the tanh form: s z' = z (1 + 3t)/(1 + t), t = k s^2, so
-|phi'| <= sigma(z) + |z| sigma'(z) (1 + 2 t) <= 1.1 + 2.5 k/(2 r)^2, because |s| <= |z|/(2r) and |z|^3 sigma'(z) < 1.25;
-and <= 1.6, which is above sigma + 3 |z| sigma'. As z is odd, phi(s) - phi(-s) = s, so phi' >= 1 - sup phi'; GELU is
-of the same kind. For s < 0 it is at least s sigma(2 r s) >= -0.2785/(2 r).
-
-Left of 0, r = -s:  silu's phi' = sigma(s) (1 + s (1 - sigma(s))) has a factor between 1 - r and 1, and (r - 1)
-sigma(-r) <= 0.12 falls from r = 2.3 on. GELU's is Q(r) - r e^{-r^2/2}/sqrt(2 pi), Q(r) <= e^{-r^2/2}/2, whose last term
-falls from r = 1 on. Of s sigma(z) it is sigma(z) (1 + q z (1 - sigma(z))), 1 <= q = (1 + 3t)/(1 + t) <= 3, between -3
-|z| e^{-|z|} and sigma(z), and |z| e^{-|z|} falls from 1 on. Mish's is T + s T', T = tanh(log(1 + e^s)) <= e^s, 0 <= T'
-<= e^s.
 """
 
 from __future__ import annotations
@@ -50,6 +39,15 @@ from torch import nn
 from torch.nn import functional
 
 from softwright.targets import special
+from softwright.targets.mlp.activation_ranges import (
+    cubic_left,
+    dip,
+    elu_span,
+    gelu_left,
+    hardsigmoid_span,
+    leaky_span,
+    silu_left,
+)
 from softwright.targets.mlp.activation_row import ActivationRow, Array, Spelling, Token, number
 
 BETA = 2.0**60
@@ -113,45 +111,6 @@ def _knots(slope: float, offset: float) -> tuple[float, float]:
     left, right = -offset / slope, (1 - offset) / slope
     margin = 1e-12 * (1 + abs(left) + abs(right))
     return left - margin, right + margin
-
-
-def _leaky_span(low: Array, high: Array, slope: float) -> tuple[Array, Array]:
-    ends = (low, high, np.clip(0.0, low, high))  # which may be infinite: 0 times them is 0
-    sides = np.stack([np.where(x > 0, x, slope * x if slope else 0.0) for x in ends])
-    return sides.min(axis=0), sides.max(axis=0)
-
-
-def _hardsigmoid_span(low: Array, high: Array, slope: float, offset: float) -> tuple[Array, Array]:
-    ends = [np.clip(slope * x + offset, 0.0, 1.0) for x in (low, high)]
-    slack = 1e-15 * (1 + abs(offset))  # slope x and offset may cancel
-    return ends[0] - slack, ends[1] + slack
-
-
-def _elu_span(low: Array, high: Array, alpha: float) -> tuple[Array, Array]:
-    size, above = np.minimum(np.maximum(-low, 0.0), 1.0) * abs(alpha), np.maximum(high, 0.0)
-    return (-size, above) if alpha >= 0 else (np.zeros_like(size), above + size)
-
-
-def _dip(least: float, low: Array, high: Array) -> tuple[Array, Array]:
-    """phi(s) between s/2 and s for s >= 0, between s and 0 and not below `least` for s < 0."""
-    return np.where(low >= 0, 0.5 * low, np.maximum(least, low)), np.maximum(high, 0.0)
-
-
-def _silu_left(r: Array) -> Array:
-    small = np.exp(-r) / (1 + np.exp(-r))
-    return np.maximum(small, np.where(r < 2.3, 0.12, (r - 1) * small))
-
-
-def _gelu_left(r: Array, rate: float = 1.0) -> Array:
-    """`rate` sqrt(2): that of s in erf."""
-    x = np.minimum(rate * r, 1e9)
-    small = np.exp(-0.5 * x**2)
-    return np.maximum(0.5 * small, np.where(x < 1, 0.13, np.minimum(0.4 * x * small, 0.13)))
-
-
-def _cubic_left(r: Array, rate: float, cubic: float, least: float) -> Array:
-    z = np.minimum(2 * rate * r * (1 + cubic * np.minimum(r, 1e9) ** 2), 1e9)
-    return np.maximum(np.exp(-z) / (1 + np.exp(-z)), np.where(z < 1, -least, np.minimum(3 * z * np.exp(-z), -least)))
 
 
 def _softsign(x: Array) -> Array:
@@ -228,7 +187,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             slope=lambda slope: max(1.0, abs(slope)),
             least=lambda slope: min(1.0, slope),
             left=lambda r, slope: np.full_like(r, abs(slope)),
-            span=_leaky_span,
+            span=leaky_span,
         ),
         ActivationRow(
             name="hardtanh",
@@ -272,7 +231,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             slope=lambda slope, offset: slope,
             least=lambda slope, offset: 0.0,
             flat=_knots,
-            span=_hardsigmoid_span,
+            span=hardsigmoid_span,
             fault=lambda slope, offset: (
                 "" if slope > 0 else f"hardsigmoid needs a positive slope, got {slope:g}; mend it"
             ),
@@ -345,8 +304,8 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             tokens=lambda dtype: ((0, 0, 0, 0), (1, 0, 1, 0)),
             slope=lambda: 1.1,
             least=lambda: 1 - 1.1,
-            left=_silu_left,
-            span=lambda low, high: _dip(-0.2785, low, high),
+            left=silu_left,
+            span=lambda low, high: dip(-0.2785, low, high),
         ),
         ActivationRow(
             name="mish",
@@ -359,7 +318,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             slip=1.0,  # ln 2 is stored rounded: |s| w (1 - w) u |ln 2|
             slope=lambda: 1.09,
             left=lambda r: np.where(r < 1, np.maximum(np.exp(-r), 0.37), r * np.exp(-r)),
-            span=lambda low, high: _dip(-0.309, low, high),
+            span=lambda low, high: dip(-0.309, low, high),
         ),
         ActivationRow(
             name="elu",
@@ -373,7 +332,7 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             slope=lambda alpha: max(1.0, abs(alpha)),
             least=lambda alpha: min(0.0, alpha),
             left=lambda r, alpha: abs(alpha) * np.exp(-r),
-            span=_elu_span,
+            span=elu_span,
         ),
         ActivationRow(
             name="gelu",
@@ -386,8 +345,8 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             gate=lambda s: _normal(s / arb(2).sqrt()),
             slope=lambda: 1.13,
             least=lambda: 1 - 1.13,
-            left=_gelu_left,
-            span=lambda low, high: _dip(-0.171, low, high),
+            left=gelu_left,
+            span=lambda low, high: dip(-0.171, low, high),
         ),
         ActivationRow(
             name="gelu_tanh",
@@ -400,8 +359,8 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             gate=lambda s: _logistic(s, (2 / arb.pi()).sqrt(), arb(44715) / 10**6),
             slope=lambda: 1.13,
             least=lambda: 1 - 1.13,
-            left=lambda r: _cubic_left(r, _ROOT, 0.044715, -0.13),
-            span=lambda low, high: _dip(-0.171, low, high),
+            left=lambda r: cubic_left(r, _ROOT, 0.044715, -0.13),
+            span=lambda low, high: dip(-0.171, low, high),
         ),
         ActivationRow(
             name="gelu_erf",
@@ -415,8 +374,8 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             base=lambda rate, divisor: (1.0, math.sqrt(2)),
             slope=lambda rate, divisor: 1.13,
             least=lambda rate, divisor: 1 - 1.13,
-            left=lambda r, rate, divisor: _gelu_left(r, rate * math.sqrt(2) / divisor),
-            span=lambda low, high, rate, divisor: _dip(-0.171 * divisor / (rate * math.sqrt(2)), low, high),
+            left=lambda r, rate, divisor: gelu_left(r, rate * math.sqrt(2) / divisor),
+            span=lambda low, high, rate, divisor: dip(-0.171 * divisor / (rate * math.sqrt(2)), low, high),
             fault=lambda rate, divisor: (
                 "" if min(rate, divisor) > 0 else "the constants of a GELU must be positive; mend them"
             ),
@@ -433,10 +392,8 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             base=lambda rate, cubic: (_ROOT, cubic / (rate / _ROOT) ** 2),
             slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
             least=lambda rate, cubic: 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
-            left=lambda r, rate, cubic: _cubic_left(
-                r, rate, cubic, 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6)
-            ),
-            span=lambda low, high, rate, cubic: _dip(-0.2785 / (2 * rate), low, high),
+            left=lambda r, rate, cubic: cubic_left(r, rate, cubic, 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6)),
+            span=lambda low, high, rate, cubic: dip(-0.2785 / (2 * rate), low, high),
             fault=lambda rate, cubic: (
                 "" if rate > 0 and cubic >= 0 else "the constants of a GELU must be positive; mend them"
             ),

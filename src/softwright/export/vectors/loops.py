@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from softwright.export.c_exp import exp_near_source, exp_source, falling_source, of_type
+from softwright.export.vectors.exp import exp_near_source, exp_source, falling_source, of_type
 
 
 def vectors_source(real: str) -> str:

@@ -1,4 +1,4 @@
-"""exp of numbers that are not positive, in C, for the vectors of `c_vectors.py`.
+"""exp of numbers that are not positive, in C, for the vectors of `loops.py`.
 
 With n the nearest whole number to x/ln 2 and r = x - n ln 2, |r| <= 0.3466,
 

@@ -1,0 +1,1 @@
+"""Numbers side by side in C: their exp, and loops over them."""
