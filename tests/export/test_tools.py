@@ -127,7 +127,7 @@ def _longer() -> dict[str, tuple[sw.Built[Any], dict[str, int]]]:
     mlp = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)).double().eval()
     tokens = sw.Sequence(length=(1, 4), s=sw.Symbols("ab"), x=(-1, 1))
     program = sw.compile("count(s[j] == s[i]), sum(x[j] for j <= i)", tokens, tol=1e-6)
-    ridge = sw.in_context("ridge", features=1, penalty=0.1, solver="gradient", steps=2)
+    ridge = sw.in_context("ridge", features=1, penalty=0.1, solver="gradient", steps=2, step_size=0.2)
     return {
         "program": (program, {"length": 4}),
         "transpiled": (sw.transpile(mlp, box=(-1, 1)), {}),

@@ -243,7 +243,7 @@ def test_networks_as_targets(activation: torch.nn.Module) -> None:
         seen = float(mlp(torch.linspace(-2, 2, 2001, dtype=torch.float64)[:, None]).abs().max())
     assert found.proved and seen <= found.bound <= 1.07 * seen
     assert found.certificate is not None
-    assert found.certificate.target == {**read_module(mlp).describe(), "variables": ["x"]}
+    assert found.certificate.target == {**read_module(mlp).network.describe(), "variables": ["x"]}
 
 
 def test_progress_budget_executor_and_interrupt() -> None:
