@@ -32,14 +32,14 @@ from itertools import pairwise
 import numpy as np
 
 from softwright.precision import PRECISIONS
-from softwright.proof.arithmetic.directed import TINY, gamma, up
+from softwright.proof.arithmetic.directed import TINY, up
 from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, Activation, DenseLayer, DenseNetwork, GatedNetwork
 from softwright.transpiler.errors import Errors, Sums, power_below
+from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, group_of
 from softwright.transpiler.joint import Around, Joint
 from softwright.transpiler.norms import spectral_norm
-from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, group_of
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
 from softwright.transpiler.unit_bounds import Unit, shared_weights, unit_of

@@ -1,7 +1,7 @@
 """The largest sum, over neurons, of functions of their own s: each neuron's at the same input, not each at its worst.
 
-Given are functions f_h(s_h) >= 0 of s = W a + b, by steps: f_h <= tops[c] for s_h between edges[c] and edges[c + 1]; and
-weights r_h >= 0. Write a = p + y, |y|_2 <= radius, y in a box, and s_h = m_h + z_h with m = W p + b as it was computed,
+Given are functions f_h(s_h) >= 0 of s = W a + b, by steps: f_h <= tops[c] for s_h between edges[c] and edges[c + 1];
+and weights r_h >= 0. Write a = p + y, |y|_2 <= radius, y in a box, and s_h = m_h + z_h with m = W p + b as it was computed,
 so that z is W y up to `wrong`. With any numbers beta and gamma >= 0, and the height that the steps ask for,
 
     f_h(s_h) <= height_h + beta_h z_h + gamma_h z_h^2,
