@@ -22,7 +22,9 @@ the second moments of y at which parabolas cannot be improved).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -129,8 +131,9 @@ class Joint:
     def _summed(self, rows: list[np.ndarray], above: list[tuple[np.ndarray, ...]]) -> np.ndarray:
         around, weight = self.around, self.around.layer.weight
         terms = len(rows) * len(weight) + weight.shape[1] + 16
-        fixed, tilt, bent = (sum(row * one[part] for row, one in zip(rows, above, strict=True)) for part in range(3))
-        size, steep = (sum(row * np.abs(one[part]) for row, one in zip(rows, above, strict=True)) for part in (0, 1))
+        pairs = list(zip(rows, above, strict=True))
+        fixed, tilt, bent = (_total(row * one[part] for row, one in pairs) for part in range(3))
+        size, steep = (_total(row * np.abs(one[part]) for row, one in pairs) for part in (0, 1))
         through = tilt @ weight
         along = np.sqrt((through**2).sum(axis=1)) * (1 + gamma(terms)) * around.spread
         found = fixed.sum(axis=1) + np.fmin(through @ around.middle + np.abs(through) @ around.radius, along)
@@ -140,6 +143,10 @@ class Joint:
             found = found + up((norms * around.spread) ** 2, 4 * terms)
             slip = slip + bent @ (3 * (around.far + around.slip) * around.slip)
         return np.maximum(found + up(slip, terms), 0.0) * _ROOM + TINY
+
+
+def _total(parts: Iterable[np.ndarray]) -> np.ndarray:
+    return reduce(np.add, parts)
 
 
 def _above(z: np.ndarray, top: np.ndarray, bent: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The largest sum, over neurons, of functions of their own s: each neuron's at the same input, not each at its worst.
 
 Given are functions f_h(s_h) >= 0 of s = W a + b, by steps: f_h <= tops[c] for s_h between edges[c] and edges[c + 1];
-and weights r_h >= 0. Write a = p + y, |y|_2 <= radius, y in a box, and s_h = m_h + z_h with m = W p + b as it was computed,
-so that z is W y up to `wrong`. With any numbers beta and gamma >= 0, and the height that the steps ask for,
+and weights r_h >= 0. Write a = p + y, |y|_2 <= radius, y in a box, and s_h = m_h + z_h with m = W p + b as it was
+computed, so that z is W y up to `wrong`. With any numbers beta and gamma >= 0, and the height that the steps ask for,
 
     f_h(s_h) <= height_h + beta_h z_h + gamma_h z_h^2,
 
@@ -17,7 +17,9 @@ is added up at the end are upper bounds, whatever was chosen, and the least of s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -68,9 +70,13 @@ class Bowls:
             value = shape[0] + shape[2] * squares
             better = value < least
             least = np.minimum(value, least)
-            for kept, new in zip(found, shape, strict=True):
-                np.copyto(kept, new, where=better)
+            for part, new in enumerate(shape):
+                found[part] = np.where(better, new, found[part])
         return found
+
+
+def _total(parts: Iterable[Array]) -> Array:
+    return reduce(np.add, parts)
 
 
 def _slope_at_zero(edges: Array, tops: Array, curve: Array) -> Array:
@@ -141,7 +147,7 @@ class Together:
             chosen = [bowl.best(squares) for bowl in self.bowls]
             if number in tried:
                 found = np.fmin(found, self._added(rows, chosen))
-            curve = sum(row * one[2] for row, one in zip(rows, chosen, strict=True))
+            curve = _total(row * one[2] for row, one in zip(rows, chosen, strict=True))
             for _ in range(TURNS):
                 y = ((y @ self.weight.T) * curve) @ self.weight
                 y /= np.linalg.norm(y, axis=1)[:, None] + LOST
@@ -150,8 +156,8 @@ class Together:
 
     def _added(self, rows: list[Array], chosen: list[Array]) -> Array:
         count = len(rows) * len(self.weight) + len(self.half) + 20
-        height, beta, curve = sum(row * one for row, one in zip(rows, chosen, strict=True))
-        size, steep, _ = sum(row * np.abs(one) for row, one in zip(rows, chosen, strict=True))
+        height, beta, curve = _total(row * one for row, one in zip(rows, chosen, strict=True))
+        size, steep, _ = _total(row * np.abs(one) for row, one in zip(rows, chosen, strict=True))
         through = beta @ self.weight
         boxed = through @ self.middle + np.abs(through) @ self.half
         round_ = np.sqrt((through**2).sum(axis=1)) * (1 + gamma(count)) * self.radius
