@@ -87,7 +87,7 @@ def test_no_input_has_larger_errors_of_a_layer(seed: int) -> None:
     steps = [np.abs(middle), np.where(middle > 0, 1.0 + middle, 0.1), rng.random(middle.shape)][seed % 3]
     own = steps.max(axis=0)
     weight = rng.normal(size=(5, 50))
-    size = np.linalg.norm(weight, 2) * 1.000001
+    size = float(np.linalg.norm(weight, 2)) * 1.000001
 
     joint = Joint.of(Around.of(layer, given.low, given.high, given.centre, given.spread), [(edges, steps / own)])
     built = Errors.none(50).plus(own, joint).through(weight, size).error

@@ -1,6 +1,7 @@
 """Upper bounds of |v|_2 and |W|_2.
 
-|W|_2 <= |(W W^T)^n|_F^{1/(2n)}, n = 8 or another power of two, its products charged with their rounding; for wide layers sqrt(|W|_1 |W|_inf).
+|W|_2 <= |(W W^T)^n|_F^{1/(2n)}, n = 8 or another power of two, its products charged with their rounding; for wide
+layers sqrt(|W|_1 |W|_inf).
 """
 
 from __future__ import annotations

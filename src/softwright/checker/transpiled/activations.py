@@ -13,8 +13,8 @@ Left of s = -r, `left`, with E = e^-r >= sigma(-r):
     silu       phi' = sigma + s sigma (1 - sigma) is at most sigma(-r), at least -(r - 1) sigma(-r), which falls in size
                from r = 2.3 on; min phi' = -0.09985..
     gelu       phi' = Q(r) - r density(r), Q(r) <= e^{-r^2/2}/2, r density(r) falls from r = 1 on; min phi' = -0.12890..
-    s sigma(z) phi' = sigma + q z sigma (1 - sigma), 1 <= q <= 3, is at most sigma, at least -3 |z| e^{-|z|}, which falls
-               in size from |z| = 1 on, and z as a function of s rises
+    s sigma(z) phi' = sigma + q z sigma (1 - sigma), 1 <= q <= 3, is at most sigma, at least -3 |z| e^{-|z|}, whose size
+               falls from |z| = 1 on, and z as a function of s rises
     mish       phi = s T, T = tanh(log(1 + e^s)): phi' is at most T <= E, and s T' >= -r E, which falls from r = 1 on
     softplus, elu  sigma(beta s) and alpha e^s, which rise
 
@@ -366,7 +366,9 @@ ROWS: dict[str, Row] = {
         span=_elu_span,
         powers=True,
     ),
-    "gelu": Row(**_DIPS, left=lambda r: _left_gelu(r, 1.0), smooth=lambda: _gelu(lambda s: s / arb(2).sqrt(), 1.0, fmpq(7, 10))),
+    "gelu": Row(
+        **_DIPS, left=lambda r: _left_gelu(r, 1.0), smooth=lambda: _gelu(lambda s: s / arb(2).sqrt(), 1.0, fmpq(7, 10))
+    ),
     "gelu_tanh": Row(
         **_DIPS,
         left=lambda r: _left_cubic(r, 0.79788456, 0.044715, 0.13),
@@ -403,9 +405,7 @@ ROWS: dict[str, Row] = {
         good=lambda beta, threshold: beta > 0 and threshold > -700,
         slope=lambda beta, threshold: 1.0,
         least=lambda beta, threshold: 0.0,
-        left=lambda r, beta, threshold: (
-            _logistic(beta * r * (1 - 8 * UNIT)) if threshold >= 0 else np.ones_like(r)
-        ),
+        left=lambda r, beta, threshold: _logistic(beta * r * (1 - 8 * UNIT)) if threshold >= 0 else np.ones_like(r),
         span=_softplus_span,
         smooth=_softplus,
     ),

@@ -185,9 +185,7 @@ def _unit_in(unit: Unit, activation: Activation, run: Run, low: Array, high: Arr
     return unit.run(np.maximum(np.abs(low), np.abs(high)) * SAFE, np.maximum(np.abs(least), np.abs(most)))
 
 
-def _behind(
-    activation: Activation, s: State, sums: Sums, slope: Array, entries: int
-) -> tuple[Array, Array, Array]:
+def _behind(activation: Activation, s: State, sums: Sums, slope: Array, entries: int) -> tuple[Array, Array, Array]:
     """What running s adds, behind phi; on parts of the range of s; and the edges of these."""
     whole = slope * sums.own * SAFE
     low, high, terms = s.extent.low, s.extent.high, sums.terms

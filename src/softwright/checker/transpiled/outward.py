@@ -78,11 +78,12 @@ def expm1_up(x: np.ndarray) -> np.ndarray:
 
 
 def spectral_norm(matrix: np.ndarray, squares: int = 3) -> float:
-    """An upper bound of |W|_2: |(W W^T)^n|_F^{1/(2n)} with n = 2^squares, or sqrt(|W|_1 |W|_inf) where that is less or W is very large.
+    """An upper bound of |W|_2: |(W W^T)^n|_F^{1/(2n)} with n = 2^squares, or sqrt(|W|_1 |W|_inf) where that is less or
+    W is very large.
 
     With A = fl(W W^T), made symmetric, |W|_2^2 <= |A|_2 + gamma |W|_F^2, and |A|_2^2 = |A^2|_2 for symmetric A, squared
-    again and again with the same charge, each A divided by its largest entry before. Dividing rounds every entry: u |A|_F,
-    at most u sqrt(n) |A|_2.
+    again and again with the same charge, each A divided by its largest entry before. Dividing rounds every entry: u
+    |A|_F, at most u sqrt(n) |A|_2.
     """
     size = np.abs(matrix)
     largest = float(size.max(initial=0.0))

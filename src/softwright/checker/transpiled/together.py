@@ -1,8 +1,8 @@
 """The largest sum, over neurons, of functions of their own s: each neuron's at the same input, not each at its worst.
 
-Given are functions f_h(s_h) >= 0 of s = W a + b, by steps: f_h <= tops[c] for s_h between edges[c] and edges[c + 1]; and
-weights r_h >= 0. Write a = p + y, |y|_2 <= radius, y in a box, and s_h = m_h + z_h with m = W p + b as it was computed,
-so that z is W y up to `wrong`. With any numbers beta and gamma >= 0, and the height that the steps ask for,
+Given are functions f_h(s_h) >= 0 of s = W a + b, by steps: f_h <= tops[c] for s_h between edges[c] and edges[c + 1];
+and weights r_h >= 0. Write a = p + y, |y|_2 <= radius, y in a box, and s_h = m_h + z_h with m = W p + b as it was
+computed, so that z is W y up to `wrong`. With any numbers beta and gamma >= 0, and the height that the steps ask for,
 
     f_h(s_h) <= height_h + beta_h z_h + gamma_h z_h^2,
 
@@ -68,8 +68,7 @@ class Bowls:
             value = shape[0] + shape[2] * squares
             better = value < least
             least = np.minimum(value, least)
-            for kept, new in zip(found, shape, strict=True):
-                np.copyto(kept, new, where=better)
+            found = np.where(better, shape[:, None], found)
         return found
 
 
@@ -150,8 +149,9 @@ class Together:
 
     def _added(self, rows: list[Array], chosen: list[Array]) -> Array:
         count = len(rows) * len(self.weight) + len(self.half) + 20
-        height, beta, curve = sum(row * one for row, one in zip(rows, chosen, strict=True))
-        size, steep, _ = sum(row * np.abs(one) for row, one in zip(rows, chosen, strict=True))
+        products = [row * one for row, one in zip(rows, chosen, strict=True)]
+        height, beta, curve = np.sum(products, axis=0)
+        size, steep, _ = np.sum(np.abs(products), axis=0)
         through = beta @ self.weight
         boxed = through @ self.middle + np.abs(through) @ self.half
         round_ = np.sqrt((through**2).sum(axis=1)) * (1 + gamma(count)) * self.radius
