@@ -35,9 +35,10 @@ from torch.nn.functional import linear
 from softwright.transpiler.neuron_heads import apply_table
 from sources.lattice_climb import NEURONS, aimed
 
-_POINTS, _CHOICES, _DRAWS = 6, {torch.float64: 1 << 13, torch.float32: 1 << 16}, 3000
-_STEPS, _MOVES = {torch.float64: 120, torch.float32: 400}, 1 << 23  # in last places; moves times weights of the source
-_STARTS = 2  # of searches in a lattice, for each coordinate of a point
+_POINTS, _DRAWS = 16, 3000
+_CHOICES = {torch.float64: 1 << 13, torch.float32: 1 << 25}  # for each coordinate; in float32 times neurons
+_STEPS, _MOVES = {torch.float64: 200, torch.float32: 400}, 1 << 23  # in last places; moves times weights of the source
+_STARTS = 4  # of searches in a lattice, for each coordinate of a point
 
 
 def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 1200) -> float:
@@ -54,7 +55,7 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
     points = [fitting(tops(source, sides, rng, rounds), low, high, kind)]
     if built.network.layout != "double":  # whose sums are as good as exact
         for aim in (False, True) if kind == torch.float64 else (False,):
-            x, place = wanted(source, sides, rng, rounds, aim)
+            x, place = wanted(source, sides, rng, 3 * rounds, aim)
             points.append(chosen(built.network.steps[0], x, slopes(source, x, place), sides, rng))
     points.append(fitting(risen(built.network.steps[0], source, sides, rng), low, high, kind))
     tried = np.concatenate(points)
@@ -82,7 +83,7 @@ def settled(
     """The largest deviation that moves of up to 2^7 units in the last places of a few coordinates lead to."""
     low, high = sides
     place = np.spacing(np.abs(point).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
-    found = 0.0
+    found = float(deviation(point[None])[0])
     late = np.arange(1, len(low) + 1) / len(low)
     for _ in range(_STEPS[kind]):
         chance = late ** rng.choice([0, 2, 8, 32], size=(moves, 1))  # of each coordinate; late ones keep early sums
@@ -169,39 +170,68 @@ def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.
     """The points wanted, moved by up to a hundredth so that the errors of the first layer's sums add up.
 
     The bias is left out until the last coordinate: it is added at the end, and its rounding does not stay."""
+    point = np.zeros_like(x)
+    for i, (start, slope) in enumerate(zip(x, g * np.where(np.arange(len(x)) % 2, -1.0, 1.0)[:, None], strict=True)):
+        build = _drawn if heads.weight.dtype == torch.float32 else _aimed
+        point[i] = build(heads, start, slope, sides, rng)
+    return point
+
+
+def _drawn(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
+    """In float32, where nearly all numbers that near can be looked at: each product is added in one rounding, in the
+    order of the inputs, as kernels do (where they do not, what is found is what drawing finds)."""
     low, high = sides
-    weight, bias = heads.weight, heads.bias
-    kind = weight.dtype
-    W = weight.double().numpy()
-    wide = W.astype(np.longdouble) if kind == torch.float64 else W
-    n, d = x.shape
-    point, sums = np.zeros((n, d)), np.zeros((n, len(W)), dtype=wide.dtype)  # and the exact sums so far
-    sign = np.where(np.arange(n) % 2, -1.0, 1.0)
-    used = [np.flatnonzero(row) for row in g]  # neurons that are on
+    on = np.flatnonzero(g)
+    weight, bias, g = heads.weight.double().numpy()[on], heads.bias.double().numpy()[on], g[on]
+    point, ran, count = np.zeros_like(start), np.zeros(len(on)), _CHOICES[torch.float32] // max(1, len(on))
+    for k in range(len(start)):
+        near = start[k] + rng.uniform(-1, 1, size=count) * 0.01 * (high - low)[k]
+        near = np.unique(fitting(near, low[k], high[k], torch.float32))
+        off = np.concatenate([_lost(part, ran, weight[:, k], bias, k == len(start) - 1) @ g
+                              for part in np.array_split(near, max(1, len(near) * len(on) >> 20))])  # fmt: skip
+        point[k] = near[off.argmax()]
+        ran = (ran + point[k] * weight[:, k]).astype(np.float32).astype(np.float64)
+    return point
+
+
+def _lost(x: np.ndarray, ran: np.ndarray, weight: np.ndarray, bias: np.ndarray, last: bool) -> np.ndarray:
+    """What rounding adds when x * weight (n, H) and, at the last, the bias are added."""
+    exact = ran + x[:, None] * weight
+    rounded = exact.astype(np.float32)
+    if last:
+        exact, rounded = exact + bias, rounded + bias.astype(np.float32)
+    return rounded - exact
+
+
+def _aimed(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
+    """In float64, by lattices, and by drawing what the kernel runs."""
+    low, high = sides
+    weight, bias = heads.weight.numpy(), heads.bias.numpy()
+    wide, on = weight.astype(np.longdouble), np.flatnonzero(g)
+    point, sums = np.zeros((1, len(start))), np.zeros(len(weight), dtype=np.longdouble)  # and the exact sums so far
 
     def run(tried: np.ndarray, last: bool) -> np.ndarray:
         with torch.no_grad():
-            return linear(torch.from_numpy(tried).to(kind), weight, bias if last else None).double().numpy()
+            return linear(torch.from_numpy(tried), heads.weight, heads.bias if last else None).numpy()
 
-    for k in range(d):
-        near = x[:, k, None] + rng.uniform(-1, 1, size=(n, _CHOICES[kind])) * 0.01 * (high - low)[k]
-        near = fitting(near, low[k], high[k], kind)  # (n, C)
-        for i in range(n):
-            on, last, choices = used[i], k == d - 1, near[i]
-            if kind == torch.float64 and k > 0:
-                so_far = run(np.repeat(point[i : i + 1], _CHOICES[kind], axis=0), False)[0]
-                for start in choices[:_STARTS]:
-                    found = aimed(start, 0.01 * (high - low)[k], so_far, W[:, k], g[i] * sign[i], rng)
-                    choices = np.concatenate([choices, fitting(found, low[k], high[k], kind)])
-            tried = np.repeat(point[i : i + 1], len(choices), axis=0)
-            tried[:, k] = choices
-            true = sums[i, on] + choices[:, None] * wide[on, k]
-            if last:
-                true = true + bias.double().numpy()[on]
-            off = (run(tried, last)[:, on] - true).astype(np.float64) @ g[i, on] * sign[i]
-            point[i, k] = choices[off.argmax()]
-            sums[i] += point[i, k] * wide[:, k]
-    return point
+    for k in range(len(start)):
+        reach = 0.01 * (high - low)[k]
+        choices = fitting(start[k] + rng.uniform(-1, 1, size=_CHOICES[torch.float64]) * reach, low[k], high[k],
+                          torch.float64)  # fmt: skip
+        if k > 0:
+            so_far = run(np.repeat(point, len(choices), axis=0), False)[0]
+            for one in choices[:_STARTS]:
+                found = aimed(one, reach, so_far, weight[:, k], g, rng)
+                choices = np.concatenate([choices, fitting(found, low[k], high[k], torch.float64)])
+        tried = np.repeat(point, len(choices), axis=0)
+        tried[:, k] = choices
+        true = sums[on] + choices[:, None] * wide[on, k]
+        if k == len(start) - 1:
+            true = true + bias[on]
+        off = (run(tried, k == len(start) - 1)[:, on] - true).astype(np.float64) @ g[on]
+        point[0, k] = choices[off.argmax()]
+        sums += point[0, k] * wide[:, k]
+    return point[0]
 
 
 def risen(heads: Any, source: Any, sides: Any, rng: np.random.Generator, starts: int = 48, steps: int = 300) -> Any:

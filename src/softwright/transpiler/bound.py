@@ -8,7 +8,8 @@ a_l = phi(s_l), s_l = W a_{l-1} + b and hats for what runs (W^ the weights as st
     |a^ - a| <= e' = (a^ - a through W and slopes) + (slope times o, where s can be) + U.exact + U.rounding(|s| + d)
 
 `errors.py` carries errors through weights and slopes, those over the neuron's own range (0 for a neuron that is off on
-the whole box), and says what rounding does to sums in any order; `values.py` what s and a can be on the box.
+the whole box), and says what rounding does to sums in any order; `values.py` what s and a can be on the box, and
+`joint.py` what the neurons of a layer come to at one input together.
 
 In the layout double all of this is float64 arithmetic on float32 numbers, and outputs are rounded once more.
 
@@ -186,7 +187,7 @@ def _bent(phi: Activation, s: _Sum, error: np.ndarray, slope: np.ndarray) -> tup
 
 def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _Setting) -> State:
     """a = phi(s) by heads. An error of running s is one of its neuron alone, and still is one behind phi."""
-    phi, state, joint = layer.activation, s.state, None
+    phi, state, joint = layer.activation, s.state, None  # what errors of all neurons are at one input
     low, high = s.values.low - state.error, s.values.high + state.error
     m, slope = state.size, phi.local_slope(low, high)
     if setting.everywhere:
@@ -194,21 +195,18 @@ def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _
     own = unit.exact_for(m)
     if setting.arithmetic is not None:
         off = unit.sink & (slope == 0.0)
-        own = own + np.where(off, unit.rounding(np.minimum(m, 1 / BETA)), unit.rounding(m))
+        running = unit.rounding(np.where(off, np.minimum(m, 1 / BETA), m))
         if unit.together is not None:
             own = own + unit.together(_group_sums(m))
         own = np.where(s.size <= unit.reach, own, np.inf)
         bent, parts, edges = _bent(phi, s, state.error, slope)
-        heads = unit.rounding(m)
-        own = own + bent
-        if np.isfinite(own).all():
-            before_it = before.values
-            around = Around.of(layer, before_it.low, before_it.high, before_it.centre, before_it.spread)
-            size = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])) + state.error
-            running = np.array([unit.rounding(np.minimum(one, m)) for one in size])
-            sunk = np.where(off, 0.0, heads - running)
-            share = (own - bent + parts - sunk) / np.maximum(own, TINY)
-            joint = Joint.of(around, [(edges, share * (1 + 1e-14))])
+        if np.isfinite(own).all() and np.isfinite(running + bent).all():
+            size = np.minimum(np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])) + state.error, m)
+            heads = np.array([np.minimum(unit.rounding(one), running) for one in size])
+            a, whole = before.values, own + running + bent
+            share = (own + heads + parts) * (1 + 1e-14) / np.maximum(whole, TINY)
+            joint = Joint.of(Around.of(layer, a.low, a.high, a.centre, a.spread), [(edges, share)])
+        own = own + running + bent
     least = np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0))
     errors = s.inherited.sloped(least, slope).plus(np.where(own > 0, up(own, 4), 0.0), joint)
     return State(activated(layer, before.values, s.values), errors)

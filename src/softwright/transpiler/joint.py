@@ -131,9 +131,9 @@ class Joint:
     def _summed(self, rows: list[np.ndarray], above: list[tuple[np.ndarray, ...]]) -> np.ndarray:
         around, weight = self.around, self.around.layer.weight
         terms = len(rows) * len(weight) + weight.shape[1] + 16
-        pairs = list(zip(rows, above, strict=True))
-        fixed, tilt, bent = (_total(row * one[part] for row, one in pairs) for part in range(3))
-        size, steep = (_total(row * np.abs(one[part]) for row, one in pairs) for part in (0, 1))
+        products = [[row * part for part in one] for row, one in zip(rows, above, strict=True)]
+        fixed, tilt, bent = np.sum(products, axis=0)  # (m, H) each
+        size, steep, _ = np.sum(np.abs(products), axis=0)
         through = tilt @ weight
         along = np.sqrt((through**2).sum(axis=1)) * (1 + gamma(terms)) * around.spread
         found = fixed.sum(axis=1) + np.fmin(through @ around.middle + np.abs(through) @ around.radius, along)

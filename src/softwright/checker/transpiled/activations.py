@@ -13,8 +13,8 @@ Left of s = -r, `left`, with E = e^-r >= sigma(-r):
     silu       phi' = sigma + s sigma (1 - sigma) is at most sigma(-r), at least -(r - 1) sigma(-r), which falls in size
                from r = 2.3 on; min phi' = -0.09985..
     gelu       phi' = Q(r) - r density(r), Q(r) <= e^{-r^2/2}/2, r density(r) falls from r = 1 on; min phi' = -0.12890..
-    s sigma(z) phi' = sigma + q z sigma (1 - sigma), 1 <= q <= 3, is at most sigma, at least -3 |z| e^{-|z|}, which
-               falls in size from |z| = 1 on, and z as a function of s rises
+    s sigma(z) phi' = sigma + q z sigma (1 - sigma), 1 <= q <= 3, is at most sigma, at least -3 |z| e^{-|z|}, whose size
+               falls from |z| = 1 on, and z as a function of s rises
     mish       phi = s T, T = tanh(log(1 + e^s)): phi' is at most T <= E, and s T' >= -r E, which falls from r = 1 on
     softplus, elu  sigma(beta s) and alpha e^s, which rise
 

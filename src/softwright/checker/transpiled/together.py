@@ -70,8 +70,7 @@ class Bowls:
             value = shape[0] + shape[2] * squares
             better = value < least
             least = np.minimum(value, least)
-            for part, new in enumerate(shape):
-                found[part] = np.where(better, new, found[part])
+            found = np.where(better, shape[:, None], found)
         return found
 
 
@@ -156,8 +155,9 @@ class Together:
 
     def _added(self, rows: list[Array], chosen: list[Array]) -> Array:
         count = len(rows) * len(self.weight) + len(self.half) + 20
-        height, beta, curve = _total(row * one for row, one in zip(rows, chosen, strict=True))
-        size, steep, _ = _total(row * np.abs(one) for row, one in zip(rows, chosen, strict=True))
+        products = [row * one for row, one in zip(rows, chosen, strict=True)]
+        height, beta, curve = np.sum(products, axis=0)
+        size, steep, _ = np.sum(np.abs(products), axis=0)
         through = beta @ self.weight
         boxed = through @ self.middle + np.abs(through) @ self.half
         round_ = np.sqrt((through**2).sum(axis=1)) * (1 + gamma(count)) * self.radius

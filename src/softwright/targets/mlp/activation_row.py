@@ -68,9 +68,7 @@ class ActivationRow:
     least: Callable[..., float] | None = None  # inf phi', rounded down; None: nothing is known but -sup |phi'|
     flat: Callable[..., tuple[float, float]] = lambda *_: (-math.inf, math.inf)  # phi is constant left and right of it
     fading: Callable[..., Array] | None = None  # (r, ...): sup |phi'(s)| over |s| >= r, within 1e-13; None: `slope`
-    left: Callable[..., Array] | None = (
-        None  # (r, ...), r >= 0: sup |phi'(s)| over s <= -r, within 1e-13; None: `slope`
-    )
+    left: Callable[..., Array] | None = None  # (r, ...), r >= 0: the same over s <= -r
     span: Callable[..., tuple[Array, Array]]  # (low, high, ...): holds phi([low, high]) up to 4 units of roundoff
     fault: Callable[..., str] = lambda *_: ""  # what is wrong with parameters, with the remedy
 
