@@ -22,9 +22,7 @@ the second moments of y at which parabolas cannot be improved).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -143,10 +141,6 @@ class Joint:
             found = found + up((norms * around.spread) ** 2, 4 * terms)
             slip = slip + bent @ (3 * (around.far + around.slip) * around.slip)
         return np.maximum(found + up(slip, terms), 0.0) * _ROOM + TINY
-
-
-def _total(parts: Iterable[np.ndarray]) -> np.ndarray:
-    return reduce(np.add, parts)
 
 
 def _above(z: np.ndarray, top: np.ndarray, bent: np.ndarray) -> np.ndarray:

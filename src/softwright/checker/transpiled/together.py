@@ -17,9 +17,7 @@ is added up at the end are upper bounds, whatever was chosen, and the least of s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -72,10 +70,6 @@ class Bowls:
             least = np.minimum(value, least)
             found = np.where(better, shape[:, None], found)
         return found
-
-
-def _total(parts: Iterable[Array]) -> Array:
-    return reduce(np.add, parts)
 
 
 def _slope_at_zero(edges: Array, tops: Array, curve: Array) -> Array:
@@ -146,7 +140,7 @@ class Together:
             chosen = [bowl.best(squares) for bowl in self.bowls]
             if number in tried:
                 found = np.fmin(found, self._added(rows, chosen))
-            curve = _total(row * one[2] for row, one in zip(rows, chosen, strict=True))
+            curve = np.sum([row * one[2] for row, one in zip(rows, chosen, strict=True)], axis=0)
             for _ in range(TURNS):
                 y = ((y @ self.weight.T) * curve) @ self.weight
                 y /= np.linalg.norm(y, axis=1)[:, None] + LOST

@@ -392,8 +392,8 @@ ACTIVATIONS: dict[str, ActivationRow] = {
             base=lambda rate, cubic: (_ROOT, cubic / (rate / _ROOT) ** 2),
             slope=lambda rate, cubic: min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
             least=lambda rate, cubic: 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6),
-            left=lambda r, rate, cubic: _cubic_left(r, rate, cubic, 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6)),
-            span=lambda low, high, rate, cubic: _dip(-0.2785 / (2 * rate), low, high),
+            left=lambda r, rate, cubic: cubic_left(r, rate, cubic, 1 - min(1.1 + 2.5 * cubic / (2 * rate) ** 2, 1.6)),
+            span=lambda low, high, rate, cubic: dip(-0.2785 / (2 * rate), low, high),
             fault=lambda rate, cubic: (
                 "" if rate > 0 and cubic >= 0 else "the constants of a GELU must be positive; mend them"
             ),
