@@ -208,6 +208,7 @@ def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _
             joint = Joint.of(Around.of(layer, a.low, a.high, a.centre, a.spread), [(edges, share)])
         own = own + running + bent
     least = np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0))
+    own = np.where(np.isnan(own), np.inf, own)  # infinity times 0, or less itself: nothing is known
     errors = s.inherited.sloped(least, slope).plus(np.where(own > 0, up(own, 4), 0.0), joint)
     return State(activated(layer, before.values, s.values), errors)
 

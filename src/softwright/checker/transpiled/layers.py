@@ -164,6 +164,7 @@ def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = 
         return State(extent, s.slips.bent(falling, slope).with_own(own))
     behind, parts, edges = _behind(activation, s, sums, slope, affine.weight.size)
     alone, own = own, (own + behind) * SAFE
+    require(np.isfinite(own).all() and np.isfinite(parts).all(), f"rounding in {run.precision.name} has no bound here")
     in_part = np.array([_unit_in(unit, activation, run, *_wider(*ends, s.error)) for ends in pairwise(edges)])
     whole = _unit_in(unit, activation, run, low, high)
     in_parts = (alone - np.maximum(whole - in_part, 0.0) + parts + 8 * UNIT * (alone + whole)) * SAFE
