@@ -17,6 +17,7 @@ than the type, in which a number is not rounded where it should be.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,9 @@ from softwright.export.c_simplify import padded, simplified, with_biases
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.near.heads import near_of
-from softwright.export.near.lines import near_lines
-from softwright.export.near.versions import chosen, versions
+from softwright.export.near.lines import Near, near_lines
+from softwright.export.near.ranges import in_range
+from softwright.export.near.versions import Way, chosen, versions
 from softwright.export.program import Program
 from softwright.export.programs import PROGRAMS
 from softwright.export.python_source import checked_program, identifiers
@@ -93,8 +95,8 @@ def c_source(built: Built[Any]) -> str:
     if len(program.free) > 1 and len(program.nodes) > MOST_LOOPS:
         fault = f"c holds a network of kind {built.kind!r} of at most {MOST_LOOPS} operations, this one has"
         raise InvalidInput("export", [f"{fault} {len(program.nodes)}; use onnx, numpy or jax, or fewer steps"])
-    program = shortened(program)
-    program = simplified(program, shapes_of(program))
+    ranged = in_range(built, program)
+    program = _shorter(program)
     real, outside = ("double" if dtype == "float64" else "float" for dtype in (program.dtype, program.outside))
     lanes = lanes_of(real)
     plain = program
@@ -108,7 +110,16 @@ def c_source(built: Built[Any]) -> str:
     vectors = [vectors_source(real)] if helpers or "softwright_" in text else []
     near = near_of(built) if vectors else None
     small = not program.free and len(program.nodes) <= MOST_NODES and len(text) <= MOST_TEXT
-    wide = _wider(own, plain, lanes) if small and near is None else None
+    first = None if ranged is None or not small else _written(_shorter(ranged), lanes)
+    if first is not None:
+        text += "\n".join(first.body.lines) + "softwright_all("
+        helpers = helpers_of(text, real, lanes)
+    wide = (
+        _wider(first or own, plain if first is None else _shorter(ranged or plain), lanes)
+        if small and near is None
+        else None
+    )
+    way = _way(near, first, wide)
     longest = _longest(program)
     small = longest <= LANES and len(program.nodes) <= MOST_NODES
     usual = longest if vectors and small else 0
@@ -139,21 +150,35 @@ def c_source(built: Built[Any]) -> str:
             "#endif",
             f"{head};",
             *helpers,
-            *_tables(own, real),
+            *_tables([own, first], real),
             "",
             *_function(own, real, outside, head, inner, longest),
+            *(_function(first, real, outside, head, "softwright_in_range", 0) if first is not None else []),
             *(near_lines(near, real) if near is not None else []),
-            *(_wide_lines(wide, own, real, outside, head) if wide is not None else []),
-            *(versions(usual, head, arguments, near, small, wide is not None) if vectors else []),
+            *(_wide_lines(wide, [own, first], real, outside, head) if wide is not None else []),
+            *(versions(usual, head, arguments, way, small, wide is not None) if vectors else []),
             head,
             "{",
-            *(chosen(arguments, small or near is not None) if vectors else []),
+            *(chosen(arguments, small or way is not None) if vectors else []),
             f"  softwright_run({', '.join(arguments)});",
             "}",
-            *_selftest(answers_of(built), program, shapes, outside, near is not None),
+            *_selftest(answers_of(built), program, shapes, outside, way is not None),
             "",
         ]
     )
+
+
+def _shorter(program: Program) -> Program:
+    program = shortened(program)
+    return simplified(program, shapes_of(program))
+
+
+def _way(near: Near | None, first: _Written | None, wide: _Written | None) -> Way | None:
+    """That of points of a box or a range."""
+    if near is not None:
+        return Way("softwright_wide_near" if near.wide else "softwright_near", "softwright_near", near.inside)
+    name = "softwright_in_range"
+    return None if first is None else Way("softwright_wide_in_range" if wide is not None else name, name, "")
 
 
 def _longest(program: Program) -> int:
@@ -194,7 +219,12 @@ def _wider(own: _Written, program: Program, lanes: int) -> _Written | None:
     return wide if len(set(columns)) == 1 else None
 
 
-def _tables(written: _Written, real: str) -> list[str]:
+def _tables(several: Sequence[_Written | None], real: str) -> list[str]:
+    """Of all that are there, each once."""
+    return list(dict.fromkeys(table for one in several if one is not None for table in _tables_of(one, real)))
+
+
+def _tables_of(written: _Written, real: str) -> list[str]:
     text, found = "\n".join(written.body.lines), []
     for key, array in written.program.constants.items():
         name, stored = written.names[key], written.body.stored(key, array)
@@ -207,25 +237,31 @@ def _tables(written: _Written, real: str) -> list[str]:
 
 def _function(written: _Written, real: str, outside: str, head: str, name: str, longest: int) -> list[str]:
     """The body as a function of all inputs."""
-    program, body = written.program, written.body
+    program, body, head = written.program, written.body, head.replace("SOFTWRIGHT_NAME", name)
+    ranged = name == "softwright_in_range"  # which says whether it had an answer
+    if ranged:
+        head = head.replace("void ", "int ", 1)
     return [
-        f"{'SOFTWRIGHT_INLINE' if name != 'softwright_run' else 'static'} {head.replace('SOFTWRIGHT_NAME', name)}",
+        f"{'SOFTWRIGHT_INLINE' if name != 'softwright_run' else 'static'} {head}",
         "{",
         *(f"  if ({n} < 1{f' || {n} > {longest}' if longest else ''}) return;" for n in program.free),
         *([] if longest else _fitting(program.free, body.arrays)),
         *(f"  {real} {array}[{size}];" for array, size in body.arrays.items()),
+        *(["  softwright_m near = ~(softwright_m){0};"] if ranged else []),
         *body.lines,
+        *(["  if (!softwright_all(&near)) return 0;"] if ranged else []),
         f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
+        *(["  return 1;"] if ranged else []),
         "}",
     ]
 
 
-def _wide_lines(wide: _Written, own: _Written, real: str, outside: str, head: str) -> list[str]:
+def _wide_lines(wide: _Written, narrow: Sequence[_Written | None], real: str, outside: str, head: str) -> list[str]:
     """The same for vectors of 64 bytes, with tables of its own where its rows are longer."""
-    text = "\n".join(wide.body.lines)
-    lines, made = _function(wide, real, outside, head, "softwright_any", 0), set(_tables(own, real))
-    tables, inside = [], "\n".join([*helpers_of(text, real, 2 * lanes_of(real)), *lines])
-    for table in _tables(wide, real):
+    name = "softwright_any" if narrow[1] is None else "softwright_in_range"
+    lines, made = _function(wide, real, outside, head, name, 0), set(_tables(narrow, real))
+    tables, inside = [], "\n".join([*helpers_of("\n".join(lines), real, 2 * lanes_of(real)), *lines])
+    for table in _tables([wide], real):
         if table not in made:
             name = re.search(r" (\w+)\[", table)
             old = name.group(1) if name is not None else ""

@@ -63,10 +63,11 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """What a value is, of which closed forms are charged too: a head of tokens (4, p) at an input, or a product."""
+    """What a value is, of which closed forms are charged too: a head of tokens (4, p) at an input, or a product; or
+    what a format computes in its place."""
 
     inputs: tuple[str, ...]
-    what: np.ndarray | Product
+    what: Any
 
 
 @dataclass

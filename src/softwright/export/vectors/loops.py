@@ -253,6 +253,28 @@ SOFTWRIGHT_INLINE int softwright_far(const softwright_v *t, int n)
   SOFTWRIGHT_UNROLL for (int j = 0; j < SOFTWRIGHT_LANES; j++) all &= j < n ? each[j] : all;
   return all != 0;
 }""",
+    # all digits of `near` are 1 as long as every y was at most this
+    "softwright_within": """\
+SOFTWRIGHT_INLINE void softwright_within(softwright_m *near, const softwright_v *y, @REAL@ most)
+{
+  *near &= SOFTWRIGHT_MASK(*y, <=, most - (softwright_v){0});
+}""",
+    "softwright_all": """\
+SOFTWRIGHT_INLINE int softwright_all(const softwright_m *near)
+{
+#if defined(__SSE2__) && SOFTWRIGHT_LANES > 1
+  SOFTWRIGHT_BYTES half[sizeof *near / sizeof(SOFTWRIGHT_BYTES)], all;
+  memcpy(half, near, sizeof *near);
+  all = half[0];
+  SOFTWRIGHT_UNROLL for (unsigned j = 1; j < sizeof *near / sizeof all; j++) all &= half[j];
+  return __builtin_ia32_pmovmskb128(all) == 0xffff;
+#else
+  @WORD@ each[sizeof *near / sizeof(@WORD@)], all = ~(@WORD@)0;
+  memcpy(each, near, sizeof *near);
+  SOFTWRIGHT_UNROLL for (unsigned j = 0; j < sizeof *near / sizeof all; j++) all &= each[j];
+  return all == (@WORD@)~(@WORD@)0;
+#endif
+}""",
     # 0 where s is less than 0, v elsewhere
     "softwright_above": """\
 SOFTWRIGHT_INLINE void softwright_above(softwright_v *v, const softwright_v *s)

@@ -1,0 +1,48 @@
+"""The ranges that the numbers of a transpiled network stay in, and its program with polynomials for heads there.
+
+Ranges are what is seen at sampled inputs and at corners of their box, and a little more. Nothing rests on them: every
+number is compared with its range as it runs, and a point of which one leaves it takes the way of all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from softwright.export.c_closed import ClosedForm
+from softwright.export.near.powers import powers_of
+from softwright.export.program import Closed, Program, computed
+from softwright.export.selftest import given_to
+
+ROOM = 1.1  # over the largest number that is seen
+SAMPLES, MOST_NUMBERS = 2048, 1 << 22
+
+
+def in_range(built: Any, program: Program) -> Program | None:
+    """The program with polynomials for the heads that have one, or nothing if none has."""
+    heads = {name: one for name, one in program.closed.items() if ClosedForm(one, program.dtype).curved}
+    if built.kind != "transpiled" or not heads:
+        return None
+    seen, closed = _largest(built, program, [one.inputs[0] for one in heads.values()]), dict(program.closed)
+    for name, one in heads.items():
+        most = seen[one.inputs[0]] * ROOM
+        powers = powers_of(one.what, most, program.dtype) if 0 < most < np.inf else None
+        if powers is not None:
+            closed[name] = Closed(one.inputs, powers)
+    return replace(program, closed=closed) if closed != program.closed else None
+
+
+def _largest(built: Any, program: Program, names: list[str]) -> dict[str, float]:
+    """The largest size of values at samples."""
+    widest = max((array.size for array in program.constants.values()), default=1)
+    count = max(16, min(SAMPLES, MOST_NUMBERS // max(1, widest)))
+    (x,) = given_to(built, count, seed=3)
+    corners = np.where(np.random.default_rng(3).random(x.shape) < 0.5, x.min(axis=0), x.max(axis=0))
+    values: dict[str, np.ndarray] = {**program.constants, next(iter(program.inputs)): np.concatenate([x, corners])}
+    for name in program.inputs:
+        values[name] = values[name].astype(program.dtype)
+    for node in program.nodes:
+        values[node.output] = computed(node, [values[name] for name in node.inputs], program.dtype)
+    return {name: float(np.abs(values[name]).max(initial=0.0)) for name in names}
