@@ -33,6 +33,7 @@ from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.near.heads import near_of
 from softwright.export.near.lines import Near, near_lines
+from softwright.export.near.pieces import Pieces
 from softwright.export.near.ranges import in_range
 from softwright.export.near.versions import Way, chosen, versions
 from softwright.export.program import Program
@@ -154,7 +155,7 @@ def c_source(built: Built[Any]) -> str:
             "",
             *_function(own, real, outside, head, inner, longest),
             *(_function(first, real, outside, head, "softwright_in_range", 0) if first is not None else []),
-            *(near_lines(near, real) if near is not None else []),
+            *_near_lines(near, real),
             *(_wide_lines(wide, [own, first], real, outside, head) if wide is not None else []),
             *(versions(usual, head, arguments, way, small, wide is not None) if vectors else []),
             head,
@@ -173,12 +174,22 @@ def _shorter(program: Program) -> Program:
     return simplified(program, shapes_of(program))
 
 
-def _way(near: Near | None, first: _Written | None, wide: _Written | None) -> Way | None:
+def _way(near: Near | Pieces | None, first: _Written | None, wide: _Written | None) -> Way | None:
     """That of points of a box or a range."""
     if near is not None:
-        return Way("softwright_wide_near" if near.wide else "softwright_near", "softwright_near", near.inside)
+        return Way(
+            "softwright_wide_near" if isinstance(near, Near) and near.wide else "softwright_near",
+            "softwright_near",
+            near.inside,
+        )
     name = "softwright_in_range"
     return None if first is None else Way("softwright_wide_in_range" if wide is not None else name, name, "")
+
+
+def _near_lines(near: Near | Pieces | None, real: str) -> list[str]:
+    if isinstance(near, Pieces):
+        return ["#if SOFTWRIGHT_LANES > 1", *near.lines(), "#endif"]
+    return [] if near is None else near_lines(near, real)
 
 
 def _longest(program: Program) -> int:

@@ -20,10 +20,10 @@ def folded(terms: Sequence[str], y: str = "y") -> str:
     return terms[0]
 
 
-def powers(count: int, y: str = "y") -> list[str]:
+def powers(count: int, y: str = "y", kind: str = "softwright_v") -> list[str]:
     """The lines that make the powers for so many terms."""
     made = [2**i for i in range(1, (count - 1).bit_length())]
-    return [f"const softwright_v {y}{m} = {y}{_half(m)} * {y}{_half(m)};" for m in made]
+    return [f"const {kind} {y}{m} = {y}{_half(m)} * {y}{_half(m)};" for m in made]
 
 
 def _half(m: int) -> str:

@@ -69,7 +69,7 @@ def in_chebyshev(series: Sequence[Decimal]) -> list[Decimal]:
                 grown[n - 1] += quarter
         grown[0] += c
         total = grown
-    return total
+    return total[: len(series)]
 
 
 def about_middle(chebyshev: Sequence[Decimal], length: Decimal) -> list[Decimal]:
