@@ -177,13 +177,10 @@ def _shorter(program: Program) -> Program:
 def _way(near: Near | Pieces | None, first: _Written | None, wide: _Written | None) -> Way | None:
     """That of points of a box or a range."""
     if near is not None:
-        return Way(
-            "softwright_wide_near" if isinstance(near, Near) and near.wide else "softwright_near",
-            "softwright_near",
-            near.inside,
-        )
+        wider = "softwright_wide_near" if isinstance(near, Near) and near.wide else "softwright_near"
+        return Way(wider, "softwright_near", near.inside, isinstance(near, Pieces))
     name = "softwright_in_range"
-    return None if first is None else Way("softwright_wide_in_range" if wide is not None else name, name, "")
+    return None if first is None else Way("softwright_wide_in_range" if wide is not None else name, name, "", True)
 
 
 def _near_lines(near: Near | Pieces | None, real: str) -> list[str]:

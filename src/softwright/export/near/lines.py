@@ -58,6 +58,10 @@ class Run:
     scale: np.ndarray
 
     @property
+    def kind(self) -> type:
+        return np.float64 if self.real == "double" else np.float32
+
+    @property
     def suffix(self) -> str:
         return "" if self.real == "double" else "f"
 

@@ -14,6 +14,11 @@ twice and the sum once more: |f| <= h = (1/2 + 2^-10)/A, of which 2^-11 is more 
 1, which are power series in X (`near/series.py`); Z is at least the sum of what its terms are at least. What stored
 coefficients are off is counted too.
 
+Tokens that weigh nothing all over a piece are left out there: with r the token that leads in its middle, and g the head
+of the others, one of weight at most e^{s_j - s_r}, the larger of both ends, changes it by that times |v_j + G_j t - g|.
+Steps of kinks and jumps lie in few pieces. Such a piece has no polynomial: its numbers are nan, and what is nan has no
+answer here.
+
 *Rounding*, u the unit, V the sum of |C_m| h^{m-1} for m > 0: the last sum |C_0| + h V; the product h V, and of a term of
 V as many sums and products as its place has and m more for powers of f; f itself one more, h sum_m m |C_m| h^{m-1}.
 Where a network ends in a coarser type than it computes in, so does this, and that rounding is counted.
@@ -38,6 +43,8 @@ SHARE = 0.5  # of the rounding part of the claim
 DIGITS = 70
 _SLACK = 2.0**-10
 _STEEPEST = 40.0  # of k over a piece
+_HOLES = 0.05  # of all pieces, without a polynomial
+_SLOW = 150.0  # what a point without one costs, in terms
 _SAMPLED = 18  # points of a piece
 
 
@@ -64,7 +71,7 @@ class Pieces:
         return self._x() if self.center == 0 else f"{self._x()} - {self.run.number(self.center)}"
 
     def lines(self) -> list[str]:
-        """The tables and `softwright_near`."""
+        """The tables and `softwright_near`, which says whether it had an answer."""
         (count, terms, outputs), real = self.rows.shape, self.run.real
         width = 1 if outputs == 1 else 2 if outputs == 2 else 4
         rows = np.pad(self.rows, ((0, 0), (0, 0), (0, width - outputs))).reshape(count, -1)
@@ -76,7 +83,7 @@ class Pieces:
             size = f"vector_size({width} * sizeof({real})), aligned(sizeof({real})), may_alias"
             found = [f"typedef {real} softwright_few __attribute__(({size}));", *found]
             found.append(self._table("near_middles", self.middles))
-        found += [f"SOFTWRIGHT_INLINE void softwright_near(const {self.run.ends} *x, {self.run.ends} *y)", "{"]
+        found += [f"SOFTWRIGHT_INLINE int softwright_near(const {self.run.ends} *x, {self.run.ends} *y)", "{"]
         place = ""
         if count > 1:
             word, low = ("uint64_t", "(uint32_t)bits") if real == "double" else ("uint32_t", "(bits & 0x3fffffu)")
@@ -96,13 +103,14 @@ class Pieces:
             found.append(f"  const {kind} g = f - ({kind}){{0}};")
         found += [f"  {line}" for line in powers(terms - 1, variable, kind)]
         value = words[0] + (f" + {variable} * {folded(words[1:], variable)}" if terms > 1 else "")
-        cast = self.run.cast
-        if width == 1:
-            return [*found, f"  y[0] = {cast}{f'({value})' if cast else value};", "}"]
-        return [*found, f"  const {kind} all = {value};", *(f"  y[{o}] = {cast}all[{o}];" for o in range(outputs)), "}"]
+        cast, holes = self.run.cast, bool(np.isnan(self.rows).any())
+        found.append(f"  const {kind} all = {value};")
+        parts = ["all"] if width == 1 else [f"all[{o}]" for o in range(outputs)]
+        found += [f"  if (!({parts[0]} == {parts[0]})) return 0;"] * holes
+        return [*found, *(f"  y[{o}] = {cast}{part};" for o, part in enumerate(parts)), "  return 1;", "}"]
 
     def _table(self, name: str, array: np.ndarray) -> str:
-        words = [self.run.number(one) for one in array.ravel().tolist()]
+        words = ["NAN" if np.isnan(one) else self.run.number(one) for one in array.ravel().tolist()]
         rows = [", ".join(words[i : i + 4]) for i in range(0, len(words), 4)]
         return "\n".join(
             [f"SOFTWRIGHT_TABLE {self.run.real} {name}[{len(words)}] = {{", "  " + ",\n  ".join(rows) + "};"]
@@ -111,47 +119,43 @@ class Pieces:
 
 def pieces_of(heads: Sequence[Tokens], ends: tuple[float, float], rounding: float, run: Run) -> Pieces | None:
     """The polynomials of heads on a box, if few terms are near enough; `rounding` is that of the claim."""
-    kind = np.float64 if run.real == "double" else np.float32
-    unit = float(np.finfo(kind).eps) / 2
-    m = heads[0].values.shape[1]
+    kind, m = run.kind, heads[0].values.shape[1]
     if rounding <= 0 or m > MOST_OUTPUTS:
         return None
     C = float(kind((ends[0] + ends[1]) / 2))
     r = max(float(abs(kind(end) - kind(C))) for end in ends)
-    choices = sorted(_choices(heads, C, r, rounding, run))
-    for _, K in choices[:2]:
-        made = _made(heads, K, C, r, rounding, unit, run)
+    for _, K, terms in sorted(_choices(heads, C, r, rounding, run))[:3]:
+        made = _made(heads, K, terms, C, r, rounding, run)
         if made is not None:
             return made
     return None
 
 
-def _grid(K: int, C: float, r: float, kind: type) -> tuple[float, np.ndarray, float]:
+def _grid(K: int, C: float, r: float, run: Run) -> tuple[float, np.ndarray, float]:
     """A, the middles and h."""
+    kind = run.kind
     A = float(kind((K + 0.5 - 4 * _SLACK) / r)) if K else float(kind(0.5 / r))
     middles = (C + np.arange(-K, K + 1) / A).astype(kind).astype(np.float64)
     return A, middles, (0.5 + _SLACK) / A
 
 
-def _choices(heads: Sequence[Tokens], C: float, r: float, rounding: float, run: Run) -> list[tuple[float, int]]:
-    """What K costs, estimated: terms, and a row to look for in a longer or shorter table."""
-    kind = np.float64 if run.real == "double" else np.float32
+def _choices(heads: Sequence[Tokens], C: float, r: float, rounding: float, run: Run) -> list[tuple[float, int, int]]:
+    """K and a number of terms with what they cost, estimated: terms, a row to look for in a longer or shorter table,
+    and pieces that they do not suffice for."""
     angles = np.arccos(np.longdouble(-1)) * (np.arange(_SAMPLED) + 0.5) / _SAMPLED
     points, basis = np.cos(angles), np.cos(np.arange(_SAMPLED)[:, None] * angles) * 2 / _SAMPLED
     found, m = [], heads[0].values.shape[1]
     for K in COUNTS:
-        _, middles, h = _grid(K, C, r, kind)
-        if max(float(np.abs(head.keys).max()) for head in heads) * float(run.scale[0]) * 2 * h > _STEEPEST:
-            continue
+        _, middles, h = _grid(K, C, r, run)
         y = _evaluated(heads, middles[:, None] + h * points, run)  # (P, points, m)
-        sizes = np.abs(np.einsum("np,kpm->knm", basis, y)).max(axis=(0, 2))
-        noise = 2.0**-58 * float(np.abs(y).max(initial=0.0))
-        sizes = np.where(sizes <= noise, 0.0, sizes)
-        rest = np.cumsum(sizes[::-1])[::-1]
-        terms = int(np.argmax(rest <= SHARE * rounding / 2)) if (rest <= SHARE * rounding / 2).any() else _SAMPLED
-        if terms > MOST_TERMS or len(middles) * terms * m > MOST_STORED:
-            continue
-        found.append((float(terms + (6 if K else 0) + max(0.0, np.log2(max(K, 1)) - 4)), K))
+        sizes = np.abs(np.einsum("np,kpm->knm", basis, y)).max(axis=2)
+        sizes[sizes <= 2.0**-58 * float(np.abs(y).max(initial=0.0))] = 0.0
+        rest = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1] > SHARE * rounding / 2  # (P, terms)
+        for terms in range(1, MOST_TERMS + 1):
+            holes = float(rest[:, terms].mean())
+            if holes <= _HOLES and len(middles) * terms * m <= MOST_STORED:
+                table = 6 + max(0.0, float(np.log2(max(K, 1))) - 4) if K else 0
+                found.append((terms + table + _SLOW * holes + (2 if holes else 0), K, terms))
     return found
 
 
@@ -166,64 +170,69 @@ def _evaluated(heads: Sequence[Tokens], x: np.ndarray, run: Run) -> np.ndarray:
     return np.asarray(total)
 
 
-def _made(heads: Sequence[Tokens], K: int, C: float, r: float, rounding: float, unit: float, run: Run) -> Pieces | None:
-    """All pieces with the fewest terms that are near enough everywhere."""
-    kind = np.float64 if run.real == "double" else np.float32
-    A, middles, h = _grid(K, C, r, kind)
+def _made(heads: Sequence[Tokens], K: int, terms: int, C: float, r: float, rounding: float, run: Run) -> Pieces | None:
+    """All pieces, if so many terms are near enough in nearly all."""
+    kind = run.kind
+    unit, (A, middles, h) = float(np.finfo(kind).eps) / 2, _grid(K, C, r, run)
     if 8 * unit * (abs(C) + r) > _SLACK / 2 / A or 8 * unit * (K + 1) > _SLACK / 2:
         return None
+    rows, m = [], heads[0].values.shape[1]
     with localcontext(Context(prec=DIGITS)):
-        each = [_series_of(heads, Decimal(float(middle)), Decimal(h), run) for middle in middles]
-        for terms in range(1, MOST_TERMS + 1):
-            pieces = [[_stored(chebyshev, off, terms, h, kind, unit) for chebyshev, off in row] for row in each]
-            off = max(one[1] for row in pieces for one in row)
-            size = max(one[2] for row in pieces for one in row)
+        for middle in middles:
+            row = np.full((terms, m), np.nan)
+            found = _series_of(heads, Decimal(float(middle)), Decimal(h), rounding, run)
+            stored = [_stored(chebyshev, off, terms, h, kind, unit) for chebyshev, off in found]
+            off, size = (max((one[i] for one in stored), default=np.inf) for i in (1, 2))
             last = 0.0 if run.real == run.ends else 2.0**-24 * (size + off)
             if off * (1 + 2.0**-30) <= SHARE * (rounding - last):
-                rows = np.stack([np.stack([one[0] for one in row], axis=-1) for row in pieces])
-                if not np.isfinite(rows).all():
-                    return None
-                shift = (1.5 * 2.0**52 if run.real == "double" else 1.5 * 2.0**23) + K
-                return Pieces(middles, rows, C, r, A, shift, run)
-    return None
+                row = np.stack([one[0] for one in stored], axis=-1)
+            rows.append(row if np.isfinite(row).all() else np.full_like(row, np.nan))
+    if np.isnan(rows).any(axis=(1, 2)).mean() > _HOLES:
+        return None
+    shift = (1.5 * 2.0**52 if run.real == "double" else 1.5 * 2.0**23) + K
+    return Pieces(middles, np.array(rows), C, r, A, shift, run)
 
 
-def _series_of(heads: Sequence[Tokens], middle: Decimal, h: Decimal, run: Run) -> list[tuple[list[Decimal], Decimal]]:
-    """Of every output on a piece: Chebyshev coefficients, and how far off they are."""
+def _series_of(
+    heads: Sequence[Tokens], middle: Decimal, h: Decimal, rounding: float, run: Run
+) -> list[tuple[list[Decimal], Decimal]]:
+    """Of every output on a piece: Chebyshev coefficients, and how far off they are; nothing where a head is a step."""
     scale = Decimal(float(run.scale[0]))
     start, T = (middle - h - Decimal(float(run.center[0]))) * scale, 2 * h * scale
-    m = heads[0].values.shape[1]
+    m, lost = heads[0].values.shape[1], Decimal(rounding) / 2**12
     found = [([Decimal(0)] * _SAMPLED, Decimal(0)) for _ in range(m)]
     for head in heads:
         keys, biases = ([Decimal(float(x)) for x in row] for row in (head.keys[:, 0], head.biases))
         scores = [b + k * start for k, b in zip(keys, biases, strict=True)]
-        top = max(scores)
-        first = [(s - top).exp() for s in scores]
-        least = sum((e * min(Decimal(1), (k * T).exp()) for e, k in zip(first, keys, strict=True)), Decimal(0))
-        grown = [_exponential(e, k * T) for e, k in zip(first, keys, strict=True)]
-        length = max(map(len, grown)) + 1
-        grown = [one + [Decimal(0)] * (length - len(one)) for one in grown]
-        below = [sum(column, Decimal(0)) for column in zip(*grown, strict=True)]
+        leader = max(range(len(keys)), key=lambda j: scores[j] + keys[j] * T / 2)
+        keys = [k - keys[leader] for k in keys]
+        scores = [s - scores[leader] for s in scores]
+        tops = [max(s, s + k * T).exp() for s, k in zip(scores, keys, strict=True)]  # of weights
+        values, slopes = (
+            [[Decimal(float(x)) for x in row] for row in one.T] for one in (head.values, head.slopes[:, :, 0])
+        )
+        values = [[v + g * start for v, g in zip(*row, strict=True)] for row in zip(values, slopes, strict=True)]
+        slopes = [[g * T for g in row] for row in slopes]
+        sizes = [[abs(v) + abs(g) for v, g in zip(*row, strict=True)] for row in zip(values, slopes, strict=True)]
+        largest = max(map(max, sizes))
+        kept = [j for j, top in enumerate(tops) if top * largest * 2 * len(tops) > lost]
+        out = sum((tops[j] for j in range(len(tops)) if j not in kept), Decimal(0)) * 2 * largest
+        if max(abs(keys[j]) for j in kept) * abs(T) > _STEEPEST:
+            return []
+        first = {j: scores[j].exp() for j in kept}
+        least = sum((first[j] * min(Decimal(1), (keys[j] * T).exp()) for j in kept), Decimal(0))
+        grown = {j: _exponential(first[j], keys[j] * T) for j in kept}
+        length = max(map(len, grown.values())) + 1
+        for one in grown.values():
+            one += [Decimal(0)] * (length - len(one))
+        below = [sum((one[n] for one in grown.values()), Decimal(0)) for n in range(length)]
         for o in range(m):
-            values = [
-                Decimal(float(v)) + Decimal(float(g)) * start
-                for v, g in zip(head.values[:, o], head.slopes[:, o, 0], strict=True)
-            ]
-            slopes = [Decimal(float(g)) * T for g in head.slopes[:, o, 0]]
-            above = [
-                sum(
-                    (
-                        v * one[n] + (g * one[n - 1] if n else 0)
-                        for v, g, one in zip(values, slopes, grown, strict=True)
-                    ),
-                    Decimal(0),
-                )
-                for n in range(length)
-            ]
+            terms = [(values[o][j], slopes[o][j], [*grown[j], Decimal(0)]) for j in kept]
+            above = [sum((v * e[n] + g * e[n - 1] for v, g, e in terms), Decimal(0)) for n in range(length)]
             chebyshev, off = interpolated(above, below, least, _SAMPLED)
-            size = sum((abs(v) + abs(g) for v, g in zip(values, slopes, strict=True)), Decimal(1))
             total, wrong = found[o]
-            found[o] = [a + b for a, b in zip(total, chebyshev, strict=True)], wrong + off + LOST * size / least
+            off += out + LOST * (1 + sum(sizes[o])) / least
+            found[o] = [a + b for a, b in zip(total, chebyshev, strict=True)], wrong + off
     return found
 
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Way:
-    """Functions that points run through first: for wide vectors and for narrow ones; and where they may be called, or
-    nothing where they say themselves whether they had an answer."""
+    """Functions that points run through first: for wide vectors and for narrow ones; where they may be called, if not
+    everywhere; and whether they say themselves if they had an answer."""
 
     wide: str
     narrow: str
     inside: str
+    says: bool
 
 
 def versions(usual: int, head: str, arguments: list[str], way: Way | None, small: bool, wide: bool) -> list[str]:
@@ -60,14 +61,10 @@ def _first(head: str, way: Way) -> list[str]:
         begin = f"{attributes}static {head.replace('SOFTWRIGHT_NAME', name)}"
         if not way.inside:
             return [begin, "{", f"  if (!{which}(x, y)) {rest}(x, y);", "}"]
-        guarded = [
-            "#if SOFTWRIGHT_LANES > 1",
-            f"  if ({way.inside}) {{",
-            f"    {which}(x, y);",
-            "    return;",
-            "  }",
-            "#endif",
-        ]
+        first = [f"  if ({way.inside}) {{", f"    {which}(x, y);", "    return;", "  }"]
+        if way.says:
+            first = [f"  if ({way.inside} && {which}(x, y)) return;"]
+        guarded = ["#if SOFTWRIGHT_LANES > 1", *first, "#endif"]
         return [begin, "{", *guarded, f"  {rest}(x, y);", "}"]
 
     def apart(name: str, attributes: str) -> list[str]:
