@@ -49,8 +49,8 @@ from softwright.export.near.series import DIGITS, LOST, about_middle, interpolat
 from softwright.export.program import Product
 from softwright.precision import PRECISIONS
 
-NODES = 40
-MOST_TERMS = {"float64": 22, "float32": 16}
+NODES = 48
+MOST_TERMS = {"float64": 26, "float32": 16}
 STEEPEST = 30.0  # k B
 _GRID = 2.0 ** -np.concatenate([np.arange(256) / 64, np.arange(32, 242) / 8])
 _NEARLY = 0.98  # of what is charged
