@@ -163,7 +163,7 @@ def c_source(built: Built[Any]) -> str:
             *(chosen(arguments, small or way is not None) if vectors else []),
             f"  softwright_run({', '.join(arguments)});",
             "}",
-            *_selftest(answers_of(built), program, shapes, outside, way is not None),
+            *_selftest(answers_of(built), program, shapes, outside, way is not None, near),
             "",
         ]
     )
@@ -295,8 +295,11 @@ def _table(array: np.ndarray) -> str:
     return "\n  " + ",\n  ".join(rows)
 
 
-def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real: str, two_ways: bool) -> list[str]:
-    """A main that asks the same and compares; where points of the box have a way of their own, the other way too."""
+def _selftest(
+    answers: Answers, program: Program, shapes: dict[str, Shape], real: str, two_ways: bool, near: Near | Pieces | None
+) -> list[str]:
+    """A main that asks the same and compares; where points have a way of their own, the other way too, and of a table
+    of pieces all rows."""
     free: dict[str, int] = {}
     for shape, array in zip(program.inputs.values(), answers.given, strict=True):
         free |= {n: size for n, size in zip(shape, array.shape, strict=True) if isinstance(n, str) and n != "q"}
@@ -326,6 +329,7 @@ def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real
         f"    for (int o = 0; o < {count}; o++) {{ double d = fabs((double)y[o] - (double)answered[{count} * i + o]);",
         "      if (!(d <= off)) off = d; }",
         "  }",
+        *(near.asked() if isinstance(near, Pieces) else []),
         '  printf("largest deviation from torch %.3g, allowed %.3g\\n", off, allowed);',
         "  return off <= allowed ? 0 : 1;",
         "}",

@@ -136,7 +136,7 @@ def _in_powers_of_two(head: Tokens, unit: float, kind: type) -> Shifted:
 
 
 def near_of(built: Any) -> Near | Pieces | None:
-    """What C runs inside the box of a network, if that is an approximation by heads of few tokens, or in one variable."""
+    """What C runs inside the box of a network, if that is an approximation in one variable or by few tokens."""
     if built.kind != "approximation":
         return None
     model, tensors = built.network.describe(), tensors_of(built.network)

@@ -5,13 +5,13 @@ it as the network's own run is claimed to be. The rounding part of a claim bound
 in real arithmetic; here half of it bounds how far these polynomials are, as they run. Points outside of the box, nan
 and infinity take the way of all others.
 
-*Pieces.* The box is 2 K + 1 pieces of one length 1/A around C: k = (x - C) A + S, S the number that leaves whole numbers
-in the last digits of a sum, plus K, has the number of a piece there, 0 to 2 K. The middle m of a piece and its
+*Pieces.* The box is 2 K + 1 pieces of one length 1/A around C: k = (x - C) A + S, S the number that leaves whole
+numbers in the last digits of a sum, plus K, has the number of a piece there, 0 to 2 K. The middle m of a piece and its
 coefficients are a row of a table; f = x - m, and y = C_0 + f (C_1 + ..) as a tree (`c_trees.py`). (x - C) A is rounded
 twice and the sum once more: |f| <= h = (1/2 + 2^-10)/A, of which 2^-11 is more than roundings of A, S and m come to.
 
-*Nearness.* With t = (x - center) scale and x = m - h + 2 h X a head is N/Z, sums of e^{b_j + k_j t} times v_j + G_j t and
-1, which are power series in X (`near/series.py`); Z is at least the sum of what its terms are at least. What stored
+*Nearness.* With t = (x - center) scale and x = m - h + 2 h X a head is N/Z, sums of e^{b_j + k_j t} times v_j + G_j t
+and 1, which are power series in X (`near/series.py`); Z is at least the sum of what its terms are at least. What stored
 coefficients are off is counted too.
 
 Tokens that weigh nothing all over a piece are left out there: with r the token that leads in its middle, and g the head
@@ -19,8 +19,8 @@ of the others, one of weight at most e^{s_j - s_r}, the larger of both ends, cha
 Steps of kinks and jumps lie in few pieces. Such a piece has no polynomial: its numbers are nan, and what is nan has no
 answer here.
 
-*Rounding*, u the unit, V the sum of |C_m| h^{m-1} for m > 0: the last sum |C_0| + h V; the product h V, and of a term of
-V as many sums and products as its place has and m more for powers of f; f itself one more, h sum_m m |C_m| h^{m-1}.
+*Rounding*, u the unit, V the sum of |C_m| h^{m-1} for m > 0: the last sum |C_0| + h V; the product h V, and of a term
+of V as many sums and products as its place has and m more for powers of f; f itself one more, h sum_m m |C_m| h^{m-1}.
 Where a network ends in a coarser type than it computes in, so does this, and that rounding is counted.
 """
 
@@ -77,6 +77,7 @@ class Pieces:
         rows = np.pad(self.rows, ((0, 0), (0, 0), (0, width - outputs))).reshape(count, -1)
         if width == 1:
             rows = np.concatenate([self.middles[:, None], rows], axis=1)
+        number = self.run.number
         kind, stored = "softwright_few" if width > 1 else real, rows.shape[1]
         found = [self._table("near_rows", rows)]
         if width > 1:
@@ -88,7 +89,7 @@ class Pieces:
         if count > 1:
             word, low = ("uint64_t", "(uint32_t)bits") if real == "double" else ("uint32_t", "(bits & 0x3fffffu)")
             found += [
-                f"  const {real} k = ({self._offset()}) * {self.run.number(self.rate)} + {self.run.number(self.shift)};",
+                f"  const {real} k = ({self._offset()}) * {number(self.rate)} + {number(self.shift)};",
                 f"  {word} bits;",
                 "  memcpy(&bits, &k, sizeof bits);",
                 f"  const unsigned piece = {low};",
@@ -108,6 +109,24 @@ class Pieces:
         parts = ["all"] if width == 1 else [f"all[{o}]" for o in range(outputs)]
         found += [f"  if (!({parts[0]} == {parts[0]})) return 0;"] * holes
         return [*found, *(f"  y[{o}] = {cast}{part};" for o, part in enumerate(parts)), "  return 1;", "}"]
+
+    def asked(self) -> list[str]:
+        """The lines of a self-test that ask both ways about the middle of every piece."""
+        count, _, outputs = self.rows.shape
+        place = f"(i - {count // 2}) / {self.run.number(self.rate)}"
+        middle = place if self.center == 0 else f"({self.run.number(self.center)} + {place})"
+        return [
+            "#if SOFTWRIGHT_LANES > 1",
+            f"  for (int i = 0; i < {count}; i++) {{",
+            f"    const {self.run.ends} x[1] = {{{self.run.cast}({middle})}};",
+            f"    {self.run.ends} y[{outputs}], z[{outputs}];",
+            "    SOFTWRIGHT_NAME(x, y);",
+            "    softwright_any(x, z);",
+            f"    for (int o = 0; o < {outputs}; o++) {{ double d = fabs((double)y[o] - (double)z[o]);",
+            "      if (!(d <= off)) off = d; }",
+            "  }",
+            "#endif",
+        ]
 
     def _table(self, name: str, array: np.ndarray) -> str:
         words = ["NAN" if np.isnan(one) else self.run.number(one) for one in array.ravel().tolist()]
@@ -223,8 +242,7 @@ def _series_of(
         least = sum((first[j] * min(Decimal(1), (keys[j] * T).exp()) for j in kept), Decimal(0))
         grown = {j: _exponential(first[j], keys[j] * T) for j in kept}
         length = max(map(len, grown.values())) + 1
-        for one in grown.values():
-            one += [Decimal(0)] * (length - len(one))
+        grown = {j: one + [Decimal(0)] * (length - len(one)) for j, one in grown.items()}
         below = [sum((one[n] for one in grown.values()), Decimal(0)) for n in range(length)]
         for o in range(m):
             terms = [(values[o][j], slopes[o][j], [*grown[j], Decimal(0)]) for j in kept]

@@ -12,8 +12,8 @@ where one of the differences is 0; even tokens (`transpiler/closed_softmax.py`) 
 is  offset + slope s + L q(z),  L = 1, s or z, and q a quotient N/Z of entire functions, sums of cosh(k s), sinh(k s)/s
 and s sinh(k s). A product with a gate is b sum_k a_k tanh(s_k u), or of sigmoids, each such a function of u.
 
-*Error of q*: that of `near/series.py` on [0, M], as Z has no negative coefficient and is at least Z(0). Of the polynomial
-found there the fewest terms are kept that are near enough.
+*Error of q*: that of `near/series.py` on [0, M], as Z has no negative coefficient and is at least Z(0). Of the
+polynomial found there the fewest terms are kept that are near enough.
 Terms are powers of y = z - c, c the middle of [0, M]: as poles are on the other side of 0, coefficients fall from
 there, and hardly anything cancels.
 
@@ -22,8 +22,8 @@ there, and hardly anything cancels.
     g = (offset + slope s + L C_0) + (L y) R
 
 Cell by cell of sizes of s every operation is followed with what its result is there at most, and is charged half a last
-place of it; powers of y are made of products, a coefficient is rounded once, and y = s s - c is off by z + |y| or, where
-it is fused, less, which q' passes on. The slope is a power of two, or 0.
+place of it; powers of y are made of products, a coefficient is rounded once, and y = s s - c is off by z + |y| or,
+where it is fused, less, which q' passes on. The slope is a power of two, or 0.
 
 *Charged* (`transpiler/unit_bounds.py`, `checker/transpiled/smooth.py`) is, for a head at s or at anything smaller, on
 either side, at least

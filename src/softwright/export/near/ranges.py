@@ -1,8 +1,8 @@
 """The ranges that the numbers of a transpiled network stay in, and its program with polynomials for heads there.
 
 Ranges are what is seen at sampled inputs and at corners of their box, and a little more; where no polynomial reaches so
-far, what is seen at nearly all of them. Nothing rests on ranges: every number is compared with its own as it runs, and a
-point of which one leaves it takes the way of all others.
+far, what is seen at nearly all of them. Nothing rests on ranges: every number is compared with its own as it runs, and
+a point of which one leaves it takes the way of all others.
 """
 
 from __future__ import annotations
