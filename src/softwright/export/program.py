@@ -89,6 +89,7 @@ class Program:
     divides_last: bool = False  # its claim charges weights divided by their sum and weighted sums divided by it alike
     bias_anywhere: bool = False  # its claim charges a sum of products and a bias in any order
     closed: dict[str, Closed] = field(default_factory=dict)  # by the value; nodes compute it without them too
+    smooth: dict[str, Closed] = field(default_factory=dict)  # heads of which no closed form is charged
 
     @property
     def outside(self) -> str:

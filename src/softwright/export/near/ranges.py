@@ -24,7 +24,8 @@ SAMPLES, MOST_NUMBERS = 2048, 1 << 22
 
 def in_range(built: Any, program: Program) -> Program | None:
     """The program with polynomials for the heads that have one, or nothing if none has."""
-    heads = {name: one for name, one in program.closed.items() if ClosedForm(one, program.dtype).curved}
+    every = {**program.closed, **program.smooth}
+    heads = {name: one for name, one in every.items() if ClosedForm(one, program.dtype).curved}
     if built.kind != "transpiled" or not heads:
         return None
     seen, closed = _largest(built, program, [one.inputs[0] for one in heads.values()]), dict(program.closed)
