@@ -142,7 +142,7 @@ _LINES = {  # of one and several outputs, smooth and with steps, engines and box
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", _LINES)
-def test_pieces_are_half_as_far_off_as_the_claim_allows(name: str, dtype: str) -> None:
+def test_pieces_are_within_the_rounding_part_of_the_claim(name: str, dtype: str) -> None:
     text, box, tol = _LINES[name]
     built = sw.approximate(text, sw.Box(x=box), tol=tol, dtype=dtype)
     pieces = near_of(built)

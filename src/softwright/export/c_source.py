@@ -131,6 +131,7 @@ def c_source(built: Built[Any]) -> str:
     return "\n".join(
         [
             *(f"{'/*' if i == 0 else ' *'} {line}" for i, line in enumerate(comment)),
+            *_ways_said(near, first),
             f" * Written by softwright {__version__}. No -ffast-math. Numbers in: {sizes}; out: {count}. */",
             "#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \\",
             "  (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)",
@@ -181,6 +182,15 @@ def _way(near: Near | Pieces | None, first: _Written | None, wide: _Written | No
         return Way(wider, "softwright_near", near.inside, isinstance(near, Pieces))
     name = "softwright_in_range"
     return None if first is None else Way("softwright_wide_in_range" if wide is not None else name, name, "", True)
+
+
+def _ways_said(near: Near | Pieces | None, first: _Written | None) -> list[str]:
+    """What is no run of the network's own operations, and why it is covered."""
+    if isinstance(near, Pieces):
+        return [" * In the box: polynomials, proved to differ from the network by less than the rounding part."]
+    if first is not None:
+        return [" * Heads are polynomials while their numbers stay in a range, as near to them as the claim charges."]
+    return []
 
 
 def _near_lines(near: Near | Pieces | None, real: str) -> list[str]:

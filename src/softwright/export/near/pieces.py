@@ -2,8 +2,8 @@
 
 What heads of one variable x add up to is a smooth function of it, and where no head is a step, few terms are as near to
 it as the network's own run is claimed to be. The rounding part of a claim bounds how far a run may be from the network
-in real arithmetic; here half of it bounds how far these polynomials are, as they run. Points outside of the box, nan
-and infinity take the way of all others.
+in real arithmetic; here half of it bounds how far these polynomials are, as they run, or half of what a rounding to a
+coarser type at the end leaves of it. Points outside of the box, nan and infinity take the way of all others.
 
 *Pieces.* The box is 2 K + 1 pieces of one length 1/A around C: k = (x - C) A + S, S the number that leaves whole
 numbers in the last digits of a sum, plus K, has the number of a piece there, 0 to 2 K. The middle m of a piece and its

@@ -31,9 +31,9 @@ either side, at least
     16 sum_{j /= r} w_j |v_j s + u_j - g|  +  6 sum_j w_j (|v_j s| + |u_j|),
 
 w the weights and r the largest of them: a weight beside the largest is off by two exps of 8 each, and products and the
-quotient are 6 or more, in every layout. A product is charged 20 |a_k b| for every head (`checker/transpiled/products.py`). This
-does not fall as s grows: what is charged where a cell begins holds in all of it. Farther in than the cells all is
-proportional to s, or constant, up to 2^-20.
+quotient are 6 or more, in every layout. A product is charged 20 |a_k b| for every head, in the layout softmax
+(`checker/transpiled/products.py`). What is charged does not fall as s grows: what it is where a cell begins holds in
+all of it. Farther in than the cells all is proportional to s, or constant, up to 2^-20.
 """
 
 from __future__ import annotations
