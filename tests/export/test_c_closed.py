@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softwright.export.c_closed import ClosedForm, _held, _met
+from softwright.export.c_closed import ClosedForm
+from softwright.export.c_trees import held as held_by
+from softwright.export.c_trees import met
 from softwright.export.program import Closed
 from softwright.export.vectors.exp import FALLEN, falling_numbers, lanes_of
 from softwright.export.vectors.loops import helpers_of, vectors_source
@@ -72,7 +74,7 @@ def test_counts_of_roundings_are_those_of_the_tree(count: int) -> None:
             grown = {m: n + (len(two) - 1) + place for place, one in enumerate(two) for m, n in one.items()}
             joined.append(grown)
         terms = joined
-    assert _met(count) == max(terms[0].values())
+    assert met(count) == [terms[0][m] for m in range(count)]
     held: dict[int, dict[int, int]] = {1: {}}
     for power in (2, 4, 8, 16):
         held[power] = {own: 2 * n for own, n in held[power // 2].items()} | {power: 1}
@@ -89,7 +91,7 @@ def test_counts_of_roundings_are_those_of_the_tree(count: int) -> None:
         for m in range(count)
         for r in range(m)
     ]
-    assert _held(count) == pytest.approx(float(max(apart)))
+    assert held_by(count) == pytest.approx(float(max(apart)))
 
 
 @pytest.mark.parametrize("command", _BUILDS)

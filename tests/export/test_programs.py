@@ -142,10 +142,11 @@ def test_c_source_compiles_without_a_warning_and_tests_itself(name: str, tmp_pat
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 def test_a_self_test_notices_a_changed_constant_and_fast_math_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "network.c"
-    NETWORKS["line"]().export(path)
-    text = path.read_text()
-    for changed in ("v_layer_heads_0_biases[", "near_0_0[", "near_1_1["):  # of either way
+    path, text = tmp_path / "network.c", ""
+    tables = {"plane": ("v_layer_heads_0_biases[", "near_0_0[", "near_1_2["), "line": ("near_rows[",)}  # of either way
+    for name, changed in ((name, table) for name, several in tables.items() for table in several):
+        NETWORKS[name]().export(path)
+        text = path.read_text()
         head, table, rest = text.partition(f"SOFTWRIGHT_TABLE double {changed}")
         assert table
         path.write_text(head + table + rest.replace("0x1.", "0x1.1", 1))

@@ -16,12 +16,12 @@ relu and leaky relu max(s, 0) - slope max(-s, 0) is all there is, near 0 too, as
 
 one quotient and nothing before it: torch's w = y/(1 + y) is a second one, for which all that follows would wait. What
 is charged for torch's quotient of polynomials in x = w (1 - w) holds this too. u is the unit, n = p/2 - 1, L the
-largest number of sums and of products with powers that a term meets (`_met`).
+largest number of sums and of products with powers that a term meets (`c_trees.met`).
 
     y   off by a factor e^t with t at most E'' + u D |s|, E'' < 3.6 u (`exp.py`), where E/(1 - E) + u D |s|, E = 8 u,
         is charged for each step between a token and the leading one. Powers are y y, y^2 y^2, ..: one rounding each,
         and those of what they are made of. Z, U and V have the same ones, so that they change weights: two powers that
-        are m - r steps apart differ by at most 4 |m - r| of them (`_held`), and 4.4 u are left of each step
+        are m - r steps apart differ by at most 4 |m - r| of them (`c_trees.held`), and 4.4 u are left of each step
     N   U - |s| V: a coefficient, L, a product and a sum (without offsets the product alone), and the quotient: L + 4 of
         the sum of |terms|. That is at most the sum of the closed form's |terms|: with 1 + y multiplied out, c_m v_m is
         the sum of what they have at y^m, and Z' has no negative coefficient
@@ -41,6 +41,9 @@ k - 1 products. In u, with t_k = 2 s_k |u|, its relative error is at most 3 k + 
 with the last product and the other is not: below 2 k + 5, where E/(1 - E) + 12 u are charged, E = 8 u
 (`checker/transpiled/products.py`), so that k may reach 7. A claim demands 2 s_k |u| < pi, so that nothing underflows.
 Steps that are not even, or more of them, have an exp each.
+
+*Polynomials* of a range of s (`near/powers.py`) stand in the place of all of these in the function that a point runs
+through first; `near` loses its digits where a number leaves its range.
 """
 
 from __future__ import annotations
@@ -53,6 +56,8 @@ from fractions import Fraction
 import numpy as np
 
 from softwright.export.c_simplify import read_nodes
+from softwright.export.c_trees import folded, held, met, powers
+from softwright.export.near.powers import Powers
 from softwright.export.program import Closed, Node, Product, Program
 from softwright.export.vectors.exp import falling_numbers
 from softwright.precision import PRECISIONS
@@ -76,9 +81,9 @@ def shortened(program: Program) -> Program:
     return replace(program, nodes=read_nodes(nodes, program.output))
 
 
-def form_of(closed: Closed) -> Pair | EvenTokens | Product | None:
-    """The form that torch takes, if there is one."""
-    if isinstance(closed.what, Product):
+def form_of(closed: Closed) -> Pair | EvenTokens | Product | Powers | None:
+    """The form that torch takes, if there is one, or the polynomial that stands for it."""
+    if isinstance(closed.what, Product | Powers):
         return closed.what
     return Pair.of(closed.what.tolist()) if closed.what.shape[1] == 2 else EvenTokens.of(closed.what)
 
@@ -88,7 +93,13 @@ class ClosedForm:
 
     def __init__(self, closed: Closed, dtype: str) -> None:
         self.form, self.dtype = form_of(closed), dtype
-        self.tokens = np.zeros((4, 0)) if isinstance(closed.what, Product) else closed.what.astype(np.float64)
+        table = closed.what
+        self.tokens = table.astype(np.float64) if isinstance(table, np.ndarray) else np.zeros((4, 0))
+
+    @property
+    def curved(self) -> bool:
+        """Whether it has an exp to take wherever it is asked."""
+        return self.form is not None and not (isinstance(self.form, Pair) and abs(self.form.rate) >= STEEP)
 
     def statements(self, given: Sequence[str], place: str, count: str) -> str:
         """`given` are vectors of the inputs, of whose numbers `count` matter, `place` is where the result goes."""
@@ -99,6 +110,8 @@ class ClosedForm:
             return " ".join([*named, *self._even(self.form, place)])
         if isinstance(self.form, Product):
             return " ".join([*named, *self._product(self.form, given[1], place)])
+        if isinstance(self.form, Powers):
+            return " ".join([*named, *self._in_powers(self.form, [*given, ""][1], place)])
         raise TypeError("a head without a closed form is no node of its own")
 
     def _number(self, value: float) -> str:
@@ -143,7 +156,7 @@ class ClosedForm:
 
     def _even(self, even: EvenTokens, place: str) -> list[str]:
         falling, p = falling_numbers(even.spacing, self.dtype), 2 * even.coefficients.shape[1]
-        if falling is not None and p <= MOST_IN_Y and 2 * _met(p) + 5 <= p + 10 and _held(p) <= SPARE:
+        if falling is not None and p <= MOST_IN_Y and 2 * max(met(p)) + 5 <= p + 10 and held(p) <= SPARE:
             return self._in_y(falling, place)
         return self._in_x(even, place)
 
@@ -152,18 +165,33 @@ class ClosedForm:
         _, _, slopes, offsets = self.tokens
         weights = _weights(self.tokens[1])
         total, slope, offset = (
-            _folded(
-                [self._number(float(w * Decimal(float(x)))) if x else "" for w, x in zip(weights, row, strict=True)]
-            )
+            folded([self._number(float(w * Decimal(float(x)))) if x else "" for w, x in zip(weights, row, strict=True)])
             for row in (np.ones(len(weights)), slopes, offsets)
         )
         lines = ["softwright_v size = s, y;", f"softwright_abs(&size); y = size; {self._falling('y', falling)}"]
-        powers = [2**i for i in range(1, (len(weights) - 1).bit_length())]
-        lines += [f"const softwright_v y{m} = y{m // 2 if m > 2 else ''} * y{m // 2 if m > 2 else ''};" for m in powers]
+        lines += powers(len(weights))
         half = f"(s + size) * {self._number(0.5)}"
         if offset:
             return [*lines, f"{place} = {half} + ({offset} - size * {slope or '0'}) / {total};"]
         return [*lines, f"{place} = {half} - size * ({slope} / {total});"]
+
+    def _in_powers(self, form: Powers, b: str, place: str) -> list[str]:
+        """offset + slope s + L C_0 and then L y R, y = s s - middle."""
+        first, *rest = form.numbers
+        middle = self._number(form.middle)
+        lines = [f"const softwright_v y = s * s - {middle}; softwright_within(&near, &y, {self._number(form.most)});"]
+        lead = ["", "s", "z"][form.lead]
+        if form.lead == 2:
+            lines.append("const softwright_v z = s * s;")
+        parts = [self._number(form.offset)] * (form.offset != 0.0) + [self._scaled("s", form.slope)] * (
+            form.slope != 0.0
+        )
+        parts += [f"{lead} * {self._number(first)}" if lead and first != 1.0 else lead or self._number(first)]
+        found = " + ".join(parts)
+        if rest:
+            lines += powers(len(rest))
+            found += f" + {f'({lead} * y)' if lead else 'y'} * {folded([self._number(one) for one in rest])}"
+        return [*lines, f"{place} = ({found}) * {b};" if form.product else f"{place} = {found};"]
 
     def _in_x(self, even: EvenTokens, place: str) -> list[str]:
         twice = np.array([1.0, 1.0, 1.0, 2.0])[:, None]  # B - w (2 A): doubling is exact
@@ -215,43 +243,6 @@ def _weights(biases: np.ndarray) -> list[Decimal]:
     """c_m = e^{b_m - b_0}."""
     with localcontext(Context(prec=DIGITS)):
         return [(Decimal(float(b)) - Decimal(float(biases[0]))).exp() for b in biases]
-
-
-def _folded(terms: list[str]) -> str:
-    """A polynomial in y of these coefficients: neighbours first, then neighbours of those; "" for 0."""
-    power = 1
-    while len(terms) > 1:
-        name = f"y{power}" if power > 1 else "y"
-        pairs = [(terms[i], terms[i + 1] if i + 1 < len(terms) else "") for i in range(0, len(terms), 2)]
-        terms = [
-            f"({' + '.join([low] * bool(low) + [f'{name} * {high}'] * bool(high))})" if high else low
-            for low, high in pairs
-        ]
-        power *= 2
-    return terms[0]
-
-
-def _met(count: int) -> int:
-    """The largest number of sums, and of products with powers of y, that a term of such a polynomial meets."""
-    most = 0
-    for m in range(count):
-        place, left, met = m, count, 0
-        while left > 1:
-            met += (place % 2) + (place ^ 1 < left)
-            place, left = place // 2, (left + 1) // 2
-        most = max(most, met)
-    return most
-
-
-def _held(count: int) -> float:
-    """How many roundings of powers one of two terms holds and the other does not, for each step between them: y^(2^i)
-    is made of two times those of the one before, and its own."""
-    bits = range(1, count.bit_length())
-    held = [[sum((m >> j & 1) << (j - i) for j in bits if j >= i) for i in bits] for m in range(count)]
-    apart = (
-        sum(abs(a - b) for a, b in zip(held[m], held[r], strict=True)) / (m - r) for m in range(count) for r in range(m)
-    )
-    return max(apart)
 
 
 def _powers(highest: int) -> list[tuple[int, str]]:

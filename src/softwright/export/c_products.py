@@ -86,6 +86,15 @@ class Factors:
             return False
         return all(axis is None or view.holds(axis, size) for view, axis in self.axes(inner, rank))
 
+    @property
+    def filled(self) -> int:
+        """To how many terms sums of neurons are filled up, in whole vectors: what lies beside them is finite, and zeros
+        in a table. 0: they are not."""
+        K = self.one.shape[-1]
+        room = -(-K // self.lanes) * self.lanes if isinstance(K, int) and self.bias is not None else 0
+        there = self.one.holds(len(self.one.shape) - 1, room) and self.two.holds(len(self.two.shape) - 2, room)
+        return room if there and self.known[1] is not None else 0
+
     def own(self, inner: int, rank: int) -> bool:
         """Whether what is read as vectors is of the type of the result."""
         axes = self.axes(inner, rank)
@@ -137,6 +146,7 @@ def _dot(factors: Factors, out: View, own: list[str], times: str, empty: bool = 
     """An entry as a sum across vectors, or without it."""
     one, two, K = factors.one, factors.two, factors.one.shape[-1]
     first, second = one.at(_left(own, one, "")), two.at(_right(own, two, ""))
+    K = max(K, factors.filled) if isinstance(K, int) else K
     known = isinstance(K, int) and MOST_WRITTEN * factors.lanes >= K
     dot = f"softwright_dot{'' if known else '_of'}({one.array} + {first}, {two.array} + {second}, {K}){times}"
     words = [word for word in (factors.terms(own, []), "" if empty else dot) if word]
@@ -243,7 +253,7 @@ def _plan(factors: Factors, shape: Shape) -> Plan:
         inside = [(size, axis) for size, axis in fit if axis not in sparse and not isinstance(shape[axis], str)]
         return Plan(max(inside)[1] if inside else -1, sparse, neighbours=True)
     k_steps = one.step(len(one.shape) - 1), two.step(len(two.shape) - 2)
-    if best < 0 and k_steps == (1, 1) and _count(K) >= factors.lanes:
+    if best < 0 and k_steps == (1, 1) and (_count(K) >= factors.lanes or (_count(K) >= LEAST and factors.filled)):
         return Plan(-1, dot=True)
     if best < 0 and free:  # no neighbours: an axis of free size, along which a softmax reads, or the longest
         return Plan(max((isinstance(shape[a], str), _count(shape[a]), a) for a in free)[2])

@@ -17,6 +17,7 @@ than the type, in which a number is not rounded where it should be.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,10 @@ from softwright.export.c_simplify import padded, simplified, with_biases
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.near.heads import near_of
-from softwright.export.near.lines import near_lines
-from softwright.export.near.versions import chosen, versions
+from softwright.export.near.lines import Near, near_lines
+from softwright.export.near.pieces import Pieces
+from softwright.export.near.ranges import in_range
+from softwright.export.near.versions import Way, chosen, versions
 from softwright.export.program import Program
 from softwright.export.programs import PROGRAMS
 from softwright.export.python_source import checked_program, identifiers
@@ -93,8 +96,8 @@ def c_source(built: Built[Any]) -> str:
     if len(program.free) > 1 and len(program.nodes) > MOST_LOOPS:
         fault = f"c holds a network of kind {built.kind!r} of at most {MOST_LOOPS} operations, this one has"
         raise InvalidInput("export", [f"{fault} {len(program.nodes)}; use onnx, numpy or jax, or fewer steps"])
-    program = shortened(program)
-    program = simplified(program, shapes_of(program))
+    ranged = in_range(built, program)
+    program = _shorter(program)
     real, outside = ("double" if dtype == "float64" else "float" for dtype in (program.dtype, program.outside))
     lanes = lanes_of(real)
     plain = program
@@ -108,7 +111,16 @@ def c_source(built: Built[Any]) -> str:
     vectors = [vectors_source(real)] if helpers or "softwright_" in text else []
     near = near_of(built) if vectors else None
     small = not program.free and len(program.nodes) <= MOST_NODES and len(text) <= MOST_TEXT
-    wide = _wider(own, plain, lanes) if small and near is None else None
+    first = None if ranged is None or not small else _written(_shorter(ranged), lanes)
+    if first is not None:
+        text += "\n".join(first.body.lines) + "softwright_all("
+        helpers = helpers_of(text, real, lanes)
+    wide = (
+        _wider(first or own, plain if first is None else _shorter(ranged or plain), lanes)
+        if small and near is None
+        else None
+    )
+    way = _way(near, first, wide)
     longest = _longest(program)
     small = longest <= LANES and len(program.nodes) <= MOST_NODES
     usual = longest if vectors and small else 0
@@ -119,6 +131,7 @@ def c_source(built: Built[Any]) -> str:
     return "\n".join(
         [
             *(f"{'/*' if i == 0 else ' *'} {line}" for i, line in enumerate(comment)),
+            *_ways_said(near, first),
             f" * Written by softwright {__version__}. No -ffast-math. Numbers in: {sizes}; out: {count}. */",
             "#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \\",
             "  (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)",
@@ -139,21 +152,51 @@ def c_source(built: Built[Any]) -> str:
             "#endif",
             f"{head};",
             *helpers,
-            *_tables(own, real),
+            *_tables([own, first], real),
             "",
             *_function(own, real, outside, head, inner, longest),
-            *(near_lines(near, real) if near is not None else []),
-            *(_wide_lines(wide, own, real, outside, head) if wide is not None else []),
-            *(versions(usual, head, arguments, near, small, wide is not None) if vectors else []),
+            *(_function(first, real, outside, head, "softwright_in_range", 0) if first is not None else []),
+            *_near_lines(near, real),
+            *(_wide_lines(wide, [own, first], real, outside, head) if wide is not None else []),
+            *(versions(usual, head, arguments, way, small, wide is not None) if vectors else []),
             head,
             "{",
-            *(chosen(arguments, small or near is not None) if vectors else []),
+            *(chosen(arguments, small or way is not None) if vectors else []),
             f"  softwright_run({', '.join(arguments)});",
             "}",
-            *_selftest(answers_of(built), program, shapes, outside, near is not None),
+            *_selftest(answers_of(built), program, shapes, outside, way is not None, near),
             "",
         ]
     )
+
+
+def _shorter(program: Program) -> Program:
+    program = shortened(program)
+    return simplified(program, shapes_of(program))
+
+
+def _way(near: Near | Pieces | None, first: _Written | None, wide: _Written | None) -> Way | None:
+    """That of points of a box or a range."""
+    if near is not None:
+        wider = "softwright_wide_near" if isinstance(near, Near) and near.wide else "softwright_near"
+        return Way(wider, "softwright_near", near.inside, isinstance(near, Pieces))
+    name = "softwright_in_range"
+    return None if first is None else Way("softwright_wide_in_range" if wide is not None else name, name, "", True)
+
+
+def _ways_said(near: Near | Pieces | None, first: _Written | None) -> list[str]:
+    """What is no run of the network's own operations, and why it is covered."""
+    if isinstance(near, Pieces):
+        return [" * In the box: polynomials, proved to differ from the network by less than the rounding part."]
+    if first is not None:
+        return [" * Heads are polynomials while their numbers stay in a range, as near to them as the claim charges."]
+    return []
+
+
+def _near_lines(near: Near | Pieces | None, real: str) -> list[str]:
+    if isinstance(near, Pieces):
+        return ["#if SOFTWRIGHT_LANES > 1", *near.lines(), "#endif"]
+    return [] if near is None else near_lines(near, real)
 
 
 def _longest(program: Program) -> int:
@@ -194,7 +237,12 @@ def _wider(own: _Written, program: Program, lanes: int) -> _Written | None:
     return wide if len(set(columns)) == 1 else None
 
 
-def _tables(written: _Written, real: str) -> list[str]:
+def _tables(several: Sequence[_Written | None], real: str) -> list[str]:
+    """Of all that are there, each once."""
+    return list(dict.fromkeys(table for one in several if one is not None for table in _tables_of(one, real)))
+
+
+def _tables_of(written: _Written, real: str) -> list[str]:
     text, found = "\n".join(written.body.lines), []
     for key, array in written.program.constants.items():
         name, stored = written.names[key], written.body.stored(key, array)
@@ -207,25 +255,31 @@ def _tables(written: _Written, real: str) -> list[str]:
 
 def _function(written: _Written, real: str, outside: str, head: str, name: str, longest: int) -> list[str]:
     """The body as a function of all inputs."""
-    program, body = written.program, written.body
+    program, body, head = written.program, written.body, head.replace("SOFTWRIGHT_NAME", name)
+    ranged = name == "softwright_in_range"  # which says whether it had an answer
+    if ranged:
+        head = head.replace("void ", "int ", 1)
     return [
-        f"{'SOFTWRIGHT_INLINE' if name != 'softwright_run' else 'static'} {head.replace('SOFTWRIGHT_NAME', name)}",
+        f"{'SOFTWRIGHT_INLINE' if name != 'softwright_run' else 'static'} {head}",
         "{",
         *(f"  if ({n} < 1{f' || {n} > {longest}' if longest else ''}) return;" for n in program.free),
         *([] if longest else _fitting(program.free, body.arrays)),
         *(f"  {real} {array}[{size}];" for array, size in body.arrays.items()),
+        *(["  softwright_m near = ~(softwright_m){0};"] if ranged else []),
         *body.lines,
+        *(["  if (!softwright_all(&near)) return 0;"] if ranged else []),
         f"  {_answer(body.answer, f'({outside})' if program.ends else '')}",
+        *(["  return 1;"] if ranged else []),
         "}",
     ]
 
 
-def _wide_lines(wide: _Written, own: _Written, real: str, outside: str, head: str) -> list[str]:
+def _wide_lines(wide: _Written, narrow: Sequence[_Written | None], real: str, outside: str, head: str) -> list[str]:
     """The same for vectors of 64 bytes, with tables of its own where its rows are longer."""
-    text = "\n".join(wide.body.lines)
-    lines, made = _function(wide, real, outside, head, "softwright_any", 0), set(_tables(own, real))
-    tables, inside = [], "\n".join([*helpers_of(text, real, 2 * lanes_of(real)), *lines])
-    for table in _tables(wide, real):
+    name = "softwright_any" if narrow[1] is None else "softwright_in_range"
+    lines, made = _function(wide, real, outside, head, name, 0), set(_tables(narrow, real))
+    tables, inside = [], "\n".join([*helpers_of("\n".join(lines), real, 2 * lanes_of(real)), *lines])
+    for table in _tables([wide], real):
         if table not in made:
             name = re.search(r" (\w+)\[", table)
             old = name.group(1) if name is not None else ""
@@ -251,8 +305,11 @@ def _table(array: np.ndarray) -> str:
     return "\n  " + ",\n  ".join(rows)
 
 
-def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real: str, two_ways: bool) -> list[str]:
-    """A main that asks the same and compares; where points of the box have a way of their own, the other way too."""
+def _selftest(
+    answers: Answers, program: Program, shapes: dict[str, Shape], real: str, two_ways: bool, near: Near | Pieces | None
+) -> list[str]:
+    """A main that asks the same and compares; where points have a way of their own, the other way too, and of a table
+    of pieces all rows."""
     free: dict[str, int] = {}
     for shape, array in zip(program.inputs.values(), answers.given, strict=True):
         free |= {n: size for n, size in zip(shape, array.shape, strict=True) if isinstance(n, str) and n != "q"}
@@ -282,6 +339,7 @@ def _selftest(answers: Answers, program: Program, shapes: dict[str, Shape], real
         f"    for (int o = 0; o < {count}; o++) {{ double d = fabs((double)y[o] - (double)answered[{count} * i + o]);",
         "      if (!(d <= off)) off = d; }",
         "  }",
+        *(near.asked() if isinstance(near, Pieces) else []),
         '  printf("largest deviation from torch %.3g, allowed %.3g\\n", off, allowed);',
         "  return off <= allowed ? 0 : 1;",
         "}",

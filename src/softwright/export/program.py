@@ -63,10 +63,11 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """What a value is, of which closed forms are charged too: a head of tokens (4, p) at an input, or a product."""
+    """What a value is, of which closed forms are charged too: a head of tokens (4, p) at an input, or a product; or
+    what a format computes in its place."""
 
     inputs: tuple[str, ...]
-    what: np.ndarray | Product
+    what: Any
 
 
 @dataclass
@@ -88,6 +89,7 @@ class Program:
     divides_last: bool = False  # its claim charges weights divided by their sum and weighted sums divided by it alike
     bias_anywhere: bool = False  # its claim charges a sum of products and a bias in any order
     closed: dict[str, Closed] = field(default_factory=dict)  # by the value; nodes compute it without them too
+    smooth: dict[str, Closed] = field(default_factory=dict)  # heads of which no closed form is charged
 
     @property
     def outside(self) -> str:

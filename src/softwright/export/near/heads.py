@@ -40,12 +40,15 @@ from typing import Any
 import numpy as np
 
 from softwright.export.near.lines import REACH, Exp, Near, Run, Tokens, Writer
+from softwright.export.near.pieces import Pieces, pieces_of
 from softwright.export.programs import tensors_of
+from softwright.export.selftest import rounding_at_a_point
 from softwright.export.vectors.exp import DIRECT, LOG2E, lanes_of
 from softwright.precision import computing_in
 
 MOST_VECTORS = 16  # of exps, written out one by one
 MOST_OUTPUTS, MOST_VARIABLES = 4, 8
+MOST_TOKENS = 64  # of a sum of heads that becomes polynomials
 TRIES = 4096  # shifts that are tried
 _HIGHEST = {"double": 1000, "float": 120}  # exponents of two of what is summed, and -these of weights
 _EXP_ERROR = {"double": 3.1, "float": 3.2}  # of direct exps, in units of rounding; see above
@@ -132,14 +135,22 @@ def _in_powers_of_two(head: Tokens, unit: float, kind: type) -> Shifted:
     return Shifted(found[:, :-1], found[:, -1], units + (d + 2) * float(np.abs(tries[best]) @ reach))
 
 
-def near_of(built: Any) -> Near | None:
-    """What C runs inside the box of a network, if that is an approximation by heads of few tokens."""
+def near_of(built: Any) -> Near | Pieces | None:
+    """What C runs inside the box of a network, if that is an approximation in one variable or by few tokens."""
     if built.kind != "approximation":
         return None
     model, tensors = built.network.describe(), tensors_of(built.network)
     precision = computing_in(model["dtype"], model.get("engine", ""))
     real = "double" if precision.name == "float64" else "float"
-    heads = [_bounded(_read(tensors, i), real) for i in range(len(model["heads"]))]
+    center, scale = (tensors[name].astype(np.float64) for name in ("center", "scale"))
+    run = Run(real, "float" if model["dtype"] == "float32" else "double", center, scale)
+    read = [_read(tensors, i) for i in range(len(model["heads"]))]
+    if len(center) == 1 and sum(len(head.keys) for head in read) <= MOST_TOKENS:
+        box = built.network.box
+        pieces = pieces_of(read, (float(box.lower[0]), float(box.upper[0])), rounding_at_a_point(built), run)
+        if pieces is not None:
+            return pieces
+    heads = [_bounded(head, real) for head in read]
     known = [head for head in heads if head is not None]
     if not known or len(known) < len(heads):
         return None
@@ -159,8 +170,6 @@ def near_of(built: Any) -> Near | None:
         if off + _EXP_ERROR[real] <= _CHARGED:
             exp = Exp(DIRECT[real])
             rows = [(one.keys, one.biases) for one in shifted]
-    center, scale = (tensors[name].astype(np.float64) for name in ("center", "scale"))
-    run = Run(real, "float" if model["dtype"] == "float32" else "double", center, scale)
     writer = Writer([known[i] for i in order], order, [rows[i] for i in order], exp, run)
     narrow, count = writer.function(lanes), writer.vectors(lanes) * lanes
     wide = ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwright.export.vectors.exp import in_pairs, lanes_of, of_type
-from softwright.export.vectors.loops import wide_source, widened
+from softwright.export.vectors.loops import halved, wide_source, widened
 
 REACH = 1.0 + 2.0**-16  # |t| in the box, where its ends are rounded too
 _PER_LOG = {"double": "0x1.71547652b82fep+0", "float": "0x1.715476p+0"}
@@ -56,6 +56,10 @@ class Run:
     ends: str
     center: np.ndarray
     scale: np.ndarray
+
+    @property
+    def kind(self) -> type:
+        return np.float64 if self.real == "double" else np.float32
 
     @property
     def suffix(self) -> str:
@@ -268,7 +272,7 @@ def _sum(words: Sequence[str]) -> str:
 def near_lines(near: Near, real: str) -> list[str]:
     """Tables and functions of the file; compilers without vectors have none of them."""
     narrow = [name for name in near.tables if f"({name}" in near.narrow or f" {name})" in near.narrow]
-    lines = ["#if SOFTWRIGHT_LANES > 1", _SHUFFLES, *(_table(name, near.tables[name], real) for name in narrow)]
+    lines = ["#if SOFTWRIGHT_LANES > 1", *(_table(name, near.tables[name], real) for name in narrow)]
     lines += [_helpers(near.narrow, real, False), near.narrow]
     if near.wide:
         lines += [
@@ -304,21 +308,9 @@ def _folded(lanes: int) -> list[str]:
     """Sums of two vectors side by side: of neighbours first, then of halves."""
     even, odd = (", ".join(str(j + k * lanes) for j in range(i, lanes, 2) for k in range(2)) for i in range(2))
     lines = [f"const softwright_v c = SOFTWRIGHT_OF(*a, *b, {even}) + SOFTWRIGHT_OF(*a, *b, {odd});"]
-    name, half = "c", lanes // 2
-    while half > 1:
-        low, high = (", ".join(str(j) for j in range(i, i + half)) for i in (0, half))
-        part, kind = f"{name}{half}", f"softwright_of_{half}"
-        lines.append(f"typedef @REAL@ {kind} __attribute__((vector_size({half} * sizeof(@REAL@))));")
-        sides = (f"SOFTWRIGHT_OF({name}, {name}, {one})" for one in (low, high))
-        lines.append(f"const {kind} {part} = {' + '.join(sides)};")
-        name, half = part, half // 2
-    return [*lines, f"*s = {name}[0];", f"*t = {name}[1];"]
+    return [*lines, *halved("c", lanes, 2), "*s = v2[0];", "*t = v2[1];"]
 
 
-_SHUFFLES = """\
-#if defined(__clang__) || __GNUC__ >= 12
-#define SOFTWRIGHT_OF __builtin_shufflevector
-#endif"""
 _HELPERS = {
     "two": """\
 SOFTWRIGHT_INLINE void softwright_two(@REAL@ *s, @REAL@ *t, const softwright_v *a, const softwright_v *b)

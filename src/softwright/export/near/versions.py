@@ -9,13 +9,24 @@ which it runs on, which is a number to load and to compare. Points of the box th
 
 from __future__ import annotations
 
-from softwright.export.near.lines import Near
+from dataclasses import dataclass
 
 
-def versions(usual: int, head: str, arguments: list[str], near: Near | None, small: bool, wide: bool) -> list[str]:
+@dataclass(frozen=True)
+class Way:
+    """Functions that points run through first: for wide vectors and for narrow ones; where they may be called, if not
+    everywhere; and whether they say themselves if they had an answer."""
+
+    wide: str
+    narrow: str
+    inside: str
+    says: bool
+
+
+def versions(usual: int, head: str, arguments: list[str], way: Way | None, small: bool, wide: bool) -> list[str]:
     """The functions; the usual length of a sequence, if there is one, is a number in each."""
-    if near is not None:
-        return _of_box(head, near)
+    if way is not None:
+        return _first(head, way)
 
     def version(name: str, attribute: str, which: str) -> list[str]:
         n, *rest = arguments
@@ -42,20 +53,18 @@ def chosen(arguments: list[str], small: bool) -> list[str]:
     return lines
 
 
-def _of_box(head: str, near: Near) -> list[str]:
-    """The same where points of the box have a way of their own; that of all others stays out of its function, which
-    needs no room on the stack then."""
+def _first(head: str, way: Way) -> list[str]:
+    """The same where points have a way of their own; that of all others stays out of its function, which needs no room
+    on the stack then."""
 
     def version(name: str, which: str, attributes: str, rest: str) -> list[str]:
         begin = f"{attributes}static {head.replace('SOFTWRIGHT_NAME', name)}"
-        guarded = [
-            "#if SOFTWRIGHT_LANES > 1",
-            f"  if ({near.inside}) {{",
-            f"    {which}(x, y);",
-            "    return;",
-            "  }",
-            "#endif",
-        ]
+        if not way.inside:
+            return [begin, "{", f"  if (!{which}(x, y)) {rest}(x, y);", "}"]
+        first = [f"  if ({way.inside}) {{", f"    {which}(x, y);", "    return;", "  }"]
+        if way.says:
+            first = [f"  if ({way.inside} && {which}(x, y)) return;"]
+        guarded = ["#if SOFTWRIGHT_LANES > 1", *first, "#endif"]
         return [begin, "{", *guarded, f"  {rest}(x, y);", "}"]
 
     def apart(name: str, attributes: str) -> list[str]:
@@ -65,8 +74,7 @@ def _of_box(head: str, near: Near) -> list[str]:
     lines = [
         "#ifdef SOFTWRIGHT_FAST",
         *apart("softwright_far_fast", f"{fast}__attribute__((noinline)) "),
-        *version("softwright_fast", "softwright_near", fast, "softwright_far_fast"),
+        *version("softwright_fast", way.narrow, fast, "softwright_far_fast"),
     ]
-    which = "softwright_wide_near" if near.wide else "softwright_near"
-    lines += ["#ifdef SOFTWRIGHT_WIDE", *version("softwright_wide", which, wide, "softwright_far_fast"), "#endif"]
-    return [*lines, "#endif", *version("softwright_run", "softwright_near", "", "softwright_any")]
+    lines += ["#ifdef SOFTWRIGHT_WIDE", *version("softwright_wide", way.wide, wide, "softwright_far_fast"), "#endif"]
+    return [*lines, "#endif", *version("softwright_run", way.narrow, "", "softwright_any")]

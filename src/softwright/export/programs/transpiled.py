@@ -7,7 +7,8 @@ With s the number of a neuron and tokens (key, bias, slope, offset) in the rows 
 Each layout is written in the order of operations that its certificate speaks of. Tokens of other positions of a plain
 sequence have weight 0 exactly, so that the layout sequence is written for one position, and neurons that share a
 softmax (`grouped_heads.py`) are written as single ones, which their claims charge too. What stock modules compute is in
-`stock_heads.py`. Of the layout softmax a claim charges closed forms as well, and the program names them.
+`stock_heads.py`. Of the layout softmax a claim charges closed forms as well, and the program names them; of the others
+it names the heads alone.
 """
 
 from __future__ import annotations
@@ -56,8 +57,12 @@ def _neurons(program: Program, at: str, value: str, heads: int, layout: str) -> 
     sums = "" if separate else _linear(program, at, "", value)
     for row, name in enumerate(names):
         program.part(f"{at}tokens", name, row, row + 1)  # (1, p)
+    if separate:
+        return stock_neurons(program, at, value, heads)
+    if layout != "softmax":
+        program.smooth[f"{at}neurons"] = Closed((sums,), program.constants[f"{at}tokens"].astype(np.float64))
     if layout == "multihead":
-        return stock_neurons(program, at, value, heads) if separate else shared_head(program, at, sums, heads)
+        return shared_head(program, at, sums, heads)
     program.add("Reshape", [sums], f"{at}numbers", shape=[-1, heads, 1])  # (q, H, 1)
     program.add("Mul", [f"{at}numbers", names[0]], f"{at}scaled")
     program.add("Add", [f"{at}scaled", names[1]], f"{at}scores")  # (q, H, p)

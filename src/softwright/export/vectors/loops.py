@@ -45,7 +45,7 @@ def helpers_of(text: str, real: str, lanes: int) -> list[str]:
         "softwright_exp": exp_source(real),
         "softwright_exp_near": exp_near_source(real),
         "softwright_falling": falling_source(real),
-        "softwright_sum": _across("softwright_sum", "{0} + {1}", real, lanes),
+        "softwright_sum": of_type(_across("softwright_sum", SUM, real, lanes), real),
         "softwright_top": _across("softwright_top", "{1} > {0} ? {1} : {0}", real, lanes),
     }
     wanted = set[str]()
@@ -55,6 +55,7 @@ def helpers_of(text: str, real: str, lanes: int) -> list[str]:
     return [part for name, part in made.items() if name in wanted]
 
 
+SUM = "{0} + {1}"
 _VECTORS = """\
 #if defined(__GNUC__) && !defined(SOFTWRIGHT_PLAIN)
 #define SOFTWRIGHT_INLINE static inline __attribute__((always_inline))
@@ -74,6 +75,9 @@ typedef @WORD@ softwright_m;
 #define SOFTWRIGHT_UNROLL _Pragma("GCC unroll 8")
 #else
 #define SOFTWRIGHT_UNROLL
+#endif
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
+#define SOFTWRIGHT_OF __builtin_shufflevector
 #endif
 #define softwright_in(p) (*(const softwright_v *)(p))
 #define softwright_out(p) (*(softwright_v *)(p))
@@ -95,8 +99,8 @@ typedef @WORD@ softwright_wide_m __attribute__((vector_size(64)));
 
 
 def _across(name: str, what: str, real: str, lanes: int) -> str:
-    """A function of all numbers of a vector: halves are joined until there is one. Numbers are taken out one by one:
-    of a loop over halves clang 14 makes one through memory."""
+    """A function of all numbers of a vector: halves are joined until there is one. Without shuffles numbers are taken
+    out one by one: of a loop over halves clang 14 makes one through memory."""
     words = [f"(*v)[{j}]" for j in range(lanes)]
     lines = [
         f"SOFTWRIGHT_INLINE {real} {name}(const softwright_v *v)",
@@ -104,6 +108,11 @@ def _across(name: str, what: str, real: str, lanes: int) -> str:
         "#if SOFTWRIGHT_LANES == 1",
         "  return *v;",
     ]
+    if what == SUM:
+        lines.append("#elif defined(SOFTWRIGHT_OF)")
+        lines += [f"  {one}" for one in halved("*v", lanes, 2)]
+        last = f"v{2}"
+        lines.append(f"  return {last}[0] + {last}[1];")
     lines.append("#else")
     while len(words) > 2:
         half = len(words) // 2
@@ -111,6 +120,19 @@ def _across(name: str, what: str, real: str, lanes: int) -> str:
         words = [f"t{half + j}" for j in range(half)]
         lines.append(f"  const {real} {', '.join(f'{word} = {text}' for word, text in zip(words, made, strict=True))};")
     return "\n".join([*lines, f"  return {what.format(*words)};", "#endif", "}"])
+
+
+def halved(vector: str, lanes: int, least: int) -> list[str]:
+    """The sum of the halves of a vector, then of its halves, until there are so many numbers: v2, if 2."""
+    lines, name, half = [], vector, lanes // 2
+    while half >= least:
+        low, high = (", ".join(str(j) for j in range(i, i + half)) for i in (0, half))
+        kind = f"softwright_of_{half}"
+        lines.append(f"typedef @REAL@ {kind} __attribute__((vector_size({half} * sizeof(@REAL@))));")
+        sides = (f"SOFTWRIGHT_OF({name}, {name}, {one})" for one in (low, high))
+        lines.append(f"const {kind} v{half} = {' + '.join(sides)};")
+        name, half = f"v{half}", half // 2
+    return lines
 
 
 def _weights(name: str, every: str) -> str:
@@ -252,6 +274,28 @@ SOFTWRIGHT_INLINE int softwright_far(const softwright_v *t, int n)
   memcpy(each, &far, sizeof each);
   SOFTWRIGHT_UNROLL for (int j = 0; j < SOFTWRIGHT_LANES; j++) all &= j < n ? each[j] : all;
   return all != 0;
+}""",
+    # all digits of `near` are 1 as long as every y was at most this
+    "softwright_within": """\
+SOFTWRIGHT_INLINE void softwright_within(softwright_m *near, const softwright_v *y, @REAL@ most)
+{
+  *near &= SOFTWRIGHT_MASK(*y, <=, most - (softwright_v){0});
+}""",
+    "softwright_all": """\
+SOFTWRIGHT_INLINE int softwright_all(const softwright_m *near)
+{
+#if defined(__SSE2__) && SOFTWRIGHT_LANES > 1
+  SOFTWRIGHT_BYTES half[sizeof *near / sizeof(SOFTWRIGHT_BYTES)], all;
+  memcpy(half, near, sizeof *near);
+  all = half[0];
+  SOFTWRIGHT_UNROLL for (unsigned j = 1; j < sizeof *near / sizeof all; j++) all &= half[j];
+  return __builtin_ia32_pmovmskb128(all) == 0xffff;
+#else
+  @WORD@ each[sizeof *near / sizeof(@WORD@)], all = ~(@WORD@)0;
+  memcpy(each, near, sizeof *near);
+  SOFTWRIGHT_UNROLL for (unsigned j = 0; j < sizeof *near / sizeof all; j++) all &= each[j];
+  return all == (@WORD@)~(@WORD@)0;
+#endif
 }""",
     # 0 where s is less than 0, v elsewhere
     "softwright_above": """\
