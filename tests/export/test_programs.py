@@ -27,6 +27,8 @@ from softwright.export.programs import PROGRAMS, program_of
 from softwright.export.selftest import allowance, answered, answers_of, given_to
 from softwright.export.vectors.exp import exp_source, lanes_of
 from softwright.export.vectors.loops import helpers_of, vectors_source
+from softwright.methods.methods import METHODS
+from softwright.methods.prompts import read_prompt
 from softwright.precision import precision_of
 from tests.contracts.kinds_made import MADE
 from tests.export.networks import NETWORKS
@@ -95,6 +97,19 @@ def test_a_self_test_asks_what_the_claim_speaks_of() -> None:
     layer = sw.transpile(torch.nn.Linear(2, 1).double().eval(), box=[(-1, 1), (5, 9)])
     (x,) = given_to(layer, 40)
     assert (x >= [-1, 5]).all() and (x <= [1, 9]).all() and x[:, 1].max() > 7
+
+
+def test_a_self_test_asks_prompts_that_the_method_takes(tmp_path: Path) -> None:
+    """Times without a hole, held out rows, labels above 0: any others a stack refuses, and so its file was refused."""
+    for method in ("autoregression", "averaging", "gamma", "state_values"):
+        coarse: dict[str, Any] = {"condition": 2.0, "accuracy": 0.3}  # else it has more constants than a source holds
+        options = {"steps": 1} if method == "gamma" else coarse if method == "autoregression" else {}
+        built = sw.in_context(method, METHODS[method].takes or 2, sample=False, certify=False, **options)
+        given = read_prompt(*given_to(built, 2), None, built.network.constants, built.network.dtype, True)
+        assert given.x.shape[0] == 2
+        if method == "autoregression":
+            built.export(tmp_path / "f.py")
+            assert subprocess.run([sys.executable, "-I", str(tmp_path / "f.py")], check=False).returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")

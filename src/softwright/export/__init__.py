@@ -76,6 +76,12 @@ def spoken_of(built: Built[Any], given: np.ndarray) -> np.ndarray:
     return loaded(place)(built, given) if place and built.certificate is not None else given
 
 
+def drawn_for(built: Built[Any], count: int, seed: int) -> tuple[np.ndarray, ...] | None:
+    """So many inputs that the network takes, where its kind says how they are drawn."""
+    place = KINDS[built.kind].drawn
+    return loaded(place)(built.network, count, seed) if place else None
+
+
 def export(built: Built[Any], path: str | Path, format: str | None = None) -> Exporter:
     """Write what was built in the format of the path's ending, or in the one named; returns the exporter."""
     target = Path(path)
