@@ -152,6 +152,53 @@ def test_forged_graphs_are_not_verified(forgery: str, tmp_path: Path) -> None:
     assert sw.verify(path).status == "NOT VERIFIED"
 
 
+def _optimised(model: Any, place: Path) -> None:
+    """As onnxruntime writes what it runs: casts of constants computed, numbers of nodes as initializers."""
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'softwright[onnx]'")
+    options = runtime.SessionOptions()
+    options.optimized_model_filepath, options.log_severity_level = str(place), 4
+    runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _stored_outside(model: Any, place: Path) -> None:
+    onnx.save(model, place, save_as_external_data=True, location="data.bin", size_threshold=0)
+
+
+def _encoded_otherwise(model: Any, place: Path) -> None:
+    """Later entries of a message are added to earlier ones: two files of halves, one after the other, are one file."""
+    head, rest = onnx.ModelProto(), onnx.ModelProto()
+    head.CopyFrom(model)
+    for name in ("doc_string", "metadata_props"):
+        head.ClearField(name)
+    rest.metadata_props.extend(model.metadata_props)
+    rest.doc_string = model.doc_string
+    place.write_bytes(rest.SerializeToString() + head.SerializeToString())
+
+
+SAVED_AGAIN: dict[str, tuple[Callable[[Any, Path], Any], str]] = {
+    "shapes inferred": (lambda model, place: onnx.save(onnx.shape_inference.infer_shapes(model), place), "value_info"),
+    "another operator set": (
+        lambda model, place: onnx.save(onnx.version_converter.convert_version(model, 20), place),
+        "opset_import 0, version is 20 where 17 belongs",
+    ),
+    "external data": (_stored_outside, "stands in another file, as external data: another program saved the file"),
+    "optimised": (_optimised, "another program saved the file"),
+    "another encoding": (_encoded_otherwise, "the same in another encoding"),
+}
+
+
+@pytest.mark.parametrize("how", SAVED_AGAIN)
+@pytest.mark.parametrize("name", ["plane", "plane-float32"])
+def test_what_other_programs_save_is_refused_with_the_reason(name: str, how: str, tmp_path: Path) -> None:
+    _, path = _written(name, tmp_path)
+    save, reason = SAVED_AGAIN[how]
+    save(onnx.load(path), tmp_path / "again.onnx")
+    verdict = sw.verify(tmp_path / "again.onnx")
+    assert verdict.status == "NOT VERIFIED" and reason in verdict.reason
+    onnx.save(onnx.load(path), tmp_path / "SAME.ONNX")
+    assert sw.verify(tmp_path / "SAME.ONNX").verified
+
+
 def test_a_weight_that_is_signed_again_is_proved_or_refused_by_the_proof(tmp_path: Path) -> None:
     built, path = _written("line", tmp_path)
     model = onnx.load(path)

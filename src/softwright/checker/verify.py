@@ -93,7 +93,7 @@ def reprove_file(
     """The same; a file that cannot be read is a `FileFormatError`. Of an ONNX file the graph itself is proved."""
     if Path(path).is_dir():
         return _reproved_folder(path, progress, max_seconds)
-    if Path(path).suffix != ".onnx":
+    if Path(path).suffix.lower() != ".onnx":
         return reprove(read_model(path), progress, max_seconds, executor)
     try:
         file = read_graph(path)
