@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 from typer.testing import CliRunner
 
 import softwright as sw
@@ -83,6 +85,18 @@ def test_verify_says_of_the_graph_what_it_says_of_the_file(name: str, tmp_path: 
     assert by_graph.hypotheses == by_file.hypotheses
     if by_file.runtimes:
         assert "every operation" in by_graph.runtimes[0]
+
+
+@pytest.mark.parametrize("layout", ["softmax", "double", "multihead"])
+def test_a_source_that_is_stored_in_float64_beside_a_float32_network(layout: str, tmp_path: Path) -> None:
+    """Weights that SELU's scale is multiplied into are products of float32 numbers."""
+    torch.manual_seed(0)
+    source = nn.Sequential(nn.Linear(2, 3), nn.SELU(), nn.Linear(3, 1)).eval()
+    built = sw.transpile(source, box=(-1, 1), layout=layout, tol=1e-2)
+    built.save(tmp_path / "f.safetensors")
+    built.export(tmp_path / "f.onnx")
+    assert sw.verify(tmp_path / "f.safetensors").verified
+    assert sw.verify(tmp_path / "f.onnx").verified
 
 
 def _first(model: Any, op: str) -> Any:

@@ -27,7 +27,7 @@ from softwright.checker.graphs.transpiled import transpiled
 from softwright.checker.precision import Precision, as_run, assumed_by
 from softwright.checker.refusal import NotProvedError, require
 from softwright.errors import FileFormatError
-from softwright.fileformat import READERS, ModelFile, reading
+from softwright.fileformat import READERS, REFERENCE, ModelFile, reading
 
 GRAPHS: dict[str, Callable[[ModelFile, Lines], Graph]] = {
     "approximation": approximation,
@@ -119,8 +119,9 @@ def _written(file: ModelFile, entries: list[tuple[str, str]], onnx: Any) -> byte
     for name, tensor in file.tensors.items():
         fit = name not in made and " " not in name and name
         require(fit, f"a tensor cannot be called {name!r} here")
-        stated = APART.get(kind, {}).get(name, precision.name)
-        require(tensor.dtype.name == stated, f"the tensor {name!r} is not of the dtype stated")
+        stated = APART.get(kind, {}).get(name, precision.name)  # what it is compared with has a dtype of its own
+        as_stated = tensor.dtype.name == stated or name.startswith(REFERENCE)
+        require(as_stated, f"the tensor {name!r} is not of the dtype stated")
     graph = onnx.GraphProto(name=kind, node=lines.messages(asked.last, onnx))
     for name in sorted(file.tensors):
         tensor = np.ascontiguousarray(file.tensors[name])
