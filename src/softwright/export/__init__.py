@@ -64,8 +64,9 @@ def exporter_for(path: Path) -> Exporter:
 def check_model_file(path: str | Path) -> None:
     """Refuse a name whose ending asks for a format of another program: what `Built.save` writes is a model file."""
     name = Path(path).name
-    for row in () if name.endswith(".safetensors") else map(exporter_named, EXPORTERS):
-        if name.endswith(row.suffix):
+    asked = name.lower()  # some systems know no other
+    for row in () if asked.endswith(".safetensors") else map(exporter_named, EXPORTERS):
+        if asked.endswith(row.suffix):
             fault = f"{name!r} asks for {row.name}, and what is saved is a model file; save it as .safetensors, then "
             raise InvalidInput("save", [f"{fault}built.export({name!r}) or softwright export FILE -o {name}"])
 
