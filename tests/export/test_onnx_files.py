@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from torch import nn
 from typer.testing import CliRunner
 
 import softwright as sw
+from softwright.checker.graphs import reading
+from softwright.checker.refusal import NotProvedError
 from softwright.cli import app
 from softwright.export.selftest import allowance, answered, given_to
 from softwright.fileformat import weights_sha256
@@ -211,6 +215,44 @@ def test_what_other_programs_save_is_refused_with_the_reason(name: str, how: str
     assert verdict.status == "NOT VERIFIED" and reason in verdict.reason
     onnx.save(onnx.load(path), tmp_path / "SAME.ONNX")
     assert sw.verify(tmp_path / "SAME.ONNX").verified
+
+
+def _leaves(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
+    if not isinstance(value, dict | list):
+        return [(way, value)]
+    below = value.items() if isinstance(value, dict) else enumerate(value)
+    return [leaf for key, one in below for leaf in _leaves(one, (*way, key))]
+
+
+@pytest.mark.parametrize("name", ["stack", "gated", "memory-tokens", "program", "ridge", "hard"])
+def test_a_section_that_is_changed_with_its_graph_claims_nothing_of_another(name: str, tmp_path: Path) -> None:
+    """What the checker itself writes down for a changed section is a file that agrees with itself: whatever shapes the
+    graph must be something that the proof looks at."""
+    _, path = _written(name, tmp_path)
+    honest = onnx.load(path)
+    (said,) = (json.loads(entry.value) for entry in honest.metadata_props if entry.key == "model")
+    written = 0
+    for way, value in _leaves(said):
+        other = not value if isinstance(value, bool) else value + 1 if isinstance(value, int | float) else "sequence"
+        changed = copy.deepcopy(said)
+        place = changed
+        for key in way[:-1]:
+            place = place[key]
+        place[way[-1]] = other
+        model = onnx.ModelProto()
+        model.CopyFrom(honest)
+        for entry in model.metadata_props:
+            entry.value = json.dumps(changed) if entry.key == "model" else entry.value
+        entries = [(entry.key, entry.value) for entry in model.metadata_props]
+        try:
+            content = reading._written(reading._model_file(path, model, dict(entries)), entries, onnx)
+        except (sw.FileFormatError, NotProvedError, LookupError, TypeError, ValueError):
+            continue  # no graph is known of that
+        written += 1
+        path.write_bytes(content)
+        if sw.verify(path).verified:
+            assert onnx.load(path).graph == honest.graph, way
+    assert written
 
 
 def test_a_weight_that_is_signed_again_is_proved_or_refused_by_the_proof(tmp_path: Path) -> None:
