@@ -147,10 +147,12 @@ def test_one_model_that_a_cluster_builds_is_a_file(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("softwright.scale.completed", completed)
     given, place = ["zoo", "build", "sigmoid", "--cluster", "tcp://host:1", "-o"], tmp_path / "s.safetensors"
     assert CliRunner().invoke(app, [*given, str(place)]).exit_code == 0
-    assert asked == ["tcp://host:1"] and place.is_file() and sw.verify(place).verified
-    assert CliRunner().invoke(app, [*given, str(tmp_path)]).exit_code == 4  # is a folder
+    assert asked == ["tcp://host:1"]
+    assert place.is_file() and sw.verify(place).verified
+    assert CliRunner().invoke(app, [*given, str(tmp_path)]).exit_code == 0  # into the folder
+    assert sw.verify(tmp_path / "sigmoid.safetensors").verified
     assert CliRunner().invoke(app, [*given, str(tmp_path / "s.onnx")]).exit_code == 2
-    assert len(asked) == 1
+    assert len(asked) == 2
 
 
 def test_a_model_that_is_not_there_is_named() -> None:

@@ -57,10 +57,10 @@ def zoo_command(
             return
         if action == "build" and (name is None or cluster is not None or name in recipes.groups()):
             single = name is not None and name not in recipes.groups()
-            if single and output is not None:
-                check_outputs(output)
-                check_model_file(output)
-            place = None if output is None else _In(output, folder=not single)
+            place = None if output is None else _In(output, folder=not single or output.is_dir())
+            if place is not None and not place.folder:
+                check_outputs(place.path)
+                check_model_file(place.path)
             good = _built_all([str(name)] if single else recipes.names(name), place, cluster, as_json)
             if not good:
                 raise typer.Exit(CHECK_FAILED)
@@ -133,7 +133,7 @@ def _built(name: str, output: Path | None, as_json: bool) -> bool:
 
 @dataclass(frozen=True)
 class _In:
-    """Where models are written: a file for one, a folder for several."""
+    """Where models are written: a file for one, unless it is a folder; a folder for several."""
 
     path: Path
     folder: bool
