@@ -91,6 +91,23 @@ def test_numpy_source_tests_itself_and_takes_any_batch(name: str, tmp_path: Path
         assert module.f(*given_to(built, batch, seed=5)).shape[0] == batch
 
 
+@pytest.mark.parametrize("library", ["numpy", "jax"])
+def test_a_number_that_is_no_symbol_gives_nan(library: str, tmp_path: Path) -> None:
+    if library == "jax":
+        pytest.importorskip("jax", reason="jax is not installed: make test-extras does it")
+    built, path = NETWORKS["program"](), tmp_path / ("f.py" if library == "numpy" else "f.jax.py")
+    built.export(path)
+    (x,) = given_to(built, 1)
+    f = _loaded(path).f
+    for number in (-1.0, 2.0, 0.5, 1e300, math.nan, math.inf):
+        asked = x.copy()
+        asked[0, -1, 0] = number
+        with pytest.raises(sw.InvalidInput, match="whole numbers"):
+            answered(built, (asked,))
+        assert np.isnan(np.asarray(f(asked))[0, -1]).all()
+    assert np.isfinite(np.asarray(f(x))).all()
+
+
 def test_a_self_test_asks_what_the_claim_speaks_of() -> None:
     (x,) = given_to(sw.zoo.load("program-interpolate"), 40)
     assert len(x) == 40 and np.diff(x[..., 1], axis=1).min() >= 0.01
