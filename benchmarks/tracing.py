@@ -23,7 +23,7 @@ from torch import nn
 
 import softwright as sw
 from softwright.methods.methods import METHODS
-from softwright.methods.reference import random_design
+from softwright.methods.reference import prompts
 from softwright.theorems import LABELS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -131,10 +131,7 @@ def inputs_of(built: sw.Built[Any], batch: int, seed: int = 0) -> tuple[torch.Te
     """As the contract has them; of a method such prompts as it takes."""
     if built.kind != "in_context":
         return _usual(built, batch, seed)
-    method, d = built.network.constants.method, built.network.features
-    drawn = [random_design(method, d, 15, 100 * seed + i) for i in range(batch)]
-    x, y = (np.stack([one[part] for one in drawn]) for part in range(2))
-    return tuple(torch.tensor(a).to(built.network.dtype) for a in (x[:, :12], y[:, :12], x[:, 12:]))
+    return tuple(torch.tensor(a) for a in prompts(built.network, batch, seed))
 
 
 def main() -> None:

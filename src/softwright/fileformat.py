@@ -174,13 +174,18 @@ def write_atomically(path: str | Path, content: bytes | Callable[[BinaryIO], obj
         raise
 
 
-def write_folder(path: str | Path, fill: Callable[[Path], object]) -> None:
-    """A new folder with the files that `fill` writes into it; it appears under its name when all of them are there."""
-    place = Path(os.path.realpath(path))
-    if place.exists():
+def new_folder(path: str | Path) -> Path:
+    """Where a new folder of this name would stand; refused if something is there."""
+    if os.path.lexists(place := Path(os.path.realpath(path))):
         raise FileFormatError(f"{path}: exists already; remove it or choose another name")
     if not place.parent.is_dir():
         raise FileFormatError(f"{path}: the folder {place.parent} does not exist; create it first")
+    return place
+
+
+def write_folder(path: str | Path, fill: Callable[[Path], object]) -> None:
+    """A new folder with the files that `fill` writes into it; it appears under its name when all of them are there."""
+    place = new_folder(path)
     _remove_strays(place)
     temporary, handle = place, -1
     try:
@@ -290,16 +295,17 @@ def read_model(path: str | Path) -> ModelFile:
 
     source = Path(path)
     if not source.is_file():
-        raise FileFormatError(f"{source}: no such file")
+        raise FileFormatError(f"{source}: {'is a folder; give a file in it' if source.is_dir() else 'no such file'}")
     try:
         check_header(source)
         with safe_open(str(source), framework="numpy") as opened:
             metadata = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise FileFormatError(
-            f"{source}: not a readable safetensors file ({error}); was it cut short, or saved by something else?"
-        ) from error
+        why = f"not a readable safetensors file ({error}); was it cut short, or saved by something else?"
+        if source.suffix.lower() == ".onnx":
+            why = "a graph is for other programs and for softwright verify; give the model file it was exported from"
+        raise FileFormatError(f"{source}: {why}") from error
     schema = metadata.get("softwright")
     if schema is None:
         raise ForeignFile(f"{source}: a safetensors file, but not written by softwright")

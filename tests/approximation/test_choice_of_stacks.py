@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,3 +62,14 @@ def test_what_is_not_to_be_proved_is_not() -> None:
 def test_a_limit_of_tokens_holds_for_stacks_too() -> None:
     with pytest.raises(sw.ToleranceNotReached):
         sw.approximate("sin(5*x*y*z)*exp(x)", CUBE, tol=1e-9, max_tokens=6, max_work=1.0)
+
+
+@pytest.mark.parametrize("text", ["where(y*y >= y - y, 1, 0)", "where(x < y, 2, 2)", "sign(x)*sign(y)", "floor(x/10)"])
+@pytest.mark.parametrize("options", [{}, {"gap": 1e-3}, {"gap": 1e-3, "strategy": "compose"}, {"norm": "L1"}])
+def test_what_is_affine_once_its_comparisons_are_decided_is_one_token(
+    text: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    built = sw.approximate(text, sw.Box(x=(1, 4), y=(1, 4)), tol=1e-4, **options)
+    assert built.kind == "approximation" and built.plan.tokens == 1
+    built.save(tmp_path / "f.safetensors")
+    assert sw.verify(tmp_path / "f.safetensors").verified

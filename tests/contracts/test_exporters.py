@@ -136,6 +136,27 @@ def test_the_command(tmp_path: Path) -> None:
     assert again.exit_code == 4 and "exists already; remove it" in " ".join(again.output.split())
 
 
+@pytest.mark.parametrize("suffix", [".onnx", ".hf"])
+def test_a_name_that_no_file_can_have_is_a_file_error(suffix: str, tmp_path: Path) -> None:
+    MADE["approximation"]().save(tmp_path / "a.safetensors")
+    place = tmp_path / f"{'x' * 300}{suffix}"
+    found = CliRunner().invoke(app, ["export", str(tmp_path / "a.safetensors"), "-o", str(place)])
+    assert found.exit_code == 4 and "cannot be written (File name too long)" in " ".join(found.output.split())
+
+
+def test_what_was_exported_is_no_model_file_and_the_error_names_that(tmp_path: Path) -> None:
+    built = MADE["approximation"]()
+    built.export(tmp_path / "a.onnx")
+    built.export(tmp_path / "a.hf")
+    with pytest.raises(sw.FileFormatError, match="give the model file it was exported from"):
+        sw.load(tmp_path / "a.onnx")
+    with pytest.raises(sw.InvalidInput, match="asks for onnx"):
+        built.save(tmp_path / "A.ONNX")  # which verify would take for a graph
+    assert (
+        f"the model file in it is {tmp_path / 'a.hf' / 'softwright.safetensors'}" in sw.verify(tmp_path / "a.hf").reason
+    )
+
+
 def test_a_numpy_archive_says_which_runs_its_certificate_covers(tmp_path: Path) -> None:
     built = MADE["approximation"]()
     built.export(tmp_path / "a.npz")

@@ -48,6 +48,7 @@ def test_a_row_names_things_that_are_there(kind: str) -> None:
     row = KINDS[kind]
     assert row.name == loaded(row.network).kind == kind
     assert callable(loaded(row.figure))
+    assert all(callable(loaded(place)) for place in (row.at, row.within, row.drawn, row.page, row.shards) if place)
     assert all(hasattr(loaded(row.network), name) for name in ("describe", "rebuilt")) == row.stored
     assert not row.command or row.command in {command.name for command in app.registered_commands}
     assert isinstance(MADE[kind]().network, loaded(row.network))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 from typer.testing import CliRunner
 
 import softwright as sw
+from softwright.checker.graphs import reading
+from softwright.checker.refusal import NotProvedError
 from softwright.cli import app
 from softwright.export.selftest import allowance, answered, given_to
 from softwright.fileformat import weights_sha256
@@ -85,6 +91,18 @@ def test_verify_says_of_the_graph_what_it_says_of_the_file(name: str, tmp_path: 
         assert "every operation" in by_graph.runtimes[0]
 
 
+@pytest.mark.parametrize("layout", ["softmax", "double", "multihead"])
+def test_a_source_that_is_stored_in_float64_beside_a_float32_network(layout: str, tmp_path: Path) -> None:
+    """Weights that SELU's scale is multiplied into are products of float32 numbers."""
+    torch.manual_seed(0)
+    source = nn.Sequential(nn.Linear(2, 3), nn.SELU(), nn.Linear(3, 1)).eval()
+    built = sw.transpile(source, box=(-1, 1), layout=layout, tol=1e-2)
+    built.save(tmp_path / "f.safetensors")
+    built.export(tmp_path / "f.onnx")
+    assert sw.verify(tmp_path / "f.safetensors").verified
+    assert sw.verify(tmp_path / "f.onnx").verified
+
+
 def _first(model: Any, op: str) -> Any:
     return next(node for node in model.graph.node if node.op_type == op)
 
@@ -150,6 +168,91 @@ def test_forged_graphs_are_not_verified(forgery: str, tmp_path: Path) -> None:
     path.write_bytes(model.SerializeToString(deterministic=True))
     assert path.read_bytes() != before
     assert sw.verify(path).status == "NOT VERIFIED"
+
+
+def _optimised(model: Any, place: Path) -> None:
+    """As onnxruntime writes what it runs: casts of constants computed, numbers of nodes as initializers."""
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'softwright[onnx]'")
+    options = runtime.SessionOptions()
+    options.optimized_model_filepath, options.log_severity_level = str(place), 4
+    runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _stored_outside(model: Any, place: Path) -> None:
+    onnx.save(model, place, save_as_external_data=True, location="data.bin", size_threshold=0)
+
+
+def _encoded_otherwise(model: Any, place: Path) -> None:
+    """Later entries of a message are added to earlier ones: two files of halves, one after the other, are one file."""
+    head, rest = onnx.ModelProto(), onnx.ModelProto()
+    head.CopyFrom(model)
+    for name in ("doc_string", "metadata_props"):
+        head.ClearField(name)
+    rest.metadata_props.extend(model.metadata_props)
+    rest.doc_string = model.doc_string
+    place.write_bytes(rest.SerializeToString() + head.SerializeToString())
+
+
+SAVED_AGAIN: dict[str, tuple[Callable[[Any, Path], Any], str]] = {
+    "shapes inferred": (lambda model, place: onnx.save(onnx.shape_inference.infer_shapes(model), place), "value_info"),
+    "another operator set": (
+        lambda model, place: onnx.save(onnx.version_converter.convert_version(model, 20), place),
+        "opset_import 0, version is 20 where 17 belongs",
+    ),
+    "external data": (_stored_outside, "stands in another file, as external data: another program saved the file"),
+    "optimised": (_optimised, "another program saved the file"),
+    "another encoding": (_encoded_otherwise, "the same in another encoding"),
+}
+
+
+@pytest.mark.parametrize("how", SAVED_AGAIN)
+@pytest.mark.parametrize("name", ["plane", "plane-float32"])
+def test_what_other_programs_save_is_refused_with_the_reason(name: str, how: str, tmp_path: Path) -> None:
+    _, path = _written(name, tmp_path)
+    save, reason = SAVED_AGAIN[how]
+    save(onnx.load(path), tmp_path / "again.onnx")
+    verdict = sw.verify(tmp_path / "again.onnx")
+    assert verdict.status == "NOT VERIFIED" and reason in verdict.reason
+    onnx.save(onnx.load(path), tmp_path / "SAME.ONNX")
+    assert sw.verify(tmp_path / "SAME.ONNX").verified
+
+
+def _leaves(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
+    if not isinstance(value, dict | list):
+        return [(way, value)]
+    below = value.items() if isinstance(value, dict) else enumerate(value)
+    return [leaf for key, one in below for leaf in _leaves(one, (*way, key))]
+
+
+@pytest.mark.parametrize("name", ["stack", "gated", "memory-tokens", "program", "ridge", "hard"])
+def test_a_section_that_is_changed_with_its_graph_claims_nothing_of_another(name: str, tmp_path: Path) -> None:
+    """What the checker itself writes down for a changed section is a file that agrees with itself: whatever shapes the
+    graph must be something that the proof looks at."""
+    _, path = _written(name, tmp_path)
+    honest = onnx.load(path)
+    (said,) = (json.loads(entry.value) for entry in honest.metadata_props if entry.key == "model")
+    written = 0
+    for way, value in _leaves(said):
+        other = not value if isinstance(value, bool) else value + 1 if isinstance(value, int | float) else "sequence"
+        changed = copy.deepcopy(said)
+        place = changed
+        for key in way[:-1]:
+            place = place[key]
+        place[way[-1]] = other
+        model = onnx.ModelProto()
+        model.CopyFrom(honest)
+        for entry in model.metadata_props:
+            entry.value = json.dumps(changed) if entry.key == "model" else entry.value
+        entries = [(entry.key, entry.value) for entry in model.metadata_props]
+        try:
+            content = reading._written(reading._model_file(path, model, dict(entries)), entries, onnx)
+        except (sw.FileFormatError, NotProvedError, LookupError, TypeError, ValueError):
+            continue  # no graph is known of that
+        written += 1
+        path.write_bytes(content)
+        if sw.verify(path).verified:
+            assert onnx.load(path).graph == honest.graph, way
+    assert written
 
 
 def test_a_weight_that_is_signed_again_is_proved_or_refused_by_the_proof(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from softwright.export.programs import PROGRAMS, program_of
 from softwright.export.selftest import allowance, answered, answers_of, given_to
 from softwright.export.vectors.exp import exp_source, lanes_of
 from softwright.export.vectors.loops import helpers_of, vectors_source
+from softwright.methods.methods import METHODS
+from softwright.methods.prompts import read_prompt
 from softwright.precision import precision_of
 from tests.contracts.kinds_made import MADE
 from tests.export.networks import NETWORKS
@@ -89,12 +91,43 @@ def test_numpy_source_tests_itself_and_takes_any_batch(name: str, tmp_path: Path
         assert module.f(*given_to(built, batch, seed=5)).shape[0] == batch
 
 
+@pytest.mark.parametrize("library", ["numpy", "jax"])
+def test_a_number_that_is_no_symbol_gives_nan(library: str, tmp_path: Path) -> None:
+    if library == "jax":
+        pytest.importorskip("jax", reason="jax is not installed: make test-extras does it")
+    built, path = NETWORKS["program"](), tmp_path / ("f.py" if library == "numpy" else "f.jax.py")
+    built.export(path)
+    (x,) = given_to(built, 1)
+    f = _loaded(path).f
+    for number in (-1.0, 2.0, 0.5, 1e300, math.nan, math.inf):
+        asked = x.copy()
+        asked[0, -1, 0] = number
+        with pytest.raises(sw.InvalidInput, match="whole numbers"):
+            answered(built, (asked,))
+        assert np.isnan(np.asarray(f(asked))[0, -1]).all()
+    assert np.isfinite(np.asarray(f(x))).all()
+
+
 def test_a_self_test_asks_what_the_claim_speaks_of() -> None:
     (x,) = given_to(sw.zoo.load("program-interpolate"), 40)
     assert len(x) == 40 and np.diff(x[..., 1], axis=1).min() >= 0.01
     layer = sw.transpile(torch.nn.Linear(2, 1).double().eval(), box=[(-1, 1), (5, 9)])
     (x,) = given_to(layer, 40)
     assert (x >= [-1, 5]).all() and (x <= [1, 9]).all() and x[:, 1].max() > 7
+
+
+def test_a_self_test_asks_prompts_that_the_method_takes(tmp_path: Path) -> None:
+    """Times without a hole, held out rows, labels above 0: any others a stack refuses, and so its file was refused."""
+    for method in ("autoregression", "averaging", "gamma", "state_values"):
+        options: dict[str, Any] = {"steps": 1} if method == "gamma" else {}
+        if method == "autoregression":  # else it has more constants than a source holds
+            options = {"condition": 2.0, "accuracy": 0.3}
+        built = sw.in_context(method, METHODS[method].takes or 2, sample=False, certify=False, **options)
+        x, y, queries = given_to(built, 2)
+        assert len(read_prompt(x, y, queries, None, built.network.constants, built.network.dtype, True).x) == 2
+        if method == "autoregression":
+            built.export(tmp_path / "f.py")
+            assert subprocess.run([sys.executable, "-I", str(tmp_path / "f.py")], check=False).returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")

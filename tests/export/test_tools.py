@@ -261,7 +261,18 @@ def test_hugging_face_reads_what_was_written_and_writes_it_again(kind: str, tmp_
     else:
         x = torch.full((2, built.network.inputs if kind == "transpiled" else built.network.box.dim), 0.25).double()
     assert torch.equal(again(x).values, built.network(x))
+    assert torch.equal(again(x, return_dict=False)[0], built.network(x))
     assert again.built.certificate is not None
+
+
+def test_a_folder_whose_configuration_says_nothing_is_a_file_error(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed: make test-extras does it")
+    hugging_face.register()
+    MADE["approximation"]().export(tmp_path / "model.hf")
+    for said in ('{"model_type": "softwright"}', '{"model_type": "softwright", "sections": {"model": 3}}'):
+        (tmp_path / "model.hf" / "config.json").write_text(said)
+        with pytest.raises(sw.FileFormatError, match="does not say what the weights mean"):
+            transformers.AutoModel.from_pretrained(str(tmp_path / "model.hf"))
 
 
 def test_nnsight_traces_a_head() -> None:

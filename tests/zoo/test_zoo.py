@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -132,6 +135,24 @@ def test_what_was_meant_is_named(wrong: list[str], code: int, remedy: str) -> No
     found = CliRunner().invoke(app, ["zoo", *wrong])
     assert found.exit_code == code
     assert remedy in " ".join(found.output.split())
+
+
+def test_one_model_that_a_cluster_builds_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def completed(function: Callable[[str], bytes], names: list[str], cluster: str | None) -> Iterator[Any]:
+        asked.append(str(cluster))
+        yield from (SimpleNamespace(item=name, error=None, result=function(name)) for name in names)
+
+    monkeypatch.setattr("softwright.scale.completed", completed)
+    given, place = ["zoo", "build", "sigmoid", "--cluster", "tcp://host:1", "-o"], tmp_path / "s.safetensors"
+    assert CliRunner().invoke(app, [*given, str(place)]).exit_code == 0
+    assert asked == ["tcp://host:1"]
+    assert place.is_file() and sw.verify(place).verified
+    assert CliRunner().invoke(app, [*given, str(tmp_path)]).exit_code == 0  # into the folder
+    assert sw.verify(tmp_path / "sigmoid.safetensors").verified
+    assert CliRunner().invoke(app, [*given, str(tmp_path / "s.onnx")]).exit_code == 2
+    assert len(asked) == 2
 
 
 def test_a_model_that_is_not_there_is_named() -> None:

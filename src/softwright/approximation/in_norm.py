@@ -58,7 +58,9 @@ def in_norm(
     """A network within the tolerance in the norm; `in_sup_norm(target, box, tol=...)` builds for the sup norm."""
     p = int(exponent_of(norm) or 1)
     if isinstance(target, Expression) and _jumps(target):
-        return stack_in_norm(target, box, tolerance, p, precision, budget)
+        stack = stack_in_norm(target, box, tolerance, p, precision, budget)
+        if stack is not None:
+            return stack
     enough = _SHARE * tolerance / float(np.prod(box.upper - box.lower)) ** (1.0 / p)
     return restated(in_sup_norm(target, box, tol=enough), target, tolerance, p, budget)
 
@@ -101,18 +103,22 @@ def restated(built: Built[Any], target: Target, tolerance: float, p: int, budget
 
 def stack_in_norm(
     target: Expression, box: Box, tolerance: float, p: int, precision: Precision, budget: Budget
-) -> Built[Any]:
-    """The stack of a formula with jumps, proved; `ToleranceNotReached` carries what was found otherwise."""
+) -> Built[Any] | None:
+    """The stack of a formula with jumps, proved; `ToleranceNotReached` carries what was found otherwise. None if every
+    comparison is decided on the box, and what is left is affine."""
     from softwright.approximation.composed import composed_built, composed_certified
     from softwright.approximation.strategies.compose import fit_in_norm
 
     started = time.monotonic()
     try:
         with one_pool_thread():
-            fit, compiled, norm = fit_in_norm(target, box, tolerance, p, precision, budget)
+            found = fit_in_norm(target, box, tolerance, p, precision, budget)
     except OutOfBudget:
         spent = f"max_work = {budget.max_work:g} or max_seconds = {budget.max_seconds:g}"
         raise ToleranceNotReached(f"no stack was finished within {spent}; allow more, or a larger tol", None) from None
+    if found is None:
+        return None
+    fit, compiled, norm = found
     built = composed_built(fit, compiled, target, tolerance, started)
     built = replace(built, observed=seen_in_norm(built, target, p))
     if norm.bound <= tolerance and compiled.heads.tokens <= budget.max_tokens:

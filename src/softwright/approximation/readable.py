@@ -166,6 +166,8 @@ def told(built: Built[Any], problem: Problem, without: int | None) -> Built[Any]
         named += zip(adds.tolist(), token_names(head, network.box, center, scale), strict=True)
     held = limits.most(heads) * TIMES
     price = f"{built.plan.tokens} tokens instead of {without}" if without else "the same tokens as without it"
+    if without == built.plan.tokens:
+        price = f"{without} tokens, as many as without it"
     reasons = [
         *built.plan.reasons,
         f"style readable: no token holds more than {held:.3g} times the target's range, {limits.range:.3g}; {price}",

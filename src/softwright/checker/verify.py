@@ -91,9 +91,11 @@ def reprove_file(
     executor: Helper | Executor | None = None,
 ) -> Verdict:
     """The same; a file that cannot be read is a `FileFormatError`. Of an ONNX file the graph itself is proved."""
+    if (inside := Path(path) / "softwright.safetensors").is_file():  # beside what transformers reads
+        raise FileFormatError(f"{path}: is a folder for Hugging Face; the model file in it is {inside}")
     if Path(path).is_dir():
         return _reproved_folder(path, progress, max_seconds)
-    if Path(path).suffix != ".onnx":
+    if Path(path).suffix.lower() != ".onnx":
         return reprove(read_model(path), progress, max_seconds, executor)
     try:
         file = read_graph(path)

@@ -8,7 +8,6 @@ from typing import Annotated
 from softwright.cli.delivery import AsJson, ModelFile, check_outputs, option
 from softwright.cli.exits import exit_codes, print_json
 from softwright.cli.screen import print_facts, spinner
-from softwright.errors import FileFormatError
 
 
 def export_command(
@@ -20,9 +19,12 @@ def export_command(
 ) -> None:
     """Write a stored network in a format for other programs."""
     with exit_codes(as_json):
-        if output.is_dir() and (format == "hf" or (format is None and output.name.endswith(".hf"))):
-            raise FileFormatError(f"{output}: exists already; remove it or choose another name")
-        check_outputs(output)
+        if format == "hf" or (format is None and output.name.endswith(".hf")):
+            from softwright.fileformat import new_folder
+
+            new_folder(output)
+        else:
+            check_outputs(output)
         with spinner("loading", quiet=as_json) as say:
             from softwright.export import export
             from softwright.result.built import load

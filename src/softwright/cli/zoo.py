@@ -6,6 +6,7 @@ Listing and showing read one table and need no torch.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,7 +57,11 @@ def zoo_command(
             return
         if action == "build" and (name is None or cluster is not None or name in recipes.groups()):
             single = name is not None and name not in recipes.groups()
-            good = _built_all([str(name)] if single else recipes.names(name), output, cluster, as_json)
+            place = None if output is None else _In(output, folder=not single or output.is_dir())
+            if place is not None and not place.folder:
+                check_outputs(place.path)
+                check_model_file(place.path)
+            good = _built_all([str(name)] if single else recipes.names(name), place, cluster, as_json)
             if not good:
                 raise typer.Exit(CHECK_FAILED)
             return
@@ -126,8 +131,19 @@ def _built(name: str, output: Path | None, as_json: bool) -> bool:
     return verdict.verified
 
 
-def _built_all(names: list[str], output: Path | None, cluster: str | None, as_json: bool) -> bool:
-    """Build several models at once, write the files into a folder; whether all are VERIFIED."""
+@dataclass(frozen=True)
+class _In:
+    """Where models are written: a file for one, unless it is a folder; a folder for several."""
+
+    path: Path
+    folder: bool
+
+    def of(self, name: str) -> Path:
+        return self.path / f"{name}.safetensors" if self.folder else self.path
+
+
+def _built_all(names: list[str], output: _In | None, cluster: str | None, as_json: bool) -> bool:
+    """Build models at once, write their files; whether all are VERIFIED."""
     from softwright.fileformat import write_atomically
     from softwright.scale import completed
     from softwright.zoo import recipes
@@ -135,8 +151,8 @@ def _built_all(names: list[str], output: Path | None, cluster: str | None, as_js
 
     for name in names:
         recipes.recipe(name)
-    if output is not None:
-        _make_folder(output)
+    if output is not None and output.folder:
+        _make_folder(output.path)
     failed, count = [], 0
     for done in completed(file_of, names, cluster=cluster):
         said = str(done.error) if done.error is not None else _verdict(done.result)
@@ -144,7 +160,7 @@ def _built_all(names: list[str], output: Path | None, cluster: str | None, as_js
         if done.error is not None or not said.startswith("VERIFIED"):
             failed.append(done.item)
         elif output is not None:
-            write_atomically(output / f"{done.item}.safetensors", done.result)
+            write_atomically(output.of(done.item), done.result)
         if not as_json:
             echo(f"{done.item}: {said.splitlines()[0][:100]}")
     if as_json:

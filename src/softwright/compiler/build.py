@@ -155,11 +155,15 @@ class _Search:
         return best
 
 
+class NothingToCompile(CannotCompile):
+    """On this box the formula is affine, whatever it looks like: a comparison that is decided, or x/x."""
+
+
 def _compiled(
     program: Program, box: Box, tolerance: float, precision: Precision, check: Callable[[], None]
 ) -> Compiled:
     if all(feature.kind == INPUT for feature in program.features):
-        raise CannotCompile(None, "the formula is affine: one token of one layer is all it needs")
+        raise NothingToCompile(None, "the formula is affine: one token of one layer is all it needs")
     analysis = Analysis(program, *box_grid(box, _BOXES if box.dim > 1 else 64), Functions())
     span = max(high - low for low, high in map(analysis.range_of, program.outputs))
     slack = float(np.clip(10.0 * tolerance / max(span, 1e-300), 1e-7, 0.02))

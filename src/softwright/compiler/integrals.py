@@ -231,7 +231,7 @@ def compile_in_norm(
     size = float(np.ptp(values[np.isfinite(values)])) + outside if len(values) else outside
     jumps, _ = jumps_of(expression, box, _FIRST_GAP)
     bands, goal = Bands(jumps.differences, box), 0.2 * tolerance**p
-    gap = chosen_gap(bands, size, p, goal, _widest(bands)) if jumps.differences else None
+    gap = chosen_gap(bands, size, p, goal, _widest(bands)) if jumps.differences else _FIRST_GAP
     found: tuple[Compiled, NormProof] | None = None
     for _ in range(_TRIES):
         check()
@@ -240,7 +240,7 @@ def compile_in_norm(
         if found[1].bound <= tolerance or compiled.proof.faults:
             break
         over = found[1].exact > found[1].rounding
-        gap, outside = (gap / 4.0 if gap is not None and over else gap), 0.6 * outside
+        gap, outside = (gap / 4.0 if over else gap), 0.6 * outside
     if found is None:
         raise RuntimeError("at least one stack was tried")
     return found

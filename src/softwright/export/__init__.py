@@ -64,8 +64,9 @@ def exporter_for(path: Path) -> Exporter:
 def check_model_file(path: str | Path) -> None:
     """Refuse a name whose ending asks for a format of another program: what `Built.save` writes is a model file."""
     name = Path(path).name
-    for row in () if name.endswith(".safetensors") else map(exporter_named, EXPORTERS):
-        if name.endswith(row.suffix):
+    asked = name.lower()  # some systems know no other
+    for row in () if asked.endswith(".safetensors") else map(exporter_named, EXPORTERS):
+        if asked.endswith(row.suffix):
             fault = f"{name!r} asks for {row.name}, and what is saved is a model file; save it as .safetensors, then "
             raise InvalidInput("save", [f"{fault}built.export({name!r}) or softwright export FILE -o {name}"])
 
@@ -74,6 +75,12 @@ def spoken_of(built: Built[Any], given: np.ndarray) -> np.ndarray:
     """Of inputs of a network's set those that its claim speaks of: all, unless the kind has hypotheses on them."""
     place = KINDS[built.kind].within
     return loaded(place)(built, given) if place and built.certificate is not None else given
+
+
+def drawn_for(built: Built[Any], count: int, seed: int) -> tuple[np.ndarray, ...] | None:
+    """So many inputs that the network takes, where its kind says how they are drawn."""
+    place = KINDS[built.kind].drawn
+    return loaded(place)(built.network, count, seed) if place else None
 
 
 def export(built: Built[Any], path: str | Path, format: str | None = None) -> Exporter:

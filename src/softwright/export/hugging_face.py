@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from safetensors.numpy import load_file, save
 
-from softwright.errors import InvalidInput
+from softwright.errors import FileFormatError, InvalidInput
 from softwright.export.claim import claim_lines
 from softwright.export.extras import needed
 from softwright.fileformat import weights_sha256, write_folder
@@ -142,6 +142,8 @@ def classes() -> tuple[type, type]:
             place = str(pretrained_model_name_or_path)
             given = options.get("config")
             config = given if isinstance(given, SoftwrightConfig) else SoftwrightConfig.from_pretrained(place)
+            if not isinstance(config.sections, dict) or not isinstance(config.sections.get("model"), dict):
+                raise FileFormatError(f"{place}: config.json does not say what the weights mean; export it again")
             stored = load_file(find(place, "model.safetensors"))
             own = {name.removeprefix(_PREFIX): a for name, a in stored.items() if name.startswith(_PREFIX)}
             other = {name.removeprefix(_REFERENCE): a for name, a in stored.items() if name.startswith(_REFERENCE)}
@@ -158,8 +160,9 @@ def classes() -> tuple[type, type]:
             super().save_pretrained(save_directory, **options)
 
         def forward(self, points: Any, *inputs: Any, **named: Any) -> Any:
-            named.pop("return_dict", None)
-            return output(values=self.network(points, *inputs, **named))
+            as_tuple = named.pop("return_dict", True) is False
+            found = output(values=self.network(points, *inputs, **named))
+            return found.to_tuple() if as_tuple else found
 
     return SoftwrightConfig, SoftwrightModel
 

@@ -140,6 +140,14 @@ _HELPERS = {
         "    later = xp.arange(s.shape[-1]) > xp.arange(s.shape[-2])[:, None] + offset",
         "    return xp.where(later, xp.array(-xp.inf, dtype=s.dtype), s)",
     ],
+    "Rows": [  # what names no row gives nan: a negative index would name one from behind, and JAX takes the nearest
+        "",
+        "",
+        "def _rows(table, numbers, low):",
+        "    known = (numbers >= low) & (numbers < low + table.shape[0]) & (numbers == xp.floor(numbers))",
+        '    rows = table[xp.where(known, numbers - low, 0).astype("int64")]',
+        "    return xp.where(known[..., None], rows, xp.nan)",
+    ],
     "Hardmax": [
         "",
         "",
@@ -180,7 +188,7 @@ def _expression(node: Node, names: dict[str, str], library: str, dtype: str) -> 
         case "First":
             return f"{values[0]}[: {values[1]}.shape[1]]"
         case "Rows":
-            return f'{values[0]}[{values[1]}.astype("int64") - {numbers["low"][0]}]'
+            return f"_rows({values[0]}, {values[1]}, {numbers['low'][0]})"
         case "Equals":
             return f'({values[0]} == {values[1]}).astype("{dtype}")'
         case "Hardmax":

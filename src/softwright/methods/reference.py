@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from softwright.errors import InvalidInput
 from softwright.methods.classical import Standardised
@@ -55,6 +56,33 @@ def random_design(
     x = size * (np.sqrt(0.8) * rng.normal(size=(rows, features)) + np.sqrt(0.2) * shared)
     s = x @ rng.normal(size=features) / (size * np.sqrt(features))
     return METHODS[method].arranged(x), METHODS[method].design(rng, s)
+
+
+def prompts(stack: InContextStack, count: int, seed: int = 0, queries: int = 3) -> tuple[np.ndarray, ...]:
+    """x (count, n, d), y (count, n) and queries (count, m, d), in the stack's dtype: rows and labels that the method
+    takes (times without a hole, marks, counts), more rows than unknowns, and none that the stack refuses where others
+    are found: twelve rows may be separable, or be too few for the steps that it has."""
+    d, method = stack.features, stack.constants.method
+    n = max(12, 3 * d)
+    drawn = [random_design(method, d, n + queries, seed * count + i) for i in range(count)]
+    x, y = np.empty((count, n + queries, d)), np.empty((count, n + queries))
+    for i, (rows, values) in enumerate(drawn):
+        x[i], y[i] = rows, values
+    given = [np.ascontiguousarray(part, stack.constants.dtype) for part in (x[:, :n], y[:, :n], x[:, n:])]
+    taken = _taken(stack, [torch.from_numpy(part) for part in given], np.arange(count))
+    return tuple(part[np.resize(taken, count)] for part in given) if len(taken) else tuple(given)
+
+
+def _taken(stack: InContextStack, given: list[torch.Tensor], which: np.ndarray) -> np.ndarray:
+    """Those prompts of a batch that the stack answers; a batch with one that it refuses is halved."""
+    try:
+        with torch.no_grad():
+            stack(*(part[which] for part in given))
+    except InvalidInput:
+        if len(which) == 1:
+            return which[:0]
+        return np.concatenate([_taken(stack, given, half) for half in np.array_split(which, 2)])
+    return which
 
 
 def observe(stack: InContextStack, *, seed: int = 4242, queries: int = 20) -> Observed:

@@ -24,6 +24,7 @@ class Kind:
     shards: str = ""  # the function that writes it as a folder of files, where there is one
     at: str = ""  # the function that proves a bound for a prompt at hand, where there is one
     within: str = ""  # keeps, of a `Built` and inputs drawn, the inputs of which its claim speaks
+    drawn: str = ""  # draws so many inputs that the network takes, where not every array of their shape is one
     page: str = ""  # the function that says what fills its page; without one a page holds facts and claim alone
 
 
@@ -73,6 +74,7 @@ KINDS: dict[str, Kind] = {
             figure="softwright.methods.figure:plot_in_context",
             command="in-context",
             at="softwright.methods.solution.at_prompt:certify_at",
+            drawn="softwright.methods.reference:prompts",
             page="softwright.page.in_context:content",
         ),
         Kind(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from softwright.approximation.formula import Formula
 from softwright.approximation.problem import Budget, Fit, OutOfBudget, Problem, affine_fit, probe_points
-from softwright.compiler.build import Compiled, compile_formula
+from softwright.compiler.build import Compiled, NothingToCompile, compile_formula
 from softwright.compiler.look import check_rewriting
 from softwright.compiler.nodes import CannotCompile
 from softwright.domain import Box
@@ -45,24 +45,36 @@ def fit_composed(problem: Problem, formula: Formula | None) -> Fit | None:
         return None
     expression, box = formula.expression, formula.box
     if all(map(is_affine, expression.nodes)):
-        points = probe_points(problem.dim, 4000, seed=1)
-        return affine_fit(problem, points, problem.function(points))
+        return _affine(problem)
     problem.budget.say("cutting the formula into a stack of layers")
     precision = precision_of(problem.dtype)
-    compiled = compile_formula(expression, box, problem.tolerance, precision, problem.budget.check, problem.gap)
+    try:
+        compiled = compile_formula(expression, box, problem.tolerance, precision, problem.budget.check, problem.gap)
+    except NothingToCompile:
+        if (fit := _affine(problem)) is not None:
+            return fit
+        raise
     check_rewriting(compiled.program, expression, box)
     error = float("inf") if compiled.proof.faults else compiled.proof.bound
     return Fit([], error, "compose", reasons(compiled), composed=compiled)
 
 
+def _affine(problem: Problem) -> Fit | None:
+    points = probe_points(problem.dim, 4000, seed=1)
+    return affine_fit(problem, points, problem.function(points))
+
+
 def fit_in_norm(
     expression: Expression, box: Box, tolerance: float, p: int, precision: Precision, budget: Budget
-) -> tuple[Fit, Compiled, NormProof]:
-    """The stack of a formula that may jump, for an L_p norm, with what is proved of that norm."""
+) -> tuple[Fit, Compiled, NormProof] | None:
+    """The stack of a formula that may jump, for an L_p norm, with what is proved of that norm; None if it is affine
+    once its comparisons are decided."""
     from softwright.compiler.integrals import compile_in_norm
 
     try:
         compiled, norm = compile_in_norm(expression, box, tolerance, p, precision, budget.check)
+    except NothingToCompile:
+        return None
     except CannotCompile as error:
         raise cannot_compile(error) from error
     check_rewriting(compiled.program, expression, box)

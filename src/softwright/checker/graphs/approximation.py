@@ -8,7 +8,7 @@ from softwright.fileformat import ModelFile
 
 
 def approximation(file: ModelFile, write: Lines) -> Graph:
-    tensors, model = file.tensors, file.sections["model"]
+    tensors, model = file.subject_tensors, file.sections["model"]
     engine = file.sections["certificate"]["claim"]["engine"]
     require(engine != "factorised", "the claim is about the factorised engine, the graph is the dense one")
     double = engine == "double"

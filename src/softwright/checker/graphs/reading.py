@@ -8,6 +8,7 @@ refused. What the file means is then what its tensors mean, and the rest is the 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ from softwright.checker.graphs.transpiled import transpiled
 from softwright.checker.precision import Precision, as_run, assumed_by
 from softwright.checker.refusal import NotProvedError, require
 from softwright.errors import FileFormatError
-from softwright.fileformat import READERS, ModelFile, reading
+from softwright.fileformat import READERS, REFERENCE, ModelFile, reading
 
 GRAPHS: dict[str, Callable[[ModelFile, Lines], Graph]] = {
     "approximation": approximation,
@@ -40,6 +41,7 @@ GRAPHS: dict[str, Callable[[ModelFile, Lines], Graph]] = {
 APART = {"memory": ASIDE}  # tensors whose dtype is not that of the network
 NUMBERS = {"float32": 1, "uint8": 2, "int32": 6, "int64": 7, "float64": 11}  # ONNX's types of elements
 IR_VERSION, OPSET = 8, 17
+_AGAIN = "another program saved the file; export it again"
 LARGEST_FILE = 2**31 - 1  # bytes: what ONNX's own encoding can hold
 
 
@@ -78,12 +80,21 @@ def _model_file(source: Path, model: Any, entries: dict[str, str]) -> ModelFile:
     for tensor in model.graph.initializer:
         require(tensor.name not in tensors, f"the tensor {tensor.name!r} stands there twice")
         require(tensor.data_type in types, f"the tensor {tensor.name!r} is of a type that no network has")
+        _check_stored(tensor, types[tensor.data_type])
         array = np.frombuffer(tensor.raw_data, dtype=types[tensor.data_type])
         tensors[tensor.name] = array.reshape(tuple(tensor.dims)).astype(array.dtype.newbyteorder("="))
     schema = entries.get("softwright")
     if schema not in READERS:
         raise FileFormatError(f"{source}: file schema {schema!r}; this version reads {', '.join(map(repr, READERS))}")
     return READERS[schema](entries, tensors)
+
+
+def _check_stored(tensor: Any, kind: np.dtype) -> None:
+    """Its bytes stand in the file, all of them at one place: readers differ about the others."""
+    elsewhere = tensor.HasField("data_location") or len(tensor.external_data)
+    require(not elsewhere, f"the tensor {tensor.name!r} stands in another file, as external data: {_AGAIN}")
+    fits = len(tensor.raw_data) == kind.itemsize * math.prod(tensor.dims) and min(tensor.dims, default=0) >= 0
+    require(fits, f"the tensor {tensor.name!r} is not stored as the bytes of its shape {tuple(tensor.dims)}: {_AGAIN}")
 
 
 def _written(file: ModelFile, entries: list[tuple[str, str]], onnx: Any) -> bytes:
@@ -98,6 +109,8 @@ def _written(file: ModelFile, entries: list[tuple[str, str]], onnx: Any) -> byte
     schema = sections["certificate"].get("schema")
     require(schema == STATEMENT, f"an ONNX file states its claim by the schema {STATEMENT}")
     claim = sections["certificate"]["claim"]
+    lost = sorted(set(claim["subject"]["tensors"]) - file.tensors.keys())
+    require(not lost, f"the tensor {(lost or [''])[0]!r} is not in the file: {_AGAIN}")
     with assumed_by(sections["certificate"]):
         precision = as_run(claim["dtype"], claim["engine"])
     lines = Lines(precision.name)
@@ -106,8 +119,9 @@ def _written(file: ModelFile, entries: list[tuple[str, str]], onnx: Any) -> byte
     for name, tensor in file.tensors.items():
         fit = name not in made and " " not in name and name
         require(fit, f"a tensor cannot be called {name!r} here")
-        stated = APART.get(kind, {}).get(name, precision.name)
-        require(tensor.dtype.name == stated, f"the tensor {name!r} is not of the dtype stated")
+        stated = APART.get(kind, {}).get(name, precision.name)  # what it is compared with has a dtype of its own
+        as_stated = tensor.dtype.name == stated or name.startswith(REFERENCE)
+        require(as_stated, f"the tensor {name!r} is not of the dtype stated")
     graph = onnx.GraphProto(name=kind, node=lines.messages(asked.last, onnx))
     for name in sorted(file.tensors):
         tensor = np.ascontiguousarray(file.tensors[name])
@@ -168,13 +182,35 @@ def runs(precision: Precision) -> str:
 
 def _difference(model: Any, wanted: bytes, onnx: Any) -> str:
     """Where the two first differ, for people."""
-    other = onnx.ModelProto.FromString(wanted)
-    for number, (one, two) in enumerate(zip(model.graph.node, other.graph.node, strict=False)):
-        if one != two:
-            return f"node {number} ({one.op_type}) should be {two.op_type} with output {two.output[0]!r}"
-    if len(model.graph.node) != len(other.graph.node):
-        return f"{len(model.graph.node)} nodes instead of {len(other.graph.node)}"
-    for name, field in (("inputs or outputs", ("input", "output")), ("initializers", ("initializer",))):
-        if any(list(getattr(model.graph, one)) != list(getattr(other.graph, one)) for one in field):
-            return f"its {name} are others"
-    return "an entry that is not part of such a file"
+    found = _first_difference(model, onnx.ModelProto.FromString(wanted), "")
+    return found or f"it says the same in another encoding, or holds what no reader knows: {_AGAIN}"
+
+
+def _first_difference(one: Any, other: Any, at: str) -> str:
+    """The first field of two messages that differs, by its way from the top; empty if none does."""
+    for field in one.DESCRIPTOR.fields:
+        name = f"{at}{field.name}"
+        mine, wanted = getattr(one, field.name), getattr(other, field.name)
+        if mine == wanted:
+            continue
+        if field.message_type is None:
+            return f"{name} is {_shortened(mine, wanted)} where {_shortened(wanted, mine)} belongs"
+        if hasattr(mine, "DESCRIPTOR"):
+            beside = "does not belong there" if one.HasField(field.name) else "is missing"
+            return _first_difference(mine, wanted, f"{name}.") or f"{name} {beside}"
+        for number, (a, b) in enumerate(zip(mine, wanted, strict=False)):
+            if a != b:
+                called = getattr(b, "name", "")
+                place = f"{name} {called!r}" if called else f"{name} {number}"
+                return _first_difference(a, b, f"{place}, ") or f"{place} has an entry of no known name"
+        return f"{len(mine)} entries {name}, where {len(wanted)} belong"
+    return ""
+
+
+def _shortened(value: Any, other: Any) -> str:
+    """A value; of a long text where it begins to differ from another."""
+    if not isinstance(value, str | bytes):
+        return str(value if isinstance(value, int | float) else list(value)[:8])
+    differing = (i for i, (a, b) in enumerate(zip(value, other, strict=False)) if a != b)
+    start = max(0, next(differing, min(len(value), len(other))) - 10) if len(value) > 60 else 0
+    return repr(value[start : start + 60])
