@@ -36,12 +36,16 @@ from softwright.transpiler.neuron_heads import apply_table
 from sources.lattice_climb import NEURONS, aimed
 
 _POINTS, _DRAWS = 16, 3000
-_CHOICES = {torch.float64: 1 << 13, torch.float32: 1 << 25}  # for each coordinate; in float32 times neurons
+_BUILT = 4  # of the points wanted
+_CHOICES = {torch.float64: 1 << 13, torch.float32: 1 << 23}  # for each coordinate; in float32 times neurons
+_LOOKED_AT = 64  # of these, more closely
+_DEVIATIONS = 4.5  # that the best of so many draws has
 _STEPS, _MOVES = {torch.float64: 200, torch.float32: 400}, 1 << 23  # in last places; moves times weights of the source
 _STARTS = 4  # of searches in a lattice, for each coordinate of a point
+_SETTLED = 2  # points that are moved in last places
 
 
-def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 1200) -> float:
+def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 600) -> float:
     """The largest deviation found."""
     rng = np.random.default_rng(seed)
     source, kind, sides = built.source, built.network.dtype, (low, high)
@@ -55,8 +59,9 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
     points = [fitting(tops(source, sides, rng, rounds), low, high, kind)]
     if built.network.layout != "double":  # whose sums are as good as exact
         for aim in (False, True) if kind == torch.float64 else (False,):
-            x, place = wanted(source, sides, rng, 3 * rounds, aim)
-            points.append(chosen(built.network.steps[0], x, slopes(source, x, place), sides, rng))
+            x, place = wanted(source, sides, rng, 4 * rounds, aim)
+            x, place = x[:_BUILT], place[:_BUILT]
+            points.append(chosen(built.network.steps[0], x, slopes(source, x, place)[0], sides, rng))
     points.append(fitting(risen(built.network.steps[0], source, sides, rng), low, high, kind))
     tried = np.concatenate(points)
     off = deviation(tried)
@@ -74,7 +79,7 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
                 found, best = float(off.max()), near[off.argmax()]
         ends.append(best)
     moves = max(50, _MOVES * (4 if single else 1) // sum(layer.weight.size for layer in source.layers))
-    return max(found, *(settled(deviation, point, sides, kind, rng, moves) for point in ends[:4]))
+    return max(found, *(settled(deviation, point, sides, kind, rng, moves) for point in ends[:_SETTLED]))
 
 
 def settled(
@@ -107,50 +112,60 @@ def fitting(points: np.ndarray, low: np.ndarray, high: np.ndarray, kind: torch.d
     return np.where(rounded > high, np.nextafter(rounded, np.float32(-np.inf)), rounded).astype(np.float64)
 
 
-def slopes(source: Any, x: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """d output[place]/d s of the first layer, (n, H): backwards through the layers, slopes by differences."""
+def slopes(source: Any, x: np.ndarray, place: np.ndarray) -> list[np.ndarray]:
+    """d output[place]/d s of every layer, (n, H) each: backwards through the layers, slopes by differences."""
     sums, a = [], x
     for layer in source.layers:
         sums.append(a @ layer.weight.T + layer.bias)
         a = layer.activation(sums[-1])
-    g = np.eye(source.outputs)[place]
+    g, found = np.eye(source.outputs)[place], []
     for layer, s, after in zip(source.layers[::-1], sums[::-1], (None, *source.layers[:0:-1]), strict=True):
         g = g if after is None else g @ after.weight
         h = 1e-6 * (1 + np.abs(s))
         g = g * (layer.activation(s + h) - layer.activation(s - h)) / (2 * h)
-    return g
+        found.append(g)
+    return found[::-1]
+
+
+def promise(source: Any, x: np.ndarray, place: np.ndarray, aim: bool) -> np.ndarray:
+    """What choosing can make of roundings at points, in units of u: over coordinates, slope times last place of the
+    partial sums of the first layer, half of it added up over the neurons that can be aimed at together, or what drawing
+    finds of their Euclidean norm; and of all later roundings together, which are drawn."""
+    first, later, a = np.zeros(len(x)), np.zeros(len(x)), x
+    for layer, g in zip(source.layers, slopes(source, x, place), strict=True):
+        products = a[:, None, :] * layer.weight
+        partial = np.abs(np.cumsum(products, axis=2)) + 1e-30  # (n, H, d)
+        gains = np.abs(g)[:, :, None] * np.ldexp(1.0, np.frexp(partial)[1] - 1)
+        if layer is not source.layers[0]:
+            later += (gains**2).sum(axis=(1, 2))
+        elif aim:
+            first = 0.5 * np.sort(gains, axis=1)[:, -NEURONS:].sum(axis=(1, 2))
+        else:
+            first = _DEVIATIONS * np.sqrt((gains**2).sum(axis=1) / 3).sum(axis=1)
+        a = layer.activation(products.sum(axis=2) + layer.bias)
+    return first + 4 * np.sqrt(later / 3)
 
 
 def wanted(source: Any, sides: Any, rng: np.random.Generator, rounds: int, aim: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n, d), and the output of each, where the errors of sums can be made large: flips of some ends, uphill."""
+    """Points (n, d), and the output of each, where the errors of sums can be made large: flips of some ends, uphill.
+    The best first."""
     low, high = sides
-    d, weight = len(low), source.layers[0].weight
-
-    def potential(x: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """What choosing gains: over coordinates, slope times partial sum, added up over the neurons that can be aimed
-        at together; where numbers are drawn, their Euclidean norm."""
-        partial = np.abs(np.cumsum(x[:, None, :] * weight, axis=2)) + 1e-30  # (n, H, d)
-        power = np.ldexp(1.0, np.frexp(partial)[1] - 1)
-        if aim:
-            gains = np.abs(slopes(source, x, place))[:, :, None] * power
-            return np.sort(gains, axis=1)[:, -NEURONS:].sum(axis=(1, 2))
-        return np.sqrt(np.einsum("nh,nhk->nk", slopes(source, x, place) ** 2, power**2)).sum(axis=1)
-
-    starts = 20 * _POINTS
+    d, starts = len(low), 20 * _POINTS
     x = np.where(rng.random((starts, d)) < rng.random((starts, 1)), low, high)
     place = rng.integers(source.outputs, size=starts)
-    value = potential(x, place)
+    value = promise(source, x, place, aim)
     keep = np.argsort(-value)[:_POINTS]
     x, place, value = x[keep], place[keep], value[keep]
     for _ in range(rounds):
         to = np.where(rng.random(x.shape) < 0.4, low, np.where(rng.random(x.shape) < 0.6, high, rng.uniform(low, high)))
         moved = np.where(rng.random(x.shape) < 1.5 / d, to, x)
         other = np.where(rng.random(len(place)) < 0.1, rng.integers(source.outputs, size=len(place)), place)
-        rate = potential(moved, other)
+        rate = promise(source, moved, other, aim)
         better = rate > value
         x, place = np.where(better[:, None], moved, x), np.where(better, other, place)
         value = np.where(better, rate, value)
-    return x, place
+    order = np.argsort(-value)
+    return x[order], place[order]
 
 
 def tops(source: Any, sides: Any, rng: np.random.Generator, rounds: int) -> np.ndarray:
@@ -187,11 +202,28 @@ def _drawn(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.ran
     for k in range(len(start)):
         near = start[k] + rng.uniform(-1, 1, size=count) * 0.01 * (high - low)[k]
         near = np.unique(fitting(near, low[k], high[k], torch.float32))
-        off = np.concatenate([_lost(part, ran, weight[:, k], bias, k == len(start) - 1) @ g
-                              for part in np.array_split(near, max(1, len(near) * len(on) >> 20))])  # fmt: skip
+        near = near[np.argsort(-_seen(near, ran, weight[:, k], g))[:_LOOKED_AT]]
+        off = _lost(near, ran, weight[:, k], bias, k == len(start) - 1) @ g
         point[k] = near[off.argmax()]
         ran = (ran + point[k] * weight[:, k]).astype(np.float32).astype(np.float64)
     return point
+
+
+def _seen(x: np.ndarray, ran: np.ndarray, weight: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """g times what rounding ran + x weight adds, about: where x is j times its last place, this depends on the fraction
+    of c_h + j a_h, in units of the last place of the sum, which 32 bits hold."""
+    unit = float(np.spacing(np.abs(x).max().astype(np.float32)))
+    middle = unit * np.rint(np.median(x) / unit)
+    places = np.spacing(np.abs(ran + middle * weight).astype(np.float32)).astype(np.float64)
+
+    def turns(number: np.ndarray) -> np.ndarray:
+        return (np.mod(number, 1.0) * 2.0**32).astype(np.uint64).astype(np.uint32)
+
+    rate, phase = turns(weight * unit / places), turns((ran + middle * weight) / places)
+    steps = np.rint((x - middle) / unit).astype(np.int64).astype(np.uint32)
+    size = (-g * places / 2.0**32).astype(np.float32)
+    parts = np.array_split(steps, max(1, len(x) * len(g) >> 18))
+    return np.concatenate([(part[:, None] * rate + phase).view(np.int32).astype(np.float32) @ size for part in parts])
 
 
 def _lost(x: np.ndarray, ran: np.ndarray, weight: np.ndarray, bias: np.ndarray, last: bool) -> np.ndarray:
@@ -251,7 +283,7 @@ def risen(heads: Any, source: Any, sides: Any, rng: np.random.Generator, starts:
     for step in np.geomspace(0.02, 2e-4, steps):
         s = x @ layer.weight.T + layer.bias
         slope = (delta(s + 2e-3) - delta(s - 2e-3)) / 4e-3
-        upwards = (sign * slopes(source, x, place) * slope) @ layer.weight
+        upwards = (sign * slopes(source, x, place)[0] * slope) @ layer.weight
         size = np.abs(upwards).max(axis=1, keepdims=True)
         x = np.clip(x + step * (high - low) * upwards / np.where(size > 0, size, 1.0), low, high)
     return x
