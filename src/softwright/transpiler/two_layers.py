@@ -1,4 +1,4 @@
-"""Errors through slopes that are not known: what sum_j w_j D_j (G xi)_j comes to, for all slopes and all causes at once.
+"""Errors through slopes that are not known: sum_j w_j D_j (G xi)_j at most, for all slopes and all causes at once.
 
 Between two linear maps stands an activation, whose slopes D_j = m_j + r_j delta_j, |delta_j| <= 1, are chosen by the
 input, and causes xi_k, |xi_k| <= 1. With every product at its worst the sum is |w| |D| |G|, which signs of delta and xi
@@ -54,10 +54,13 @@ def scaled(forms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         best = np.where(better, value, best)
         found = [np.where(better[:, None], new, old) for new, old in zip((p, q), found, strict=True)]
         steep = [np.einsum("mjj->mj", power), np.einsum("mjk,mji,mik->mk", K, power, K, optimize=True)]
-        for i, there in enumerate(steep):
-            there = np.maximum(there / (there.sum(axis=1, keepdims=True) + TINY), 1e-9)
-            square[i] = square[i] * np.exp(np.clip(np.log(there / np.maximum(square[i], 1e-12)) / (move + 3), -1, 1))
+        square = [_moved(old, wanted, 1 / (move + 3)) for old, wanted in zip(square, steep, strict=True)]
     return found[0], found[1]
+
+
+def _moved(square: np.ndarray, wanted: np.ndarray, step: float) -> np.ndarray:
+    there = np.maximum(wanted / (wanted.sum(axis=1, keepdims=True) + TINY), 1e-9)
+    return square * np.exp(np.clip(step * np.log(there / np.maximum(square, 1e-12)), -1, 1))
 
 
 def largest(form: np.ndarray, p: np.ndarray, q: np.ndarray, squares: float) -> float:

@@ -7,7 +7,7 @@ d_j = m_j + h_j e_j with |e_j| <= 1, and t_k are roundings, |t_k| <= 1. With e_0
 which is less than the sum of all |M_jk|, as e_j serves a whole row and t_k a whole column. Give row j the share a_j and
 column k the share b_k, positive numbers; e_j = a_j (e_j/a_j), t_k = b_k (t_k/b_k), and with S_jk = M_jk/(a_j b_k)
 
-    |sum| <= |S|_2 |(a_j e_j)|_2 |(b_k t_k)|_2 <= |S|_2 (sum_j a_j^2)^(1/2) (max over inputs of sum_k b_k^2 t_k^2)^(1/2).
+    |sum| <= |S|_2 |(a_j e_j)|_2 |(b_k t_k)|_2 <= |S|_2 (sum_j a_j^2)^(1/2) (max sum_k b_k^2 t_k^2)^(1/2), over inputs.
 
 `together.py` bounds the last sum, of squares of what rounding is at one input. Any shares do. Where |S|_2 is least,
 with sums of squares kept, its largest singular vectors average to these shares: squares of shares go there, in steps
