@@ -35,13 +35,17 @@ from torch.nn.functional import linear
 from softwright.transpiler.neuron_heads import apply_table
 from sources.lattice_climb import NEURONS, aimed
 
-_POINTS, _DRAWS = 16, 3000
-_BUILT = 4  # of the points wanted
-_CHOICES = {torch.float64: 1 << 13, torch.float32: 1 << 23}  # for each coordinate; in float32 times neurons
-_LOOKED_AT = 64  # of these, more closely
+_POINTS, _DRAWS = 16, 9000
+_BUILT = 2  # of the points wanted
+_CHOICES = {torch.float64: 1 << 13, torch.float32: 1 << 27}  # for each coordinate; in float32 times neurons
+_LOOKED_AT = 64  # of these, more closely; and so many are kept
+_COMBINED, _AT_ONCE = {torch.float64: 40_000, torch.float32: 400_000}, 20_000  # points of these
+_LATE = 8  # coordinates of which one is drawn from what was kept
+_LATER = 2.0
+_REACH = 0.012  # of the range, around the numbers wanted
 _DEVIATIONS = 4.5  # that the best of so many draws has
 _STEPS, _MOVES = {torch.float64: 200, torch.float32: 400}, 1 << 23  # in last places; moves times weights of the source
-_STARTS = 4  # of searches in a lattice, for each coordinate of a point
+_STARTS = 24  # of searches in a lattice, for each coordinate of a point
 _SETTLED = 2  # points that are moved in last places
 
 
@@ -56,30 +60,46 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
         """Float64 is as good as exact beside float32, and faster; what is found counts as `exact`."""
         return np.abs(built(points) - source(points, exact=exact)).max(axis=1)
 
-    points = [fitting(tops(source, sides, rng, rounds), low, high, kind)]
+    points, lists = [fitting(tops(source, sides, rng, rounds), low, high, kind)], []
     if built.network.layout != "double":  # whose sums are as good as exact
-        for aim in (False, True) if kind == torch.float64 else (False,):
-            x, place = wanted(source, sides, rng, 4 * rounds, aim)
-            x, place = x[:_BUILT], place[:_BUILT]
-            points.append(chosen(built.network.steps[0], x, slopes(source, x, place)[0], sides, rng))
+        x, place = wanted(source, sides, rng, 3 * rounds, kind == torch.float64)
+        for start, slope in zip(x[:_BUILT], slopes(source, x[:_BUILT], place[:_BUILT])[0], strict=True):
+            lists.append(chosen(built.network.steps[0], start, slope, sides, rng))
+        points.append(np.array([[best[0] for best in one] for one in lists]))
     points.append(fitting(risen(built.network.steps[0], source, sides, rng), low, high, kind))
     tried = np.concatenate(points)
     off = deviation(tried)
     found = float(off.max())
     ends = []
-    for start in np.concatenate([tried[np.argsort(-off)[:3]], points[0][:2]]):
-        best = start
-        for _ in range(3):
-            near = np.repeat(best[None], _DRAWS, axis=0)
-            last = max(1, len(low) // 32)
-            near[:, -last:] += rng.uniform(-1, 1, size=(_DRAWS, last)) * 0.01 * (high - low)[-last:]
-            near = fitting(near, low, high, kind)
-            off = deviation(near)
-            if off.max() > found:
-                found, best = float(off.max()), near[off.argmax()]
-        ends.append(best)
+    for one in lists:
+        best, off = combined(deviation, one, rng, _COMBINED[kind])
+        ends.append((off, best))
+    for start in tried[np.argsort(-deviation(tried))[:2]]:
+        near = np.repeat(start[None], _DRAWS, axis=0)
+        last = max(1, len(low) // 32)
+        near[:, -last:] += rng.uniform(-1, 1, size=(_DRAWS, last)) * 0.01 * (high - low)[-last:]
+        near = fitting(near, low, high, kind)
+        off = deviation(near)
+        ends.append((float(off.max()), near[off.argmax()]))
+    ends.sort(key=lambda end: -end[0])
     moves = max(50, _MOVES * (4 if single else 1) // sum(layer.weight.size for layer in source.layers))
-    return max(found, *(settled(deviation, point, sides, kind, rng, moves) for point in ends[:_SETTLED]))
+    settle = [settled(deviation, point, sides, kind, rng, moves) for _, point in ends[:_SETTLED]]
+    return max(found, ends[0][0], *settle)
+
+
+def combined(deviation: Any, lists: list[np.ndarray], rng: np.random.Generator, count: int) -> tuple[np.ndarray, float]:
+    """The best of `count` points whose last coordinates are any of those that are nearly as good for early sums: later
+    sums are drawn anew while the first ones stay."""
+    point, found = np.array([one[0] for one in lists]), 0.0
+    start, late = point, range(len(lists) - max(1, len(lists) // _LATE), len(lists))
+    for size in np.diff(np.linspace(0, count, max(2, count // _AT_ONCE)).astype(int)):
+        near = np.repeat(start[None], size, axis=0)
+        for k in late:
+            near[:, k] = rng.choice(lists[k], size=size)
+        off = deviation(near)
+        if off.max() > found:
+            found, point = float(off.max()), near[off.argmax()]
+    return point, found
 
 
 def settled(
@@ -143,7 +163,7 @@ def promise(source: Any, x: np.ndarray, place: np.ndarray, aim: bool) -> np.ndar
         else:
             first = _DEVIATIONS * np.sqrt((gains**2).sum(axis=1) / 3).sum(axis=1)
         a = layer.activation(products.sum(axis=2) + layer.bias)
-    return first + 4 * np.sqrt(later / 3)
+    return first + _LATER * np.sqrt(later / 3)
 
 
 def wanted(source: Any, sides: Any, rng: np.random.Generator, rounds: int, aim: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -181,32 +201,30 @@ def tops(source: Any, sides: Any, rng: np.random.Generator, rounds: int) -> np.n
     return x[np.argsort(-value)]
 
 
-def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
-    """The points wanted, moved by up to a hundredth so that the errors of the first layer's sums add up.
+def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> list[np.ndarray]:
+    """For each coordinate numbers near the one wanted at which the errors of the first layer's sums add up, the best
+    ones, the best of all first.
 
     The bias is left out until the last coordinate: it is added at the end, and its rounding does not stay."""
-    point = np.zeros_like(x)
-    for i, (start, slope) in enumerate(zip(x, g * np.where(np.arange(len(x)) % 2, -1.0, 1.0)[:, None], strict=True)):
-        build = _drawn if heads.weight.dtype == torch.float32 else _aimed
-        point[i] = build(heads, start, slope, sides, rng)
-    return point
+    return (_drawn if heads.weight.dtype == torch.float32 else _aimed)(heads, x, g, sides, rng)
 
 
-def _drawn(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
+def _drawn(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> list[np.ndarray]:
     """In float32, where nearly all numbers that near can be looked at: each product is added in one rounding, in the
     order of the inputs, as kernels do (where they do not, what is found is what drawing finds)."""
     low, high = sides
     on = np.flatnonzero(g)
     weight, bias, g = heads.weight.double().numpy()[on], heads.bias.double().numpy()[on], g[on]
-    point, ran, count = np.zeros_like(start), np.zeros(len(on)), _CHOICES[torch.float32] // max(1, len(on))
+    found, ran, count = [], np.zeros(len(on)), _CHOICES[torch.float32] // max(1, len(on))
     for k in range(len(start)):
-        near = start[k] + rng.uniform(-1, 1, size=count) * 0.01 * (high - low)[k]
+        reach = _REACH * (high - low)[k]
+        near = rng.uniform(max(low[k], start[k] - reach), min(high[k], start[k] + reach), size=count)
         near = np.unique(fitting(near, low[k], high[k], torch.float32))
         near = near[np.argsort(-_seen(near, ran, weight[:, k], g))[:_LOOKED_AT]]
         off = _lost(near, ran, weight[:, k], bias, k == len(start) - 1) @ g
-        point[k] = near[off.argmax()]
-        ran = (ran + point[k] * weight[:, k]).astype(np.float32).astype(np.float64)
-    return point
+        found.append(near[np.argsort(-off)])
+        ran = (ran + found[k][0] * weight[:, k]).astype(np.float32).astype(np.float64)
+    return found
 
 
 def _seen(x: np.ndarray, ran: np.ndarray, weight: np.ndarray, g: np.ndarray) -> np.ndarray:
@@ -235,12 +253,13 @@ def _lost(x: np.ndarray, ran: np.ndarray, weight: np.ndarray, bias: np.ndarray, 
     return rounded - exact
 
 
-def _aimed(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
+def _aimed(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> list[np.ndarray]:
     """In float64, by lattices, and by drawing what the kernel runs."""
     low, high = sides
     weight, bias = heads.weight.numpy(), heads.bias.numpy()
     wide, on = weight.astype(np.longdouble), np.flatnonzero(g)
     point, sums = np.zeros((1, len(start))), np.zeros(len(weight), dtype=np.longdouble)  # and the exact sums so far
+    best = []
 
     def run(tried: np.ndarray, last: bool) -> np.ndarray:
         with torch.no_grad():
@@ -261,9 +280,10 @@ def _aimed(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.ran
         if k == len(start) - 1:
             true = true + bias[on]
         off = (run(tried, k == len(start) - 1)[:, on] - true).astype(np.float64) @ g[on]
-        point[0, k] = choices[off.argmax()]
+        best.append(choices[np.argsort(-off)[:_LOOKED_AT]])
+        point[0, k] = best[k][0]
         sums += point[0, k] * wide[:, k]
-    return point[0]
+    return best
 
 
 def risen(heads: Any, source: Any, sides: Any, rng: np.random.Generator, starts: int = 48, steps: int = 300) -> Any:

@@ -24,7 +24,7 @@ from softwright.checker.limits import check_time
 from softwright.checker.transpiled.outward import LOST, UNIT, gamma, spectral_norm
 
 Array = np.ndarray
-TURNS, SHARP = 48, 60.0
+TURNS, SHARP = 28, 60.0
 WORK = 1 << 24  # outputs times entries times rows up to which this is done
 DOUBLED = 6
 
