@@ -44,9 +44,9 @@ _LATE = 8  # coordinates of which one is drawn from what was kept
 _LATER = 2.0
 _REACH = 0.012  # of the range, around the numbers wanted
 _DEVIATIONS = 4.5  # that the best of so many draws has
-_STEPS, _MOVES = {torch.float64: 200, torch.float32: 400}, 1 << 23  # in last places; moves times weights of the source
+_STEPS, _BEST = 200, 64  # in last places, and points that are kept
+_MOVES = {torch.float64: 1 << 24, torch.float32: 1 << 26}  # of a step, times weights of the source
 _STARTS = 24  # of searches in a lattice, for each coordinate of a point
-_SETTLED = 2  # points that are moved in last places
 
 
 def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 600) -> float:
@@ -82,9 +82,8 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
         off = deviation(near)
         ends.append((float(off.max()), near[off.argmax()]))
     ends.sort(key=lambda end: -end[0])
-    moves = max(50, _MOVES * (4 if single else 1) // sum(layer.weight.size for layer in source.layers))
-    settle = [settled(deviation, point, sides, kind, rng, moves) for _, point in ends[:_SETTLED]]
-    return max(found, ends[0][0], *settle)
+    moves = max(50, _MOVES[kind] // sum(layer.weight.size for layer in source.layers))
+    return max(found, ends[0][0], settled(deviation, np.array([end[1] for end in ends[:2]]), sides, kind, rng, moves))
 
 
 def combined(deviation: Any, lists: list[np.ndarray], rng: np.random.Generator, count: int) -> tuple[np.ndarray, float]:
@@ -103,23 +102,26 @@ def combined(deviation: Any, lists: list[np.ndarray], rng: np.random.Generator, 
 
 
 def settled(
-    deviation: Any, point: np.ndarray, sides: Any, kind: torch.dtype, rng: np.random.Generator, moves: int
+    deviation: Any, points: np.ndarray, sides: Any, kind: torch.dtype, rng: np.random.Generator, moves: int
 ) -> float:
-    """The largest deviation that moves of up to 2^7 units in the last places of a few coordinates lead to."""
+    """The largest deviation that moves of up to 2^9 units in the last places of a few coordinates lead to, again and
+    again from one of the best points so far."""
     low, high = sides
-    place = np.spacing(np.abs(point).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
-    found = float(deviation(point[None])[0])
     late = np.arange(1, len(low) + 1) / len(low)
-    for _ in range(_STEPS[kind]):
-        chance = late ** rng.choice([0, 2, 8, 32], size=(moves, 1))  # of each coordinate; late ones keep early sums
+    best = deviation(points)
+    for _ in range(_STEPS):
+        start = points[rng.integers(len(points), size=moves)]
+        place = np.spacing(np.abs(start).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
+        chance = late ** rng.choice([0, 0, 2, 8], size=(moves, 1))  # of each coordinate; late ones keep early sums
         chance *= rng.integers(1, 4, size=(moves, 1)) / chance.sum(axis=1, keepdims=True)
         some = rng.random((moves, len(low))) < chance
-        units = np.rint(rng.uniform(-1, 1, size=some.shape) * 2.0 ** rng.integers(0, 8, size=(moves, 1)))
-        near = fitting(point + units * place * some, low, high, kind)
-        off = deviation(near)
-        if off.max() >= found:
-            found, point = float(off.max()), near[off.argmax()]
-    return found
+        units = np.rint(rng.uniform(-1, 1, size=some.shape) * 2.0 ** rng.integers(0, 10, size=(moves, 1)))
+        near = fitting(start + units * place * some, low, high, kind)
+        best, points = np.concatenate([best, deviation(near)]), np.concatenate([points, near])
+        _, different = np.unique(best, return_index=True)
+        keep = different[::-1][:_BEST]
+        best, points = best[keep], points[keep]
+    return float(best.max())
 
 
 def fitting(points: np.ndarray, low: np.ndarray, high: np.ndarray, kind: torch.dtype) -> np.ndarray:

@@ -110,7 +110,7 @@ def test_no_slopes_and_causes_reach_an_output_with_more(seed: int) -> None:
         for _ in range(40):
             now = layer.weight @ rng.uniform(*box) + layer.bias
             place = (now >= edges[1:-1]).sum(axis=0).clip(0, 15)
-            causes = own * share[place, np.arange(30)] * rng.choice([-1.0, 1.0], size=30)
+            causes, slopes = own * share[place, np.arange(30)] * rng.choice([-1.0, 1.0], size=30), most
             for _ in range(20):  # the best slopes for these signs, the best signs for these slopes
                 moved = after[row] * (middle @ causes)
                 slopes = np.where(moved > 0, most, least)

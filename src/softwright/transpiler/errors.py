@@ -5,6 +5,9 @@
     shared  a^ - a = G xi + rest with |xi_k| <= 1: every rounding is a xi of its own, so that what one neuron's error
             does along several paths cancels as the weights do; G goes to W G, rest as above, by `rest` and `rest_norm`
 
+Behind an activation both G and its slopes are kept for the next linear map, which reaches an output through all slopes
+and causes at once (*Forms* in `norms.py`).
+
 An activation with slopes in [p, q] has phi(s^) - phi(s) = D (s^ - s), p <= D_i <= q, so with the middle m and radius r
 of the slopes G goes to m G, and rest to m rest + r (s^ - s).
 
@@ -40,8 +43,7 @@ import numpy as np
 
 from softwright.proof.arithmetic.directed import gamma, up
 from softwright.transpiler.joint import Around, Joint
-from softwright.transpiler.norms import norm
-from softwright.transpiler.two_layers import is_worth, largest, scaled
+from softwright.transpiler.norms import balanced, is_worth, largest_value, norm
 
 _MOST_SHARED = 1 << 20  # entries of G
 _SORTED = 512  # terms; for more, all nodes are charged as the largest one
@@ -176,18 +178,18 @@ class Errors:
             start += count
 
     def _through_slopes(self, weight: np.ndarray, shared: np.ndarray, slip: np.ndarray, bent: Bent) -> np.ndarray:
-        """W (a^ - a) with the slopes behind which a stands, by `two_layers.py`."""
+        """W (a^ - a) with the slopes behind which a stands, by the forms of `norms.py`."""
         outputs, (rows, columns) = len(weight), bent.shared.shape
         if not is_worth(outputs, rows, columns):
             return np.full(outputs, np.inf)
         steep = (weight * bent.radius)[:, :, None] * bent.shared
         forms = np.concatenate([shared[:, None, :columns], steep], axis=1)
-        p, q = scaled(forms)
+        p, q = balanced(forms)
         squares = np.zeros(outputs)
         for part, parts in self._by_layers(q**2):
             most = part.sum(axis=1)
             squares = squares + (most if parts is None else np.minimum(most, parts.squares.most([part])))
-        found = [largest(*one) for one in zip(forms, p, q, up(squares, columns + 8), strict=True)]
+        found = [largest_value(*one) for one in zip(forms, p, q, up(squares, columns + 8), strict=True)]
         own = self._whole(shared[:, columns:], up(np.abs(weight) @ bent.rest, rows + 4) + slip, columns)
         total = up(np.array(found) + own, 8)
         return np.where(np.isnan(total), np.inf, total)
