@@ -1,7 +1,10 @@
 """A search for the inputs at which a transpiled chain of layers is farthest from its source.
 
 `climbed` moves all coordinates at once, and every move draws the rounding of all sums anew, so that it finds what the
-best of some thousand draws finds. Here points are built on purpose, in four ways.
+best of some thousand draws finds. Here points are built on purpose.
+
+*Points wanted* are those where many large sums meet large slopes: `promise` says what the steps below can make of the
+last places there, and flips of ends go uphill in it.
 
 *Rounding*: one coordinate after another. As long as the coordinates after k are 0 their products add nothing and no
 rounding, whatever the order of the sums, so the error
@@ -9,19 +12,23 @@ rounding, whatever the order of the sums, so the error
     sum_h g_h (s^_h - s_h),   g = the slope of one output with respect to the first layer's sums, at the point wanted,
 
 is that of the first k coordinates, and of many numbers near the wanted x_k the one is taken that makes it largest. In
-float64, where a number has room for it, most of these are aimed (`lattice_climb.py`), the others drawn.
-Errors of the steps then add up instead of cancelling. Points wanted are those where many large sums meet large slopes.
-At the end the last coordinates are drawn many times, which leaves the first sums alone and draws the later ones anew.
+float64, where a number has room for it, most of these are aimed (`lattice_climb.py`), the others drawn; in float32
+nearly all of them are looked at, in fixed point, and the best ones as they are rounded. Errors of the steps then add up
+instead of cancelling.
 
-*Last places*: the best of all these points are moved by some units in the last place of some coordinates, again and
-again. That leaves most sums of most layers as they were, so that what is gained stays.
+*Later sums* are drawn: the last coordinates take any of the numbers that were nearly as good for the first layer, many
+times, which leaves its errors and draws those of all other sums anew.
+
+*Last places*: the best points are moved by some units in the last place of some coordinates, and what is best goes on.
+That leaves most sums of most layers as they were, so that what is gained stays.
 
 *Outputs*: points where outputs are largest, by flips of ends; a network that rounds once, at its end, errs most there.
 
 *Tokens*: what heads deviate by in real arithmetic, delta(s), is smooth; sum_h g_h delta(s_h) is climbed by its
 gradient.
 
-Whatever is found counts as it runs: `farthest` compares the network in its dtype with the source in long double.
+Whatever is found counts as it runs: `farthest` compares the network in its dtype with the source in long double, or,
+where it runs in float32 throughout, in float64.
 """
 
 from __future__ import annotations
@@ -41,11 +48,10 @@ _CHOICES = {torch.float64: 1 << 13, torch.float32: 1 << 27}  # for each coordina
 _LOOKED_AT = 64  # of these, more closely; and so many are kept
 _COMBINED, _AT_ONCE = {torch.float64: 40_000, torch.float32: 400_000}, 20_000  # points of these
 _LATE = 8  # coordinates of which one is drawn from what was kept
-_LATER = 2.0
 _REACH = 0.012  # of the range, around the numbers wanted
-_DEVIATIONS = 4.5  # that the best of so many draws has
+_DEVIATIONS, _LATER = 4.5, 2.0  # standard deviations that draws are worth, of the first layer's sums and of the others
 _STEPS, _BEST = 200, 64  # in last places, and points that are kept
-_MOVES = {torch.float64: 1 << 24, torch.float32: 1 << 26}  # of a step, times weights of the source
+_MOVES = 1 << 24  # of a step, times weights of the source; four times as many where float64 is exact enough
 _STARTS = 24  # of searches in a lattice, for each coordinate of a point
 
 
@@ -82,7 +88,7 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
         off = deviation(near)
         ends.append((float(off.max()), near[off.argmax()]))
     ends.sort(key=lambda end: -end[0])
-    moves = max(50, _MOVES[kind] // sum(layer.weight.size for layer in source.layers))
+    moves = max(50, _MOVES * (4 if single else 1) // sum(layer.weight.size for layer in source.layers))
     return max(found, ends[0][0], settled(deviation, np.array([end[1] for end in ends[:2]]), sides, kind, rng, moves))
 
 
@@ -108,7 +114,7 @@ def settled(
     again from one of the best points so far."""
     low, high = sides
     late = np.arange(1, len(low) + 1) / len(low)
-    best = deviation(points)
+    best = deviation(np.tile(points, (64, 1)))[: len(points)]  # as many at once as take a kernel's usual order
     for _ in range(_STEPS):
         start = points[rng.integers(len(points), size=moves)]
         place = np.spacing(np.abs(start).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
