@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpz_mat
 
-NEURONS, _TARGETS, _SCALE = 34, 384, 1 << 62
+NEURONS, _TARGETS, _SCALE = 44, 384, 1 << 62
 
 
 def aimed(

@@ -1,7 +1,10 @@
 """A search for the inputs at which a transpiled chain of layers is farthest from its source.
 
 `climbed` moves all coordinates at once, and every move draws the rounding of all sums anew, so that it finds what the
-best of some thousand draws finds. Here points are built on purpose, in four ways.
+best of some thousand draws finds. Here points are built on purpose.
+
+*Points wanted* are those where many large sums meet large slopes: `promise` says what the steps below can make of the
+last places there, and flips of ends go uphill in it.
 
 *Rounding*: one coordinate after another. As long as the coordinates after k are 0 their products add nothing and no
 rounding, whatever the order of the sums, so the error
@@ -9,19 +12,23 @@ rounding, whatever the order of the sums, so the error
     sum_h g_h (s^_h - s_h),   g = the slope of one output with respect to the first layer's sums, at the point wanted,
 
 is that of the first k coordinates, and of many numbers near the wanted x_k the one is taken that makes it largest. In
-float64, where a number has room for it, most of these are aimed (`lattice_climb.py`), the others drawn.
-Errors of the steps then add up instead of cancelling. Points wanted are those where many large sums meet large slopes.
-At the end the last coordinates are drawn many times, which leaves the first sums alone and draws the later ones anew.
+float64, where a number has room for it, most of these are aimed (`lattice_climb.py`), the others drawn; in float32
+nearly all of them are looked at, in fixed point, and the best ones as they are rounded. Errors of the steps then add up
+instead of cancelling.
 
-*Last places*: the best of all these points are moved by some units in the last place of some coordinates, again and
-again. That leaves most sums of most layers as they were, so that what is gained stays.
+*Later sums* are drawn: the last coordinates take any of the numbers that were nearly as good for the first layer, many
+times, which leaves its errors and draws those of all other sums anew.
+
+*Last places*: the best points are moved by some units in the last place of some coordinates, and what is best goes on.
+That leaves most sums of most layers as they were, so that what is gained stays.
 
 *Outputs*: points where outputs are largest, by flips of ends; a network that rounds once, at its end, errs most there.
 
 *Tokens*: what heads deviate by in real arithmetic, delta(s), is smooth; sum_h g_h delta(s_h) is climbed by its
 gradient.
 
-Whatever is found counts as it runs: `farthest` compares the network in its dtype with the source in long double.
+Whatever is found counts as it runs: `farthest` compares the network in its dtype with the source in long double, or,
+where it runs in float32 throughout, in float64.
 """
 
 from __future__ import annotations
@@ -35,13 +42,20 @@ from torch.nn.functional import linear
 from softwright.transpiler.neuron_heads import apply_table
 from sources.lattice_climb import NEURONS, aimed
 
-_POINTS, _DRAWS = 16, 3000
-_CHOICES = {torch.float64: 1 << 13, torch.float32: 1 << 25}  # for each coordinate; in float32 times neurons
-_STEPS, _MOVES = {torch.float64: 200, torch.float32: 400}, 1 << 23  # in last places; moves times weights of the source
-_STARTS = 4  # of searches in a lattice, for each coordinate of a point
+_POINTS, _DRAWS = 16, 9000
+_BUILT = 2  # of the points wanted
+_CHOICES = {torch.float64: 1 << 13, torch.float32: 1 << 27}  # for each coordinate; in float32 times neurons
+_LOOKED_AT = 64  # of these, more closely; and so many are kept
+_COMBINED, _AT_ONCE = {torch.float64: 40_000, torch.float32: 400_000}, 20_000  # points of these
+_LATE = 8  # coordinates of which one is drawn from what was kept
+_REACH = 0.012  # of the range, around the numbers wanted
+_DEVIATIONS, _LATER = 4.5, 2.0  # standard deviations that draws are worth, of the first layer's sums and of the others
+_STEPS, _BEST = 200, 64  # in last places, and points that are kept
+_MOVES = 1 << 24  # of a step, times weights of the source; four times as many where float64 is exact enough
+_STARTS = 24  # of searches in a lattice, for each coordinate of a point
 
 
-def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 1200) -> float:
+def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, rounds: int = 600) -> float:
     """The largest deviation found."""
     rng = np.random.default_rng(seed)
     source, kind, sides = built.source, built.network.dtype, (low, high)
@@ -52,49 +66,68 @@ def farthest(built: Any, low: np.ndarray, high: np.ndarray, seed: int = 0, round
         """Float64 is as good as exact beside float32, and faster; what is found counts as `exact`."""
         return np.abs(built(points) - source(points, exact=exact)).max(axis=1)
 
-    points = [fitting(tops(source, sides, rng, rounds), low, high, kind)]
+    points, lists = [fitting(tops(source, sides, rng, rounds), low, high, kind)], []
     if built.network.layout != "double":  # whose sums are as good as exact
-        for aim in (False, True) if kind == torch.float64 else (False,):
-            x, place = wanted(source, sides, rng, 3 * rounds, aim)
-            points.append(chosen(built.network.steps[0], x, slopes(source, x, place), sides, rng))
+        x, place = wanted(source, sides, rng, 3 * rounds, kind == torch.float64)
+        for start, slope in zip(x[:_BUILT], slopes(source, x[:_BUILT], place[:_BUILT])[0], strict=True):
+            lists.append(chosen(built.network.steps[0], start, slope, sides, rng))
+        points.append(np.array([[best[0] for best in one] for one in lists]))
     points.append(fitting(risen(built.network.steps[0], source, sides, rng), low, high, kind))
     tried = np.concatenate(points)
     off = deviation(tried)
     found = float(off.max())
     ends = []
-    for start in np.concatenate([tried[np.argsort(-off)[:3]], points[0][:2]]):
-        best = start
-        for _ in range(3):
-            near = np.repeat(best[None], _DRAWS, axis=0)
-            last = max(1, len(low) // 32)
-            near[:, -last:] += rng.uniform(-1, 1, size=(_DRAWS, last)) * 0.01 * (high - low)[-last:]
-            near = fitting(near, low, high, kind)
-            off = deviation(near)
-            if off.max() > found:
-                found, best = float(off.max()), near[off.argmax()]
-        ends.append(best)
+    for one in lists:
+        best, off = combined(deviation, one, rng, _COMBINED[kind])
+        ends.append((off, best))
+    for start in tried[np.argsort(-deviation(tried))[:2]]:
+        near = np.repeat(start[None], _DRAWS, axis=0)
+        last = max(1, len(low) // 32)
+        near[:, -last:] += rng.uniform(-1, 1, size=(_DRAWS, last)) * 0.01 * (high - low)[-last:]
+        near = fitting(near, low, high, kind)
+        off = deviation(near)
+        ends.append((float(off.max()), near[off.argmax()]))
+    ends.sort(key=lambda end: -end[0])
     moves = max(50, _MOVES * (4 if single else 1) // sum(layer.weight.size for layer in source.layers))
-    return max(found, *(settled(deviation, point, sides, kind, rng, moves) for point in ends[:4]))
+    return max(found, ends[0][0], settled(deviation, np.array([end[1] for end in ends[:2]]), sides, kind, rng, moves))
+
+
+def combined(deviation: Any, lists: list[np.ndarray], rng: np.random.Generator, count: int) -> tuple[np.ndarray, float]:
+    """The best of `count` points whose last coordinates are any of those that are nearly as good for early sums: later
+    sums are drawn anew while the first ones stay."""
+    point, found = np.array([one[0] for one in lists]), 0.0
+    start, late = point, range(len(lists) - max(1, len(lists) // _LATE), len(lists))
+    for size in np.diff(np.linspace(0, count, max(2, count // _AT_ONCE)).astype(int)):
+        near = np.repeat(start[None], size, axis=0)
+        for k in late:
+            near[:, k] = rng.choice(lists[k], size=size)
+        off = deviation(near)
+        if off.max() > found:
+            found, point = float(off.max()), near[off.argmax()]
+    return point, found
 
 
 def settled(
-    deviation: Any, point: np.ndarray, sides: Any, kind: torch.dtype, rng: np.random.Generator, moves: int
+    deviation: Any, points: np.ndarray, sides: Any, kind: torch.dtype, rng: np.random.Generator, moves: int
 ) -> float:
-    """The largest deviation that moves of up to 2^7 units in the last places of a few coordinates lead to."""
+    """The largest deviation that moves of up to 2^9 units in the last places of a few coordinates lead to, again and
+    again from one of the best points so far."""
     low, high = sides
-    place = np.spacing(np.abs(point).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
-    found = float(deviation(point[None])[0])
     late = np.arange(1, len(low) + 1) / len(low)
-    for _ in range(_STEPS[kind]):
-        chance = late ** rng.choice([0, 2, 8, 32], size=(moves, 1))  # of each coordinate; late ones keep early sums
+    best = deviation(np.tile(points, (64, 1)))[: len(points)]  # as many at once as take a kernel's usual order
+    for _ in range(_STEPS):
+        start = points[rng.integers(len(points), size=moves)]
+        place = np.spacing(np.abs(start).astype(np.float64 if kind == torch.float64 else np.float32)).astype(np.float64)
+        chance = late ** rng.choice([0, 0, 2, 8], size=(moves, 1))  # of each coordinate; late ones keep early sums
         chance *= rng.integers(1, 4, size=(moves, 1)) / chance.sum(axis=1, keepdims=True)
         some = rng.random((moves, len(low))) < chance
-        units = np.rint(rng.uniform(-1, 1, size=some.shape) * 2.0 ** rng.integers(0, 8, size=(moves, 1)))
-        near = fitting(point + units * place * some, low, high, kind)
-        off = deviation(near)
-        if off.max() >= found:
-            found, point = float(off.max()), near[off.argmax()]
-    return found
+        units = np.rint(rng.uniform(-1, 1, size=some.shape) * 2.0 ** rng.integers(0, 10, size=(moves, 1)))
+        near = fitting(start + units * place * some, low, high, kind)
+        best, points = np.concatenate([best, deviation(near)]), np.concatenate([points, near])
+        _, different = np.unique(best, return_index=True)
+        keep = different[::-1][:_BEST]
+        best, points = best[keep], points[keep]
+    return float(best.max())
 
 
 def fitting(points: np.ndarray, low: np.ndarray, high: np.ndarray, kind: torch.dtype) -> np.ndarray:
@@ -107,50 +140,60 @@ def fitting(points: np.ndarray, low: np.ndarray, high: np.ndarray, kind: torch.d
     return np.where(rounded > high, np.nextafter(rounded, np.float32(-np.inf)), rounded).astype(np.float64)
 
 
-def slopes(source: Any, x: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """d output[place]/d s of the first layer, (n, H): backwards through the layers, slopes by differences."""
+def slopes(source: Any, x: np.ndarray, place: np.ndarray) -> list[np.ndarray]:
+    """d output[place]/d s of every layer, (n, H) each: backwards through the layers, slopes by differences."""
     sums, a = [], x
     for layer in source.layers:
         sums.append(a @ layer.weight.T + layer.bias)
         a = layer.activation(sums[-1])
-    g = np.eye(source.outputs)[place]
+    g, found = np.eye(source.outputs)[place], []
     for layer, s, after in zip(source.layers[::-1], sums[::-1], (None, *source.layers[:0:-1]), strict=True):
         g = g if after is None else g @ after.weight
         h = 1e-6 * (1 + np.abs(s))
         g = g * (layer.activation(s + h) - layer.activation(s - h)) / (2 * h)
-    return g
+        found.append(g)
+    return found[::-1]
+
+
+def promise(source: Any, x: np.ndarray, place: np.ndarray, aim: bool) -> np.ndarray:
+    """What choosing can make of roundings at points, in units of u: over coordinates, slope times last place of the
+    partial sums of the first layer, half of it added up over the neurons that can be aimed at together, or what drawing
+    finds of their Euclidean norm; and of all later roundings together, which are drawn."""
+    first, later, a = np.zeros(len(x)), np.zeros(len(x)), x
+    for layer, g in zip(source.layers, slopes(source, x, place), strict=True):
+        products = a[:, None, :] * layer.weight
+        partial = np.abs(np.cumsum(products, axis=2)) + 1e-30  # (n, H, d)
+        gains = np.abs(g)[:, :, None] * np.ldexp(1.0, np.frexp(partial)[1] - 1)
+        if layer is not source.layers[0]:
+            later += (gains**2).sum(axis=(1, 2))
+        elif aim:
+            first = 0.5 * np.sort(gains, axis=1)[:, -NEURONS:].sum(axis=(1, 2))
+        else:
+            first = _DEVIATIONS * np.sqrt((gains**2).sum(axis=1) / 3).sum(axis=1)
+        a = layer.activation(products.sum(axis=2) + layer.bias)
+    return first + _LATER * np.sqrt(later / 3)
 
 
 def wanted(source: Any, sides: Any, rng: np.random.Generator, rounds: int, aim: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n, d), and the output of each, where the errors of sums can be made large: flips of some ends, uphill."""
+    """Points (n, d), and the output of each, where the errors of sums can be made large: flips of some ends, uphill.
+    The best first."""
     low, high = sides
-    d, weight = len(low), source.layers[0].weight
-
-    def potential(x: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """What choosing gains: over coordinates, slope times partial sum, added up over the neurons that can be aimed
-        at together; where numbers are drawn, their Euclidean norm."""
-        partial = np.abs(np.cumsum(x[:, None, :] * weight, axis=2)) + 1e-30  # (n, H, d)
-        power = np.ldexp(1.0, np.frexp(partial)[1] - 1)
-        if aim:
-            gains = np.abs(slopes(source, x, place))[:, :, None] * power
-            return np.sort(gains, axis=1)[:, -NEURONS:].sum(axis=(1, 2))
-        return np.sqrt(np.einsum("nh,nhk->nk", slopes(source, x, place) ** 2, power**2)).sum(axis=1)
-
-    starts = 20 * _POINTS
+    d, starts = len(low), 20 * _POINTS
     x = np.where(rng.random((starts, d)) < rng.random((starts, 1)), low, high)
     place = rng.integers(source.outputs, size=starts)
-    value = potential(x, place)
+    value = promise(source, x, place, aim)
     keep = np.argsort(-value)[:_POINTS]
     x, place, value = x[keep], place[keep], value[keep]
     for _ in range(rounds):
         to = np.where(rng.random(x.shape) < 0.4, low, np.where(rng.random(x.shape) < 0.6, high, rng.uniform(low, high)))
         moved = np.where(rng.random(x.shape) < 1.5 / d, to, x)
         other = np.where(rng.random(len(place)) < 0.1, rng.integers(source.outputs, size=len(place)), place)
-        rate = potential(moved, other)
+        rate = promise(source, moved, other, aim)
         better = rate > value
         x, place = np.where(better[:, None], moved, x), np.where(better, other, place)
         value = np.where(better, rate, value)
-    return x, place
+    order = np.argsort(-value)
+    return x[order], place[order]
 
 
 def tops(source: Any, sides: Any, rng: np.random.Generator, rounds: int) -> np.ndarray:
@@ -166,32 +209,47 @@ def tops(source: Any, sides: Any, rng: np.random.Generator, rounds: int) -> np.n
     return x[np.argsort(-value)]
 
 
-def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
-    """The points wanted, moved by up to a hundredth so that the errors of the first layer's sums add up.
+def chosen(heads: Any, x: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> list[np.ndarray]:
+    """For each coordinate numbers near the one wanted at which the errors of the first layer's sums add up, the best
+    ones, the best of all first.
 
     The bias is left out until the last coordinate: it is added at the end, and its rounding does not stay."""
-    point = np.zeros_like(x)
-    for i, (start, slope) in enumerate(zip(x, g * np.where(np.arange(len(x)) % 2, -1.0, 1.0)[:, None], strict=True)):
-        build = _drawn if heads.weight.dtype == torch.float32 else _aimed
-        point[i] = build(heads, start, slope, sides, rng)
-    return point
+    return (_drawn if heads.weight.dtype == torch.float32 else _aimed)(heads, x, g, sides, rng)
 
 
-def _drawn(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
+def _drawn(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> list[np.ndarray]:
     """In float32, where nearly all numbers that near can be looked at: each product is added in one rounding, in the
     order of the inputs, as kernels do (where they do not, what is found is what drawing finds)."""
     low, high = sides
     on = np.flatnonzero(g)
     weight, bias, g = heads.weight.double().numpy()[on], heads.bias.double().numpy()[on], g[on]
-    point, ran, count = np.zeros_like(start), np.zeros(len(on)), _CHOICES[torch.float32] // max(1, len(on))
+    found, ran, count = [], np.zeros(len(on)), _CHOICES[torch.float32] // max(1, len(on))
     for k in range(len(start)):
-        near = start[k] + rng.uniform(-1, 1, size=count) * 0.01 * (high - low)[k]
+        reach = _REACH * (high - low)[k]
+        near = rng.uniform(max(low[k], start[k] - reach), min(high[k], start[k] + reach), size=count)
         near = np.unique(fitting(near, low[k], high[k], torch.float32))
-        off = np.concatenate([_lost(part, ran, weight[:, k], bias, k == len(start) - 1) @ g
-                              for part in np.array_split(near, max(1, len(near) * len(on) >> 20))])  # fmt: skip
-        point[k] = near[off.argmax()]
-        ran = (ran + point[k] * weight[:, k]).astype(np.float32).astype(np.float64)
-    return point
+        near = near[np.argsort(-_seen(near, ran, weight[:, k], g))[:_LOOKED_AT]]
+        off = _lost(near, ran, weight[:, k], bias, k == len(start) - 1) @ g
+        found.append(near[np.argsort(-off)])
+        ran = (ran + found[k][0] * weight[:, k]).astype(np.float32).astype(np.float64)
+    return found
+
+
+def _seen(x: np.ndarray, ran: np.ndarray, weight: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """g times what rounding ran + x weight adds, about: where x is j times its last place, this depends on the fraction
+    of c_h + j a_h, in units of the last place of the sum, which 32 bits hold."""
+    unit = float(np.spacing(np.abs(x).max().astype(np.float32)))
+    middle = unit * np.rint(np.median(x) / unit)
+    places = np.spacing(np.abs(ran + middle * weight).astype(np.float32)).astype(np.float64)
+
+    def turns(number: np.ndarray) -> np.ndarray:
+        return (np.mod(number, 1.0) * 2.0**32).astype(np.uint64).astype(np.uint32)
+
+    rate, phase = turns(weight * unit / places), turns((ran + middle * weight) / places)
+    steps = np.rint((x - middle) / unit).astype(np.int64).astype(np.uint32)
+    size = (-g * places / 2.0**32).astype(np.float32)
+    parts = np.array_split(steps, max(1, len(x) * len(g) >> 18))
+    return np.concatenate([(part[:, None] * rate + phase).view(np.int32).astype(np.float32) @ size for part in parts])
 
 
 def _lost(x: np.ndarray, ran: np.ndarray, weight: np.ndarray, bias: np.ndarray, last: bool) -> np.ndarray:
@@ -203,12 +261,13 @@ def _lost(x: np.ndarray, ran: np.ndarray, weight: np.ndarray, bias: np.ndarray, 
     return rounded - exact
 
 
-def _aimed(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> np.ndarray:
+def _aimed(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.random.Generator) -> list[np.ndarray]:
     """In float64, by lattices, and by drawing what the kernel runs."""
     low, high = sides
     weight, bias = heads.weight.numpy(), heads.bias.numpy()
     wide, on = weight.astype(np.longdouble), np.flatnonzero(g)
     point, sums = np.zeros((1, len(start))), np.zeros(len(weight), dtype=np.longdouble)  # and the exact sums so far
+    best = []
 
     def run(tried: np.ndarray, last: bool) -> np.ndarray:
         with torch.no_grad():
@@ -229,9 +288,10 @@ def _aimed(heads: Any, start: np.ndarray, g: np.ndarray, sides: Any, rng: np.ran
         if k == len(start) - 1:
             true = true + bias[on]
         off = (run(tried, k == len(start) - 1)[:, on] - true).astype(np.float64) @ g[on]
-        point[0, k] = choices[off.argmax()]
+        best.append(choices[np.argsort(-off)[:_LOOKED_AT]])
+        point[0, k] = best[k][0]
         sums += point[0, k] * wide[:, k]
-    return point[0]
+    return best
 
 
 def risen(heads: Any, source: Any, sides: Any, rng: np.random.Generator, starts: int = 48, steps: int = 300) -> Any:
@@ -251,7 +311,7 @@ def risen(heads: Any, source: Any, sides: Any, rng: np.random.Generator, starts:
     for step in np.geomspace(0.02, 2e-4, steps):
         s = x @ layer.weight.T + layer.bias
         slope = (delta(s + 2e-3) - delta(s - 2e-3)) / 4e-3
-        upwards = (sign * slopes(source, x, place) * slope) @ layer.weight
+        upwards = (sign * slopes(source, x, place)[0] * slope) @ layer.weight
         size = np.abs(upwards).max(axis=1, keepdims=True)
         x = np.clip(x + step * (high - low) * upwards / np.where(size > 0, size, 1.0), low, high)
     return x

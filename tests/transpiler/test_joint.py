@@ -10,11 +10,11 @@ import pytest
 from softwright.checker.transpiled.activations import read_activation
 from softwright.checker.transpiled.extents import Extent, activated_extent, affine_extent
 from softwright.checker.transpiled.extents import Terms as CheckedTerms
-from softwright.checker.transpiled.slips import Slips
+from softwright.checker.transpiled.slips import AtOnce, Slips
 from softwright.checker.transpiled.together import Together
 from softwright.targets.mlp import Activation, DenseLayer
-from softwright.transpiler.errors import Errors
-from softwright.transpiler.joint import Around, Joint
+from softwright.transpiler.errors import Errors, Parts
+from softwright.transpiler.joint import Around
 from softwright.transpiler.norms import spectral_norm
 from softwright.transpiler.values import Terms, Values, activated, affine
 
@@ -73,6 +73,54 @@ def test_no_input_has_larger_terms_behind_a_layer(name: str, shape: tuple[int, i
             assert built[row] <= 3 * found + 1  # and no idle one
 
 
+def known(layer: DenseLayer, given: Values, edges: np.ndarray, share: np.ndarray) -> tuple[Parts, AtOnce]:
+    """What builder and checker remember of causes that are these shares on cells of the range of s."""
+    parts = Parts(Around.of(layer, given.low, given.high, given.centre, given.spread), edges, share)
+    box, ball = (given.low, given.high), (given.centre, given.spread)
+    one, two = (Together.of(layer.weight, layer.bias, box, ball, [(edges, part)]) for part in (share, share**2))
+    return parts, AtOnce(one, two)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_slopes_and_causes_reach_an_output_with_more(seed: int) -> None:
+    """Causes of a layer, an activation whose slopes are anything between limits, and a map: the worst signs found."""
+    rng = np.random.default_rng([9, seed])
+    layer, box = layer_and_box(rng, "tanh", 8, 30)
+    given = Values.box(*box)
+    s, _ = affine(layer, given, spectral_norm(layer.weight))
+    edges = s.low + (s.high - s.low) * np.linspace(0, 1, 17)[:, None]
+    edges[-1] = s.high
+    share = np.exp(-((0.5 * (edges[1:] + edges[:-1])) ** 2)) if seed % 2 else np.ones((16, 30))
+    own, middle, after = (
+        rng.random(30),
+        rng.normal(size=(12, 30)),
+        rng.normal(size=(3, 12)) * 2.0 ** rng.integers(-4, 4),
+    )
+    least, most = np.sort(rng.uniform(-0.2, 1.0, size=(2, 12)), axis=0)
+    parts, at_once = known(layer, given, edges, share)
+    extra = 0.01 * rng.random(12)
+    sizes = [float(np.linalg.norm(one, 2)) * 1.000001 for one in (middle, after)]
+    errors = Errors.none(30).plus(own, parts).through(middle, sizes[0]).sloped(least, most).plus(extra)
+    built = errors.through(after, sizes[1]).error
+    slips = Slips.nothing(30).with_own(own, at_once).mapped(middle).bent(least, most).with_own(extra)
+    checked = slips.mapped(after).each
+    apart = np.abs(after) @ (np.maximum(np.abs(least), np.abs(most)) * (np.abs(middle) @ own) + extra)
+    for row in range(3):
+        found = 0.0
+        for _ in range(40):
+            now = layer.weight @ rng.uniform(*box) + layer.bias
+            place = (now >= edges[1:-1]).sum(axis=0).clip(0, 15)
+            causes, slopes = own * share[place, np.arange(30)] * rng.choice([-1.0, 1.0], size=30), most
+            for _ in range(20):  # the best slopes for these signs, the best signs for these slopes
+                moved = after[row] * (middle @ causes)
+                slopes = np.where(moved > 0, most, least)
+                causes = np.abs(causes) * np.sign((after[row] * slopes) @ middle)
+            found = max(found, float(slopes @ (after[row] * (middle @ causes))) + float(np.abs(after[row]) @ extra))
+        assert found <= checked[row] <= built[row]
+        assert built[row] <= (2.5 if seed % 2 else 1.35) * found
+    assert np.all(built < 0.8 * apart)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_input_has_larger_errors_of_a_layer(seed: int) -> None:
     """Errors that are functions of each neuron's own s, with steps in them, through the next layer."""
@@ -89,11 +137,9 @@ def test_no_input_has_larger_errors_of_a_layer(seed: int) -> None:
     weight = rng.normal(size=(5, 50))
     size = float(np.linalg.norm(weight, 2)) * 1.000001
 
-    joint = Joint.of(Around.of(layer, given.low, given.high, given.centre, given.spread), [(edges, steps / own)])
-    built = Errors.none(50).plus(own, joint).through(weight, size).error
-    ball = given.centre, given.spread
-    together = Together.of(layer.weight, layer.bias, (given.low, given.high), ball, [(edges, steps / own)])
-    checked = Slips.nothing(50).with_own(own, together).mapped(weight).each
+    parts, at_once = known(layer, given, edges, steps / own)
+    built = Errors.none(50).plus(own, parts).through(weight, size).error
+    checked = Slips.nothing(50).with_own(own, at_once).mapped(weight).each
 
     for row in range(5):
 

@@ -37,9 +37,9 @@ from softwright.proof.arithmetic.directed import TINY, up
 from softwright.proof.arithmetic.rounding import Arithmetic, arithmetic_of
 from softwright.result.numbers import sum_rounded_up
 from softwright.targets.mlp import BETA, Activation, DenseLayer, DenseNetwork, GatedNetwork
-from softwright.transpiler.errors import Errors, Sums, power_below
+from softwright.transpiler.errors import Errors, Parts, Sums, power_below
 from softwright.transpiler.grouped_heads import GROUP, GROUPED_LAYOUTS, group_of
-from softwright.transpiler.joint import Around, Joint
+from softwright.transpiler.joint import Around
 from softwright.transpiler.norms import spectral_norm
 from softwright.transpiler.token_table import TokenTable
 from softwright.transpiler.tokens import direct_gate
@@ -205,7 +205,7 @@ def _activated(layer: DenseLayer, before: State, s: _Sum, unit: Unit, setting: _
             heads = np.array([np.minimum(unit.rounding(one), running) for one in size])
             a, whole = before.values, own + running + bent
             share = (own + heads + parts) * (1 + 1e-14) / np.maximum(whole, TINY)
-            joint = Joint.of(Around.of(layer, a.low, a.high, a.centre, a.spread), [(edges, share)])
+            joint = Parts(Around.of(layer, a.low, a.high, a.centre, a.spread), edges, share)
         own = own + running + bent
     least = np.maximum(-slope, np.where(slope > 0, phi.least_slope, 0.0))
     own = np.where(np.isnan(own), np.inf, own)  # infinity times 0, or less itself: nothing is known

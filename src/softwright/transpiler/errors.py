@@ -5,6 +5,9 @@
     shared  a^ - a = G xi + rest with |xi_k| <= 1: every rounding is a xi of its own, so that what one neuron's error
             does along several paths cancels as the weights do; G goes to W G, rest as above, by `rest` and `rest_norm`
 
+Behind an activation both G and its slopes are kept for the next linear map, which reaches an output through all slopes
+and causes at once (*Forms* in `norms.py`).
+
 An activation with slopes in [p, q] has phi(s^) - phi(s) = D (s^ - s), p <= D_i <= q, so with the middle m and radius r
 of the slopes G goes to m G, and rest to m rest + r (s^ - s).
 
@@ -32,18 +35,47 @@ errors, and gamma_{n+2} of all terms more.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from softwright.proof.arithmetic.directed import gamma, up
-from softwright.transpiler.joint import Joint
-from softwright.transpiler.norms import norm
+from softwright.transpiler.joint import Around, Joint
+from softwright.transpiler.norms import balanced, is_worth, largest_value, norm
 
 _MOST_SHARED = 1 << 20  # entries of G
 _SORTED = 512  # terms; for more, all nodes are charged as the largest one
 _ROOM = 1 + 1e-9  # of partial sums, before their powers of two are taken
 _TREES = 1 << 24  # rows times squares of terms beyond which no trees are compared
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What parts of their largest values the causes of a layer are at one input, (C, H) on cells between edges of s."""
+
+    around: Around
+    edges: np.ndarray
+    share: np.ndarray
+
+    @cached_property
+    def sizes(self) -> Joint:
+        return Joint.of(self.around, [(self.edges, self.share)])
+
+    @cached_property
+    def squares(self) -> Joint:
+        return Joint.of(self.around, [(self.edges, self.share**2 * (1 + 1e-15))])
+
+
+@dataclass(frozen=True)
+class Bent:
+    """a^ - a = D G xi + rest of numbers behind slopes D = middle + radius delta, |delta| <= 1."""
+
+    middle: np.ndarray
+    radius: np.ndarray
+    shared: np.ndarray  # G
+    rest: np.ndarray
 
 
 @dataclass
@@ -55,7 +87,8 @@ class Errors:
     shared: np.ndarray | None
     rest: np.ndarray
     rest_norm: float
-    causes: tuple[tuple[int, Joint | None], ...] = ()  # columns of G of each layer, and the causes as parts of them
+    causes: tuple[tuple[int, Parts | None], ...] = ()  # columns of G of each layer, and the causes as parts of them
+    bent: Bent | None = None  # behind an activation: of its first columns of G
 
     @classmethod
     def of(cls, own: np.ndarray) -> Errors:
@@ -84,6 +117,8 @@ class Errors:
             slip = 2 * gamma(n + 4) * up(size @ entries, n + 4)
             rest, rest_norm = up(rest + slip, 4), (rest_norm + norm(slip)) * (1 + 1e-14)
             error = np.minimum(error, self._whole(shared, rest))
+            if self.bent is not None:
+                error = np.minimum(error, self._through_slopes(weight, shared, slip, self.bent))
         else:
             rest, rest_norm = np.minimum(rest, error), largest * self.norm * (1 + 1e-14)
             error = np.minimum(error, rest)
@@ -111,10 +146,11 @@ class Errors:
         kept = float(np.abs(middle).max(initial=0.0)) * self.rest_norm
         rest_norm = (kept + off_norm + norm(slip)) * (1 + 1e-14)
         error = np.minimum(error, self._whole(shared, rest))
-        return Errors(error, min(norm(error), whole), shared, rest, min(rest_norm, norm(rest)), self.causes)
+        bent = Bent(middle, radius, self.shared, up(slope * self.rest + slip, 8))
+        return Errors(error, min(norm(error), whole), shared, rest, min(rest_norm, norm(rest)), self.causes, bent)
 
-    def plus(self, own: np.ndarray, joint: Joint | None = None) -> Errors:
-        """Errors with new ones added, of which `joint` knows what parts of `own` they are at one input."""
+    def plus(self, own: np.ndarray, parts: Parts | None = None) -> Errors:
+        """Errors with new ones added, of which `parts` knows what parts of `own` they are at one input."""
         if not own.any():
             return self
         error = up(self.error + own, 4)
@@ -122,17 +158,41 @@ class Errors:
         if self.shared is None or len(own) * (self.shared.shape[1] + len(own)) > _MOST_SHARED:
             return Errors(error, size, None, error, size)
         shared = np.concatenate([self.shared, np.diag(own)], axis=1)
-        return Errors(error, size, shared, self.rest, self.rest_norm, (*self.causes, (len(own), joint)))
+        return Errors(error, size, shared, self.rest, self.rest_norm, (*self.causes, (len(own), parts)), self.bent)
 
-    def _whole(self, shared: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """|G xi| + rest, the causes of each layer as large together as they can be at one input."""
-        total, start = rest, 0
-        for count, joint in self.causes:
-            size = np.abs(shared[:, start : start + count])
+    def _whole(self, shared: np.ndarray, rest: np.ndarray, start: int = 0) -> np.ndarray:
+        """|G xi| + rest, the causes of each layer as large together as they can be at one input; `shared`: the columns
+        from `start` on."""
+        total = rest
+        for size, parts in self._by_layers(np.abs(shared), start):
             most = size.sum(axis=1)
-            total = total + (most if joint is None else np.minimum(most, joint.most([size])))
-            start += count
+            total = total + (most if parts is None else np.minimum(most, parts.sizes.most([size])))
         return up(total, shared.shape[1] + 8)
+
+    def _by_layers(self, table: np.ndarray, first: int = 0) -> Iterator[tuple[np.ndarray, Parts | None]]:
+        """The columns of each layer, and what is known of its causes; those of `table` are from `first` on."""
+        start = -first
+        for count, parts in self.causes:
+            if 0 <= start < table.shape[1]:
+                yield table[:, start : start + count], parts
+            start += count
+
+    def _through_slopes(self, weight: np.ndarray, shared: np.ndarray, slip: np.ndarray, bent: Bent) -> np.ndarray:
+        """W (a^ - a) with the slopes behind which a stands, by the forms of `norms.py`."""
+        outputs, (rows, columns) = len(weight), bent.shared.shape
+        if not is_worth(outputs, rows, columns):
+            return np.full(outputs, np.inf)
+        steep = (weight * bent.radius)[:, :, None] * bent.shared
+        forms = np.concatenate([shared[:, None, :columns], steep], axis=1)
+        p, q = balanced(forms)
+        squares = np.zeros(outputs)
+        for part, parts in self._by_layers(q**2):
+            most = part.sum(axis=1)
+            squares = squares + (most if parts is None else np.minimum(most, parts.squares.most([part])))
+        found = [largest_value(*one) for one in zip(forms, p, q, up(squares, columns + 8), strict=True)]
+        own = self._whole(shared[:, columns:], up(np.abs(weight) @ bent.rest, rows + 4) + slip, columns)
+        total = up(np.array(found) + own, 8)
+        return np.where(np.isnan(total), np.inf, total)
 
 
 def power_below(value: np.ndarray) -> np.ndarray:

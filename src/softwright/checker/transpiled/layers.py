@@ -37,7 +37,7 @@ from softwright.checker.transpiled.extents import SAFE, Extent, Terms, activated
 from softwright.checker.transpiled.groups import group_totals
 from softwright.checker.transpiled.outward import LOST, UNIT, gamma, up
 from softwright.checker.transpiled.partial_sums import PartialSums, power_of_two
-from softwright.checker.transpiled.slips import Slips
+from softwright.checker.transpiled.slips import AtOnce, Slips
 from softwright.checker.transpiled.together import Together
 from softwright.checker.transpiled.unit import Array, Run, Unit
 
@@ -170,8 +170,9 @@ def layer_state(layer: Layer, state: State, run: Run | None, everywhere: bool = 
     in_parts = (alone - np.maximum(whole - in_part, 0.0) + parts + 8 * UNIT * (alone + whole)) * SAFE
     before = state.extent
     share = np.minimum(in_parts / np.maximum(own, LOST) * SAFE, 1.0)
-    at_once = Together.of(
-        affine.weight, affine.bias, (before.low, before.high), (before.centre, before.radius), [(edges, share)]
+    box, ball = (before.low, before.high), (before.centre, before.radius)
+    at_once = AtOnce(
+        *(Together.of(affine.weight, affine.bias, box, ball, [(edges, part)]) for part in (share, share**2 * SAFE))
     )
     return State(extent, sums.inherited.bent(falling, slope).with_own(np.where(own > 0, own, 0.0), at_once))
 

@@ -11,21 +11,42 @@ A linear map sends `each` to |W| each or |W_i|_2 norm, C to W C and r likewise. 
 D (s^ - s) with D diagonal, p_i <= D_i <= q_i, and D = m + (D - m), m = (p + q)/2: m C t + m r + (D - m)(s^ - s), whose
 last part is at most (q - p)/2 times `each`, and in norm at most the largest (q - p)/2 times `norm`. New errors are new
 columns of C. Where C would be large it is given up, and everything is `left`. Columns of one layer are largest at some
-input each, and `layers` remembers what they are at one input together (`together.py`).
+input each, and `layers` remembers what they are at one input together (`together.py`). `behind` keeps C and the slopes
+for the next linear map, which reaches each output through all slopes at once (`crossing.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from softwright.checker.transpiled.crossing import crossed, fits, shares
 from softwright.checker.transpiled.outward import LOST, UNIT, gamma, length, product, spectral_norm, up
 from softwright.checker.transpiled.together import Together
 
 Array = np.ndarray
 SAFE = 1 + 2.0**-50
 ENTRIES = 1 << 20  # of C
+
+
+@dataclass(frozen=True)
+class AtOnce:
+    """What roundings of a layer are at one input: sums of parts of their sizes, and of squares of these parts."""
+
+    parts: Together
+    squares: Together
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Of a^ - a = d (C t) + r, behind slopes d within `half` of `middle`: C, and sizes of r."""
+
+    middle: Array
+    half: Array
+    common: Array
+    left: Array
 
 
 @dataclass(frozen=True)
@@ -37,7 +58,8 @@ class Slips:
     common: Array | None
     left: Array
     left_norm: float
-    layers: tuple[tuple[int, Together | None], ...] = ()  # columns of C each, and their parts at one input
+    layers: tuple[tuple[int, AtOnce | None], ...] = ()  # columns of C each, and their parts at one input
+    behind: Behind | None = None  # after an activation
 
     @classmethod
     def of(cls, each: Array) -> Slips:
@@ -65,7 +87,29 @@ class Slips:
         left = (np.minimum(product(size, self.left), rows * self.left_norm * SAFE) + wrong) * SAFE
         left_norm = min((whole * self.left_norm + length(wrong)) * SAFE, length(left))
         each = np.minimum(each, (self._at_once(common) + left) * SAFE)
+        if self.behind is not None:
+            each = np.minimum(each, self._crossing(weight, common, wrong, self.behind))
         return Slips(each, min(norm, length(each)), common, left, left_norm, self.layers)
+
+    def _crossing(self, weight: Array, common: Array, wrong: Array, behind: Behind) -> Array:
+        """W (a^ - a), slopes and roundings taken together (`crossing.py`)."""
+        outputs, (rows, columns) = len(weight), behind.common.shape
+        if not fits(outputs, rows, columns):
+            return np.full(outputs, np.inf)
+        rest = self._at_once(common[:, columns:], columns) + product(np.abs(weight), behind.left) + wrong
+        found = np.empty(outputs)
+        for i, own in enumerate(weight):
+            matrix = np.vstack([common[i, :columns], (own * behind.half)[:, None] * behind.common])
+            if not np.isfinite(matrix).all():
+                return np.full(outputs, np.inf)
+            a, b = shares(matrix)
+            squares = 0.0
+            for part, at_once in self._layers((b**2)[None]):
+                most = float(_row_sums(part)[0])
+                known = most if at_once is None else float(at_once.squares.largest([part])[0])
+                squares += min(most, known)
+            found[i] = crossed(matrix, a, b, squares * SAFE)
+        return _up((found + rest) * SAFE)
 
     def bent(self, least: Array, most: Array) -> Slips:
         """D (s^ - s), least <= D <= most."""
@@ -83,9 +127,10 @@ class Slips:
         kept = float(np.abs(middle).max()) * self.left_norm + length(wrong)
         left_norm = (kept + min(length(aside), float(half.max()) * self.norm * SAFE)) * SAFE
         each = np.minimum(each, _up(self._at_once(common) + left))
-        return Slips(each, min(norm, length(each)), common, left, min(left_norm, length(left)), self.layers)
+        behind = Behind(middle, half, self.common, _up(steep * self.left + wrong))
+        return Slips(each, min(norm, length(each)), common, left, min(left_norm, length(left)), self.layers, behind)
 
-    def with_own(self, own: Array, together: Together | None = None) -> Slips:
+    def with_own(self, own: Array, at_once: AtOnce | None = None) -> Slips:
         """Besides, what the layer adds itself, and the parts of it at one input."""
         if not own.any():
             return self
@@ -93,18 +138,24 @@ class Slips:
         norm = min(length(each), (self.norm + length(own)) * SAFE)
         if self.common is None or len(own) * (self.common.shape[1] + len(own)) > ENTRIES:
             return Slips(each, norm, None, each, norm)
-        layers = (*self.layers, (len(own), together))
-        return Slips(each, norm, np.hstack([self.common, np.diag(own)]), self.left, self.left_norm, layers)
+        layers, common = (*self.layers, (len(own), at_once)), np.hstack([self.common, np.diag(own)])
+        return Slips(each, norm, common, self.left, self.left_norm, layers, self.behind)
 
-    def _at_once(self, common: Array) -> Array:
-        """sum_k |C_ik|, each layer's part at one input."""
-        found, first = np.zeros(len(common)), 0
-        for columns, together in self.layers:
-            part = np.abs(common[:, first : first + columns])
+    def _at_once(self, common: Array, start: int = 0) -> Array:
+        """sum_k |C_ik|, each layer's part at one input; of the columns from `start` on."""
+        found = np.zeros(len(common))
+        for part, at_once in self._layers(np.abs(common), start):
             most = _row_sums(part)
-            found = found + (most if together is None else np.minimum(most, together.largest([part])))
-            first += columns
+            found = found + (most if at_once is None else np.minimum(most, at_once.parts.largest([part])))
         return up(found, len(self.layers) + 2)
+
+    def _layers(self, columns: Array, start: int = 0) -> Iterator[tuple[Array, AtOnce | None]]:
+        """Columns layer by layer, where the first of them is number `start`."""
+        number = 0
+        for count, at_once in self.layers:
+            if start <= number < start + columns.shape[1]:
+                yield columns[:, number - start : number - start + count], at_once
+            number += count
 
 
 def _row_sums(matrix: Array) -> Array:
