@@ -103,6 +103,7 @@ class Method:
     defaults: Mapping[str, float] = field(default_factory=dict)
     penalised: bool | None = None
     penalty_power: int = 2  # the penalty is on |w|^2, or with 1 on |w|
+    nonnegative: bool = False  # whether coefficients are 0 or more
     needs_intercept: str = ""  # why, if it does
     needs_rows: bool = True  # without a penalty as many as there are unknowns, or the solution is not unique
     leverage: float = 10.0

@@ -1,0 +1,149 @@
+"""Whether an answer is a solution: how far one Newton step, taken outside the attention, would still move it.
+
+A stack that stands still need not stand at the solution. Heads with wide bounds err by the same amount at every step,
+so that refinement settles beside it; tokens that carry predictions of their own drift where columns nearly depend. So
+the equations that a solution obeys are looked at directly, with x in standard deviations of its columns:
+
+    g = sum_j p_j slope(s_j, y_j) x_j + penalty w,      H = sum_j p_j curvature_j x_j x_j^T + penalty,
+    H delta = g                                         what is left: delta of the coefficients, x.delta of predictions
+
+Of the lasso, and where w >= 0, H and g are those of the coefficients that are not 0, and the others must stay there:
+|g_k| beyond the penalty, or g_k below 0, over H_kk is their share of delta. It takes as long as one least-squares fit
+by LAPACK, far less than one layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from softwright.methods.constants import Constants
+from softwright.methods.guards import Guard, OutOfRange
+from softwright.methods.losses import LOG_COSH, SQUARES
+from softwright.methods.methods import METHODS
+from softwright.methods.prompts import Prompt
+
+if TYPE_CHECKING:
+    from softwright.methods.network import InContextStack
+
+_LIMITS = {
+    "float64": (1e-8, 1e-6),
+    "float32": (2e-2, 5e-2),
+}  # of least squares and its kin, and where a link is between
+_UNRELATED = 1e-2  # of the size of y: smaller coefficients explain nothing
+_ROUNDED = 8.0 * 2.0**-52  # of the largest y: a difference of numbers of its size
+_ZERO = 1e-10  # of the largest coefficient: what a gate may leave of one that is 0
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Columns (n, D) in standard deviations from the mean, the constant last if there is one; y, weights that sum to 1,
+    and the coefficients (D,) of these columns."""
+
+    z: np.ndarray
+    y: np.ndarray
+    p: np.ndarray
+    mean: np.ndarray
+    scale: np.ndarray
+    w: np.ndarray
+    constants: Constants
+
+    def columns(self, x: np.ndarray) -> np.ndarray:
+        z = (x - self.mean) / self.scale
+        return np.concatenate([z, np.ones((len(x), 1))], axis=1) if self.constants.intercept else z
+
+    def step(self) -> np.ndarray:
+        """(D,): where a Newton step leads from w, turned round."""
+        c, row = self.constants, METHODS[self.constants.method]
+        if row.loss is None:
+            return 0.0 * self.w
+        s = self.z @ self.w
+        H = (self.z.T * (self.p * row.loss.curvature(s, self.y, c.loss_scale))) @ self.z
+        slope = self.z @ self.w.astype(np.longdouble) - self.y
+        if row.loss is not SQUARES:
+            slope = row.loss.slope(s, self.y, c.loss_scale)
+        g = np.asarray(self.z.T @ (self.p * slope), dtype=float)
+        fixed = np.zeros(int(c.intercept))
+        step, free = 0.0 * g, np.ones(len(g), dtype=bool)
+        if row.penalty_power == 1 or row.nonnegative:
+            threshold = 0.0 * g if row.nonnegative else np.append(c.penalty / self.scale, fixed)
+            free = np.abs(self.w) > _ZERO * np.abs(self.w[: len(self.scale)]).max()
+            free[len(self.scale) :] = True
+            beyond = -g if row.nonnegative else np.abs(g) - threshold
+            step = np.maximum(beyond, 0.0) / np.maximum(np.diag(H), _TINY)
+            g = g + threshold * np.sign(self.w)
+        else:
+            penalties = c.penalty * np.append(1.0 / self.scale**2, fixed)
+            H, g = H + np.diag(penalties), g + penalties * self.w
+        root = np.sqrt(np.maximum(np.diag(H), _TINY))[free]
+        inside = H[np.ix_(free, free)] / np.outer(root, root)
+        step[free] = np.linalg.lstsq(inside, g[free] / root, rcond=1e-17)[0] / root
+        return step
+
+    def left(self, queries: np.ndarray | None, answers: np.ndarray | None) -> float:
+        """The step over the largest coefficient; with answers of w.x + b to queries, what it means for these."""
+        loss, features = METHODS[self.constants.method].loss, len(self.scale)
+        step, own = self.step(), np.abs(self.w[:features]).max()
+        size, rounded = 1.0, 0.0
+        if loss is SQUARES or loss is LOG_COSH:
+            size, rounded = float(np.sqrt(self.p @ (self.y - self.p @ self.y) ** 2)), _ROUNDED * np.abs(self.y).max()
+        size = max(own, _UNRELATED * size, _TINY)
+        moved = np.abs(step[:features]).max()
+        if queries is not None and answers is not None:
+            z = self.columns(queries)
+            moved = (np.abs(z @ step) + np.abs(z @ self.w - answers)).max(initial=0.0)
+            size = max(size, np.abs(answers).max(initial=0.0))
+        return max(0.0, float(moved - rounded)) / float(size)
+
+
+def _fit_of(stack: InContextStack, prompt: Prompt, final: Mapping[str, Tensor], w: np.ndarray, i: int) -> _Fit:
+    """The fit of the i-th prompt of a batch with the coefficients w (d,)."""
+    c = stack.constants
+    x, y, logs = (_floats(part[i]) for part in (prompt.x, prompt.y, prompt.log_weights))
+    p = np.exp(logs - logs.max())
+    level = y
+    if METHODS[c.method].loss is not SQUARES:
+        level = _floats(final["data"][i, :, stack.slots["s"][0]])
+    x, y, level, p = x[p > 0], y[p > 0], level[p > 0], p[p > 0]
+    p = p / p.sum()
+    mean = x[0] + p @ (x - x[0]) if c.intercept else np.zeros(len(w))
+    scale = np.sqrt(p @ (x - mean) ** 2)
+    scale = np.where(scale > 0, scale, 1.0)
+    fit = _Fit(x, y, p, mean, scale, w * scale, c)
+    middle = level[0] + p @ (level - level[0])  # what a fit with a constant says at the mean of x
+    return _Fit(fit.columns(x), y, p, mean, scale, np.append(fit.w, middle) if c.intercept else fit.w, c)
+
+
+def _floats(part: Tensor) -> np.ndarray:
+    return part.detach().double().cpu().numpy()
+
+
+def look_at_solution(
+    stack: InContextStack, prompt: Prompt, final: Mapping[str, Tensor], coefficients: Tensor, answers: Tensor | None
+) -> None:
+    """Raise if the coefficients (B, d) of these prompts, or `answers` (B, m) of w.x + b to their queries, are not those
+    of the solution."""
+    c, worst = stack.constants, 0.0
+    for i in range(len(prompt.x)):
+        with np.errstate(all="ignore"):
+            fit = _fit_of(stack, prompt, final, _floats(coefficients[i]), i)
+            asked = (None, None) if answers is None else (_floats(prompt.queries[i]), _floats(answers[i]))
+            found = fit.left(*asked)
+        worst = max(worst, found if math.isfinite(found) else math.inf)
+    row = METHODS[c.method]
+    limit = _LIMITS[c.dtype][0 if row.loss is SQUARES else 1]
+    if worst > limit:
+        what = "coefficients" if answers is None else "predictions"
+        remedy = (
+            f"the {what} have lost digits: a Newton step, taken outside the attention, would still move them; "
+            "raise condition or steps, add a penalty, or remove rows far out and redundant columns"
+        )
+        steps = row.solvers[c.solver].usual_steps
+        kind = "corrected" if steps is None and c.steps is None else "settled"
+        raise OutOfRange(Guard(kind, stack.depth, limit, remedy, "", "", (), ()), worst, limit)
