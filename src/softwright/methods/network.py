@@ -20,6 +20,7 @@ from torch.nn.functional import pad
 from softwright.attention.stack import AttentionStack, Stream, apply_layer
 from softwright.chunks import in_chunks, rows_within
 from softwright.errors import InvalidInput
+from softwright.methods.checks.classes import look_at_classes
 from softwright.methods.checks.reasons import explain, penalised_away
 from softwright.methods.checks.stationary import look_at_solution
 from softwright.methods.constants import Constants
@@ -139,6 +140,8 @@ class InContextStack(AttentionStack):
         if check and self._solves and final["query"].shape[1]:
             at = final["query"][..., self.slots["s"][0]] if self._transformed else final["query"] @ self.read
             self._look_at_solution(prompt, final, self._slopes(final), at)
+        if check and "classes" in dict(self.constants.options) and not looked_through():
+            self._look_at_solution(prompt, final, self._scales(final["unit"]), None)
         return final["query"]
 
     @property
@@ -146,11 +149,14 @@ class InContextStack(AttentionStack):
         """Whether the end is to be the solution; steps of gradient descent lead where they lead."""
         row = METHODS[self.constants.method]
         steps_only = row.solvers[self.constants.solver].default_step is not None
-        return row.loss is not None and not steps_only and not looked_through()
+        return (row.loss is not None or row.posterior) and not steps_only and not looked_through()
 
     def _look_at_solution(self, prompt: Prompt, final: Stream, slopes: Tensor, answers: Tensor | None) -> None:
         try:
-            look_at_solution(self, prompt, final, slopes, answers)
+            if self.coefficient_segment:
+                look_at_solution(self, prompt, final, slopes, answers)
+            else:
+                look_at_classes(self, prompt, final, slopes)
         except OutOfRange as refusal:
             explain(prompt, self.constants, refusal)
             raise

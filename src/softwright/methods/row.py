@@ -96,6 +96,7 @@ class Method:
     loss: Loss | None = None
     exact: Callable[[Standardised, Loss], Solution] | None = None
     answers: Callable[[np.ndarray, np.ndarray, np.ndarray, Constants], np.ndarray] | None = None
+    posterior: bool = False  # whether a stack says mean and spread x.M x of predictions, w the solution of ridge
     columns: Callable[[Constants], tuple[str, ...]] = lambda c: ()
     finish: Callable[[Tensor, Constants], Tensor] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)

@@ -186,7 +186,10 @@ def gaussian_mixture(constants: Constants) -> FitBlueprint:
             "inverse", len(program), 1e-5 if c.dtype == "float64" else 1e-2, singular, "t", "e", (), ("unit",),
             penalty_slot="t", wanted=float(frame.coordinates),
         ),  # before the next one: means that move because the covariance has no inverse are not short of steps
-        Guard("settled", len(program), _SETTLED[c.dtype], still, "centre", "centre", ("centres",), (), len(iteration)),
+        Guard(
+            "settled", len(program), _SETTLED[c.dtype], still, "centre", "centre", ("centres",), (),
+            reach=2 * len(iteration), wanted=2.0,
+        ),
     ]  # fmt: skip
     return FitBlueprint(
         s.places, frame.segments, [*program, *tail], read=s.select("share"), coefficient=("", s.vector()),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from softwright.methods.constants import Constants
 from softwright.methods.guards import Guard, OutOfRange
-from softwright.methods.losses import LOG_COSH, SQUARES
+from softwright.methods.losses import LOG_COSH, SQUARES, Loss
 from softwright.methods.methods import METHODS
 from softwright.methods.prompts import Prompt
 
@@ -52,6 +52,7 @@ class _Fit:
     mean: np.ndarray
     scale: np.ndarray
     w: np.ndarray
+    apart: float  # how far predictions at the rows, which tokens may hold beside w, are from those of w
     constants: Constants
 
     def columns(self, x: np.ndarray) -> np.ndarray:
@@ -60,14 +61,12 @@ class _Fit:
 
     def step(self) -> np.ndarray:
         """(D,): where a Newton step leads from w, turned round."""
-        c, row = self.constants, METHODS[self.constants.method]
-        if row.loss is None:
-            return 0.0 * self.w
+        c, row, loss = self.constants, METHODS[self.constants.method], _loss(self.constants)
         s = self.z @ self.w
-        H = (self.z.T * (self.p * row.loss.curvature(s, self.y, c.loss_scale))) @ self.z
+        H = (self.z.T * (self.p * loss.curvature(s, self.y, c.loss_scale))) @ self.z
         slope = self.z @ self.w.astype(np.longdouble) - self.y
-        if row.loss is not SQUARES:
-            slope = row.loss.slope(s, self.y, c.loss_scale)
+        if loss is not SQUARES:
+            slope = loss.slope(s, self.y, c.loss_scale)
         g = np.asarray(self.z.T @ (self.p * slope), dtype=float)
         fixed = np.zeros(int(c.intercept))
         step, free = 0.0 * g, np.ones(len(g), dtype=bool)
@@ -81,25 +80,35 @@ class _Fit:
         else:
             penalties = c.penalty * np.append(1.0 / self.scale**2, fixed)
             H, g = H + np.diag(penalties), g + penalties * self.w
-        root = np.sqrt(np.maximum(np.diag(H), _TINY))[free]
+        root = np.sqrt(np.diag(H))[free]
         inside = H[np.ix_(free, free)] / np.outer(root, root)
+        if not np.isfinite(inside).all():  # no curvature is left, or more than floats hold
+            return step + np.inf
         step[free] = np.linalg.lstsq(inside, g[free] / root, rcond=1e-17)[0] / root
         return step
 
-    def left(self, queries: np.ndarray | None, answers: np.ndarray | None) -> float:
+    def left(self, queries: np.ndarray, answers: np.ndarray | None) -> float:
         """The step over the largest coefficient; with answers of w.x + b to queries, what it means for these."""
-        loss, features = METHODS[self.constants.method].loss, len(self.scale)
+        loss, features = _loss(self.constants), len(self.scale)
         step, own = self.step(), np.abs(self.w[:features]).max()
         size, rounded = 1.0, 0.0
         if loss is SQUARES or loss is LOG_COSH:
             size, rounded = float(np.sqrt(self.p @ (self.y - self.p @ self.y) ** 2)), _ROUNDED * np.abs(self.y).max()
         size = max(own, _UNRELATED * size, _TINY)
-        moved = np.abs(step[:features]).max()
-        if queries is not None and answers is not None:
+        moved = np.maximum(np.abs(step[:features]).max(), self.apart)
+        if answers is not None:
             z = self.columns(queries)
             moved = (np.abs(z @ step) + np.abs(z @ self.w - answers)).max(initial=0.0)
             size = max(size, np.abs(answers).max(initial=0.0))
-        return max(0.0, float(moved - rounded)) / float(size)
+        return float(np.maximum(moved - rounded, 0.0) / size)  # nan stays nan, and is outside of any limit
+
+    def spread_off(self, queries: np.ndarray, spread: np.ndarray) -> float:
+        """How far x.M x is off, M the inverse of cov(x) + penalty, relative to 1 + x.M x."""
+        z = ((queries - self.mean) / self.scale).T
+        rows = self.z[:, : len(self.scale)]
+        H = (rows.T * self.p) @ rows + np.diag(self.constants.penalty / self.scale**2)
+        exact = (z * np.linalg.solve(H, z)).sum(axis=0)
+        return float((np.abs(spread - exact) / (1.0 + exact)).max(initial=0.0))
 
 
 def _fit_of(stack: InContextStack, prompt: Prompt, final: Mapping[str, Tensor], w: np.ndarray, i: int) -> _Fit:
@@ -107,17 +116,23 @@ def _fit_of(stack: InContextStack, prompt: Prompt, final: Mapping[str, Tensor], 
     c = stack.constants
     x, y, logs = (_floats(part[i]) for part in (prompt.x, prompt.y, prompt.log_weights))
     p = np.exp(logs - logs.max())
-    level = y
-    if METHODS[c.method].loss is not SQUARES:
+    level, linked = y, _loss(c) is not SQUARES
+    if linked:
         level = _floats(final["data"][i, :, stack.slots["s"][0]])
     x, y, level, p = x[p > 0], y[p > 0], level[p > 0], p[p > 0]
     p = p / p.sum()
     mean = x[0] + p @ (x - x[0]) if c.intercept else np.zeros(len(w))
     scale = np.sqrt(p @ (x - mean) ** 2)
     scale = np.where(scale > 0, scale, 1.0)
-    fit = _Fit(x, y, p, mean, scale, w * scale, c)
     middle = level[0] + p @ (level - level[0])  # what a fit with a constant says at the mean of x
-    return _Fit(fit.columns(x), y, p, mean, scale, np.append(fit.w, middle) if c.intercept else fit.w, c)
+    fit = _Fit(x, y, p, mean, scale, np.append(w * scale, middle) if c.intercept else w * scale, 0.0, c)
+    z = fit.columns(x)
+    apart = float(np.abs(z @ fit.w - level).max()) if linked else 0.0
+    return replace(fit, z=z, apart=apart)
+
+
+def _loss(c: Constants) -> Loss:
+    return METHODS[c.method].loss or SQUARES
 
 
 def _floats(part: Tensor) -> np.ndarray:
@@ -128,16 +143,20 @@ def look_at_solution(
     stack: InContextStack, prompt: Prompt, final: Mapping[str, Tensor], coefficients: Tensor, answers: Tensor | None
 ) -> None:
     """Raise if the coefficients (B, d) of these prompts, or `answers` (B, m) of w.x + b to their queries, are not those
-    of the solution."""
+    of the solution; answers (B, m, ..) are means and spreads."""
     c, worst = stack.constants, 0.0
     for i in range(len(prompt.x)):
         with np.errstate(all="ignore"):
             fit = _fit_of(stack, prompt, final, _floats(coefficients[i]), i)
-            asked = (None, None) if answers is None else (_floats(prompt.queries[i]), _floats(answers[i]))
-            found = fit.left(*asked)
+            said = None if answers is None else _floats(answers[i])
+            queries = _floats(prompt.queries[i])
+            if said is None or said.ndim == 1:
+                found = fit.left(queries, said)
+            else:  # mean and spread
+                found = float(np.maximum(fit.left(queries, said[:, 0]), fit.spread_off(queries, said[:, 1])))
         worst = max(worst, found if math.isfinite(found) else math.inf)
     row = METHODS[c.method]
-    limit = _LIMITS[c.dtype][0 if row.loss is SQUARES else 1]
+    limit = _LIMITS[c.dtype][0 if _loss(c) is SQUARES else 1]
     if worst > limit:
         what = "coefficients" if answers is None else "predictions"
         remedy = (
