@@ -145,3 +145,33 @@ def test_variances_of_a_filter_that_leave_no_digits_are_refused() -> None:
             assert np.isfinite(built(x=times, y=y, queries=times[:3])).all()
         else:
             assert "variances of times beside each other lose their digits" in _refusal(built, times, y)
+
+
+def test_estimators_take_a_link_once_and_keep_columns_that_a_fit_without_a_constant_needs() -> None:
+    pytest.importorskip("sklearn")
+    from softwright.sklearn import InContextRegressor
+
+    x, y = random_design("poisson", 3, 50, 13)
+    plain = InContextRegressor("poisson").fit(x, y).predict(x[:4])
+    asked = InContextRegressor("poisson", options={"response": True}).fit(x, y).predict(x[:4])
+    assert np.abs(asked - plain).max() <= 1e-10
+    wide = np.column_stack([x, np.full(50, 2.0)])
+    without = InContextRegressor("ridge", penalty=0.1, intercept=False).fit(wide, y)
+    exact = np.linalg.solve(wide.T @ wide / 50 + 0.1 * np.eye(4), wide.T @ y / 50)
+    assert np.abs(without.coef_ - exact).max() <= 1e-10
+    for wrong, said in (([1], "arguments by name"), ({"features": 2}, "cannot be given"), ({"steps": [1]}, "a number")):
+        with pytest.raises(InvalidInput, match=said):
+            InContextRegressor(options=wrong).fit(x, y)
+    with pytest.raises(InvalidInput, match="no column varies"):
+        InContextRegressor("multinomial").fit(np.ones((9, 2)), np.arange(9) % 3)
+
+
+def test_columns_beside_the_time_may_lie_far_from_0() -> None:
+    rng = np.random.default_rng(17)
+    x = np.column_stack([np.arange(60.0), np.round(rng.normal(size=60) * 2.0**20) / 2.0**20])
+    y = np.cumsum(rng.normal(size=60)) + x[:, 1]
+    built = _stack("autoregression", 2)
+    expected = built(x=x, y=y, queries=x[[5, 30, 59]])
+    moved = x + np.array([0.0, 2.0**30])
+    far = built(x=moved, y=y, queries=moved[[5, 30, 59]])
+    assert np.abs(far - expected).max() <= 1e-10 * np.abs(expected).max()

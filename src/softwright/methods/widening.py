@@ -240,10 +240,11 @@ def _of_penalised(constants: Constants, rows: np.ndarray) -> Units:
 def _origin(constants: Constants, rows: np.ndarray) -> np.ndarray | None:
     """The first row in columns that are far off: their mean is rounded in their size, not in that of their range."""
     row = METHODS[constants.method]
-    if not (constants.intercept and constants.scaling and row.scaled) or (row.loss is None and row.varying != 0):
+    if not (constants.intercept and constants.scaling and row.scaled) or (row.loss is None and row.varying is None):
         return None
     first = rows[..., :1, :]
     off = np.abs(first) > _FAR * (rows.max(axis=-2, keepdims=True) - rows.min(axis=-2, keepdims=True))
+    off[..., : row.varying or 0] = False  # times and marks are read as they are
     return np.where(off, first, 0.0) if off.any() else None
 
 
