@@ -81,7 +81,7 @@ def look_at_classes(stack: InContextStack, prompt: Prompt, final: Mapping[str, T
         with np.errstate(all="ignore"):
             found = moved(rows, y, p, w, penalties, asked)
         worst = max(worst, found if math.isfinite(found) else math.inf)
-    limit = _LIMIT[c.dtype]
+    limit = max(_LIMIT[c.dtype], 1e3 * c.accuracy)
     if worst > limit:
         still = (
             "a Newton step, taken outside the attention, would still move the probabilities: the classes may be "

@@ -35,6 +35,7 @@ _LIMITS = {
     "float64": (1e-8, 1e-6),
     "float32": (2e-2, 5e-2),
 }  # of least squares and its kin, and where a link is between
+_ASKED = 1e3  # times the accuracy that was asked for
 _UNRELATED = 1e-2  # of the size of y: smaller coefficients explain nothing
 _ROUNDED = 8.0 * 2.0**-52  # of the largest y: a difference of numbers of its size
 _ZERO = 1e-10  # of the largest coefficient: what a gate may leave of one that is 0
@@ -156,7 +157,7 @@ def look_at_solution(
                 found = float(np.maximum(fit.left(queries, said[:, 0]), fit.spread_off(queries, said[:, 1])))
         worst = max(worst, found if math.isfinite(found) else math.inf)
     row = METHODS[c.method]
-    limit = _LIMITS[c.dtype][0 if _loss(c) is SQUARES else 1]
+    limit = max(_LIMITS[c.dtype][0 if _loss(c) is SQUARES else 1], _ASKED * c.accuracy)
     if worst > limit:
         what = "coefficients" if answers is None else "predictions"
         remedy = (
