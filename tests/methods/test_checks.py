@@ -29,7 +29,8 @@ def _refusal(built: sw.Built, x: np.ndarray, y: np.ndarray, **prompt: Any) -> st
 @pytest.mark.parametrize("method", SOLVED)
 def test_a_coefficient_that_is_off_is_measured(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Coefficients moved by e of their size, and the predictions with them, are found to be off by about e."""
-    built = _stack(method, **({"condition": 20.0} if method in ("lasso", "nonnegative_least_squares") else {}))
+    options: dict[str, Any] = {"condition": 20.0} if method in ("lasso", "nonnegative_least_squares") else {}
+    built = _stack(method, **options)
     x, y = random_design(method, 3, 50, 11)
     w, b = reference(x, y, built.network.constants)
     fit = stationary._Fit
@@ -159,6 +160,7 @@ def test_estimators_take_a_link_once_and_keep_columns_that_a_fit_without_a_const
     without = InContextRegressor("ridge", penalty=0.1, intercept=False).fit(wide, y)
     exact = np.linalg.solve(wide.T @ wide / 50 + 0.1 * np.eye(4), wide.T @ y / 50)
     assert np.abs(without.coef_ - exact).max() <= 1e-10
+    wrong: Any
     for wrong, said in (([1], "arguments by name"), ({"features": 2}, "cannot be given"), ({"steps": [1]}, "a number")):
         with pytest.raises(InvalidInput, match=said):
             InContextRegressor(options=wrong).fit(x, y)

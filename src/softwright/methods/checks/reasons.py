@@ -26,6 +26,7 @@ from softwright.methods.methods import METHODS
 from softwright.methods.prompts import Prompt, too_penalised
 from softwright.methods.solvers.dependence import HOPELESS, dependence
 
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y and log weights of one prompt
 NEARLY = {"float64": 1e-3, "float32": 3e-2}  # smallest over largest singular value
 _LABELS, _COUNTS = ("logistic", "probit"), ("poisson", "negative_binomial")
 _INVERTED = 1e7  # condition of a matrix, beyond which its inverse has lost the digits that Newton's method needs
@@ -68,25 +69,24 @@ def _behind(prompt: Prompt, constants: Constants, refusal: OutOfRange) -> list[s
     linked = METHODS[constants.method].loss is not SQUARES
     if not prompt.x.numel():
         return []
-    prompts = [
-        [part[i].double().cpu().numpy() for part in (prompt.x, prompt.y, prompt.log_weights)]
-        for i in range(len(prompt.x))
-    ]
+    x, y, logs = (part.detach().double().cpu().numpy() for part in (prompt.x, prompt.y, prompt.log_weights))
+    prompts = list(zip(x, y, logs, strict=True))
     why = ""
     if constants.penalty == 0:
-        found = (_endless(*parts, constants) for parts in prompts)
+        found = (_endless(parts, constants) for parts in prompts)
         why = next(filter(None, found), "") or _dependence(prompt, constants, NEARLY)
     if not why and linked:
-        why = max((_ill(*parts, constants) for parts in prompts), key=len)
+        why = max((_ill(parts, constants) for parts in prompts), key=len)
     if not why:
         return []
     return [why] if linked else [why, *refusal.faults]
 
 
-def _ill(x: np.ndarray, y: np.ndarray, logs: np.ndarray, c: Constants) -> str:
+def _ill(parts: Parts, c: Constants) -> str:
     """Whether the matrix of a Newton step has no digits at the solution itself, found by classical numerics."""
     from softwright.methods.reference import reference  # which imports the network
 
+    x, y, logs = parts
     loss, p = METHODS[c.method].loss, np.exp(logs - logs.max())
     x, y, p = x[p > 0], y[p > 0], p[p > 0] / p.sum()
     if loss is None:
@@ -112,7 +112,8 @@ def _ill(x: np.ndarray, y: np.ndarray, logs: np.ndarray, c: Constants) -> str:
     return ""
 
 
-def _endless(x: np.ndarray, y: np.ndarray, logs: np.ndarray, c: Constants) -> str:
+def _endless(parts: Parts, c: Constants) -> str:
+    x, y, logs = parts
     labels = c.method in _LABELS
     several = c.method == "multinomial"
     if not (labels or several or c.method in _COUNTS) or x.size > _MOST:
