@@ -41,7 +41,7 @@ _FOLLOWING = 3  # steps of Newton and Schulz an iteration
 _CUBIC = 3  # corrections of log sum_j r_jk an iteration, which begins at its last value
 _FIRST_CUBIC = 24  # the same at the first iteration, which begins at 0: each moves by up to 2
 _OTHERS = 1e25
-_SETTLED = {"float64": 1e-9, "float32": 1e-4}
+_SETTLED = {"float64": 3e-8, "float32": 1e-3}  # what is left, by the last two moves
 
 
 def _corrections(classes: int) -> int:

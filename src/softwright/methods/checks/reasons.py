@@ -61,7 +61,8 @@ def penalised_away(prompt: Prompt, constants: Constants, *limit: float) -> str:
 def _dependence(prompt: Prompt, constants: Constants, limit: dict[str, float]) -> str:
     row = METHODS[constants.method]
     why = dependence(prompt.x, prompt.log_weights, constants, limit)
-    return why.removesuffix(", or add a penalty") if row.loss is None and row.penalised is False else why
+    squared = row.penalty_power == 2 and (row.loss is not None or row.penalised is not False)
+    return why if squared else why.removesuffix(", or add a penalty")
 
 
 def _behind(prompt: Prompt, constants: Constants, refusal: OutOfRange) -> list[str]:
@@ -72,7 +73,7 @@ def _behind(prompt: Prompt, constants: Constants, refusal: OutOfRange) -> list[s
     x, y, logs = (part.detach().double().cpu().numpy() for part in (prompt.x, prompt.y, prompt.log_weights))
     prompts = list(zip(x, y, logs, strict=True))
     why = ""
-    if constants.penalty == 0:
+    if constants.penalty == 0 or METHODS[constants.method].penalty_power == 1:
         found = (_endless(parts, constants) for parts in prompts)
         why = next(filter(None, found), "") or _dependence(prompt, constants, NEARLY)
     if not why and linked:
