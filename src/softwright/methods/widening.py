@@ -7,7 +7,8 @@ refuses a prompt says by how much it is out, and so which constant to change:
     scores     the products were larger than the heads take: the bound becomes what was found, and a quarter more
     inverse    the inverse was not reached: condition times 32
     refined    the digits are not there yet: condition times 32
-    settled    the iteration still moves: twice the steps, and condition times 32
+    settled    the iteration still moves: twice the steps, and condition times 32, but for means of clusters and
+               components, which move however well a matrix is inverted
     spectrum   an eigenvalue is below those that the steps were chosen for: the condition becomes what was found
 
 The wider stack has the same method, solver and penalties. Every widening costs digits (rounding grows with the bounds)
@@ -95,7 +96,8 @@ def widened(constants: Constants, refusal: OutOfRange) -> Constants | None:
     name = argument_of(refusal.guard)
     if name == "steps":
         usual = METHODS[constants.method].solvers[constants.solver].usual_steps or 0
-        more, condition = 2 * (constants.steps or usual), _MORE * constants.condition
+        inverted = not refusal.guard.row_slot.endswith("centre")  # means move however well a matrix is inverted
+        more, condition = 2 * (constants.steps or usual), constants.condition * (_MORE if inverted else 1.0)
         if usual == 0 and constants.steps is None:  # the condition sets the steps
             return replace(constants, condition=condition) if condition <= _MOST_SLOW else None
         return replace(constants, steps=more, condition=condition) if 0 < more <= _MOST_STEPS * usual else None
