@@ -302,10 +302,15 @@ class InContextStack(AttentionStack):
         from softwright.methods.widening import stack_for, widened
 
         stack: InContextStack = self
+        singular: OutOfRange | None = None
         while True:
             try:
                 return ask(stack)
             except OutOfRange as refusal:
+                if refusal.guard.kind == "inverse":
+                    singular = refusal
+                elif singular is not None and refusal.guard.row_slot.endswith("centre"):
+                    raise singular from refusal  # means move because their covariance has no inverse
                 wider = widened(stack.constants, refusal) if adapt else None
                 if wider is None:
                     why = refusal.behind() if adapt else []
