@@ -16,12 +16,13 @@ constants, never for the data. Columns that do not vary have no coefficient and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from softwright.errors import InvalidInput
+from softwright.errors import Faults, InvalidInput
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -78,8 +79,7 @@ class _InContext(BaseEstimator):
         counted = x if sample_weight is None else x[sample_weight > 0]
         if len(counted) < 2:
             raise ValueError("fewer than 2 samples have a weight above 0; give more")
-        spread = counted.max(axis=0) - counted.min(axis=0)
-        self.varying_ = spread > 1e-10 * np.abs(counted).max(axis=0)
+        self.varying_ = self._counted_columns(counted)
         self.x_, self.y_, self.weight_ = x[:, self.varying_], y, sample_weight
         self.coef_ = np.zeros((*y.shape[1:], x.shape[1]))
         self.intercept_ = self._constant(y, sample_weight)
@@ -87,6 +87,19 @@ class _InContext(BaseEstimator):
             coefficients, intercept = self._network().fitted(self.x_, self.y_, sample_weight, self.check)
             self.coef_[..., self.varying_] = coefficients
             self.intercept_ = float(intercept) if y.ndim == 1 else intercept
+
+    def _counted_columns(self, x: np.ndarray) -> np.ndarray:
+        """Which columns the stack is shown: those that have a coefficient, where there are any."""
+        row, size = self._row(), np.abs(x).max(axis=0)
+        if row.loss is None and row.varying != 0:
+            return np.ones(x.shape[1], dtype=bool)
+        spread = x.max(axis=0) - x.min(axis=0) if self.intercept else size
+        varying = spread > 64 * np.finfo(np.float64).eps * size
+        if row.loss is None and not varying.any():
+            raise InvalidInput(
+                row.name, ["no column varies, so that there is nothing to predict with; give more columns"]
+            )
+        return varying
 
     def _constant(self, y: np.ndarray, sample_weight: np.ndarray | None) -> Any:
         """The prediction where no column varies; of several targets an array."""
@@ -105,7 +118,18 @@ class _InContext(BaseEstimator):
         return METHODS[name]
 
     def _network(self) -> InContextStack:
-        row, options = self._row(), {"intercept": self.intercept, "condition": self.condition, **(self.options or {})}
+        row, given = self._row(), {} if self.options is None else self.options
+        faults = Faults("options")
+        named = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+        faults.check(named, "options are not arguments by name; give a dict as {'steps': 50}")
+        faults.raise_if_any()
+        own = sorted({"method", "features", "certify", "sample"} & set(given))
+        faults.check(not own, f"{', '.join(own)} cannot be given: the estimator sets it; remove it")
+        plain = all(value is None or isinstance(value, int | float | str | np.generic) for value in given.values())
+        faults.check(plain, "an option is neither a number nor a text; give one")
+        faults.raise_if_any()
+        options = {"intercept": self.intercept, "condition": self.condition, **given}
+        options.pop("response", None)  # predictions are responses, whose link is taken here
         if row.penalised is not False:
             options.setdefault("penalty", self.penalty)
         return _stack(row.name, int(self.varying_.sum()), tuple(sorted(options.items())))

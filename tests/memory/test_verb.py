@@ -218,6 +218,11 @@ def test_unknown_input_is_recognised() -> None:
         ({"sequences": [[1]], "labels": ["a"], "causal": True}, "mode='token'"),
         ({"sequences": [[1]], "labels": ["a"], "tokenizer": "bytes"}, "for texts"),
         ({"sequences": ["a b"], "labels": ["a"], "tokenizer": "nothing.json"}, "nothing.json"),
+        ({"sequences": [{2, 1}, [3]], "labels": [0, 1]}, "whose tokens have no order"),
+        ({"sequences": [{1: 2}, [3]], "labels": [0, 1]}, "whose tokens have no order"),
+        ({"sequences": [[1], [2]], "labels": [10**400, 1], "label_kind": "values"}, "too large to convert"),
+        ({"sequences": [[1], [2]], "labels": [0, 1], "seed": -1}, "seed = -1"),
+        ({"sequences": [[1], [2]], "labels": [0, 1], "seed": "x"}, "whole number of 0 or more"),
     ],
 )
 def test_bad_input_is_refused(arguments: dict[str, Any], said: str) -> None:

@@ -112,15 +112,17 @@ def test_prompts_are_batched_and_do_not_see_each_other() -> None:
 
 
 def test_a_changed_weight_changes_the_answer() -> None:
-    """The coordinates that a layer uses are remembered between runs, but not beyond a change."""
+    """The coordinates that a layer uses are remembered between runs, but not beyond a change, which is no solution."""
     built = _built("least_squares", "newton_schulz")
     x, y = random_design("least_squares", 3, 36, 4)
     before = built(x=x[:30], y=y[:30], queries=x[30:])
     last = built.network.layer_at(built.network.depth - 1)
     assert isinstance(last, StackLayer)
     last.Wo[:, :, built.network.slots["offset"][0]] += 1.0
-    after = built(x=x[:30], y=y[:30], queries=x[30:])
+    after = built(x=x[:30], y=y[:30], queries=x[30:], check=False)
     assert np.abs(after - before).max() > 1e-6
+    with pytest.raises(sw.InvalidInput, match="have lost digits"):
+        built(x=x[:30], y=y[:30], queries=x[30:], adapt=False)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

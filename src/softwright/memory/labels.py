@@ -150,7 +150,7 @@ def _kind(labels: Any) -> str:
 def _values(labels: Any, faults: Faults) -> Labels | None:
     try:
         values = np.asarray(labels, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:  # also whole numbers beyond all floats
         faults.add(f"labels are not real vectors of one length ({error}); use label_kind='classes' for other things")
         return None
     if values.ndim == 1:

@@ -10,7 +10,7 @@ masks the rest exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -114,6 +114,13 @@ def _pack_rows(sequences: Any, faults: Faults) -> Packed | None:
         return None
     if len(sequences) == 0:
         return Packed(np.zeros((0, 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
+    unordered = next((i for i, row in enumerate(sequences) if isinstance(row, set | frozenset | Mapping)), None)
+    if unordered is not None:
+        name = type(sequences[unordered]).__name__
+        faults.add(
+            f"row {unordered} is a {name}, whose tokens have no order; give a list (positional=False forgets it)"
+        )
+        return None
     if all(isinstance(row, np.ndarray) and row.ndim == 2 for row in sequences):
         return _pack_vectors(sequences, faults)
     try:

@@ -70,8 +70,12 @@ def memorize(
     with reporting(progress, "memorizing") as say:
         say("checking the input")
         reading = Reading(positional=positional, mode=mode, causal=causal)
-        if not isinstance(reserve, int) or reserve < 0:
-            raise InvalidInput("memorize", [f"reserve = {reserve!r}; give the number of items that will be added"])
+        for name, value, meaning in (
+            ("reserve", reserve, "the number of items that will be added"),
+            ("seed", seed, ""),
+        ):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InvalidInput("memorize", [f"{name} = {value!r}; give {meaning or 'a whole number of 0 or more'}"])
         packed, found, encoder, precision = _checked(
             sequences, labels, reading, readout, rank, dtype, label_kind, tokenizer, max_seconds
         )

@@ -24,7 +24,7 @@ A guard costs about as much as one head of one layer; `check=False` leaves all o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -57,6 +57,7 @@ class OutOfRange(InvalidInput):
         wild = diverged if iterated and not found <= _WILD * limit else ""
         super().__init__("in_context", [f"{guard.remedy}{wild} (found {found:.3g}, the limit is {limit:.3g})"])
         self.guard, self.found, self.limit = guard, found, limit
+        self.behind: Callable[[], list[str]] = list  # what the prompt says of it, if no wider stack takes it
 
 
 @dataclass(frozen=True)

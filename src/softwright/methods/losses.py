@@ -31,7 +31,8 @@ class Loss:
 
 
 def sigmoid(s: Array) -> Array:
-    return 1 / (1 + np.exp(-s))
+    below = np.exp(-np.abs(s))  # never beyond what floats hold
+    return np.where(s >= 0, 1.0, below) / (1 + below)
 
 
 def mills(t: Array) -> Array:
@@ -88,6 +89,6 @@ PROBIT = Loss(
 LOG_COSH = Loss(
     value=lambda s, y, scale: scale * scale * np.logaddexp((s - y) / scale, (y - s) / scale),
     slope=lambda s, y, scale: scale * np.tanh((s - y) / scale),
-    curvature=lambda s, y, scale: 1 / np.cosh((s - y) / scale) ** 2,
+    curvature=lambda s, y, scale: 4 * sigmoid(2 * (s - y) / scale) * sigmoid(2 * (y - s) / scale),
     start=lambda y, weights: float(np.median(y)),
 )

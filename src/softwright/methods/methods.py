@@ -157,6 +157,7 @@ _ROWS = (
         design=noisy(0.0),
         defaults={"condition": 200.0},
         penalised=False,
+        nonnegative=True,
         needs_rows=False,
         peer=Peer("sklearn.linear_model:LinearRegression", lambda n, c: {"positive": True}, "positive=True"),
     ),

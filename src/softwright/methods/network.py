@@ -20,11 +20,14 @@ from torch.nn.functional import pad
 from softwright.attention.stack import AttentionStack, Stream, apply_layer
 from softwright.chunks import in_chunks, rows_within
 from softwright.errors import InvalidInput
+from softwright.methods.checks.classes import look_at_classes
+from softwright.methods.checks.reasons import explain, penalised_away
+from softwright.methods.checks.stationary import look_at_solution
 from softwright.methods.constants import Constants
 from softwright.methods.frame import FitBlueprint
 from softwright.methods.guards import Guard, OutOfRange
-from softwright.methods.prompts import LOST_PENALTY, Prompt, as_numbers, read_prompt, too_penalised
-from softwright.methods.solvers.dependence import HOPELESS, dependence
+from softwright.methods.methods import METHODS
+from softwright.methods.prompts import LOST_PENALTY, Prompt, as_numbers, read_prompt
 from softwright.settings import as_proved, looked_through
 from softwright.threads import one_thread_for
 
@@ -109,33 +112,9 @@ class InContextStack(AttentionStack):
                     try:
                         guard.look(seen, self.slots)
                     except OutOfRange as refusal:
-                        self._explain(prompt, refusal)
+                        explain(prompt, self.constants, refusal)
                         raise
         return seen[-1]
-
-    def _explain(self, prompt: Prompt, refusal: OutOfRange) -> None:
-        """Raise what is behind a refusal, where that is the penalty, or columns that depend on each other, and no wider
-        stack would help."""
-        why = "" if refusal.guard.of_prompt else self._too_penalised(prompt) or self._dependent(prompt)
-        if why:
-            raise InvalidInput("in_context", [why]) from refusal
-
-    def _dependent(self, prompt: Prompt) -> str:
-        """The columns of x that have no coefficients of their own, and the words for it, if there are any."""
-        from softwright.methods.methods import METHODS
-
-        row = METHODS[self.constants.method]
-        if self.constants.penalty > 0 or not row.needs_rows or (row.loss is None and row.varying != 0):
-            return ""
-        return dependence(prompt.x, prompt.log_weights, self.constants, HOPELESS)
-
-    def _too_penalised(self, prompt: Prompt, *limit: float) -> str:
-        """The columns of x that a penalty leaves nothing of, and the words for it, if there are any."""
-        if not self.constants.scaling or not prompt.x.numel():
-            return ""
-        heavy, why = too_penalised(prompt.x.amax(dim=1) - prompt.x.amin(dim=1), self.constants, *limit)
-        columns = ", ".join(map(str, heavy.any(dim=0).nonzero()[:8, 0].tolist()))
-        return f"column(s) {columns} of x {why}" if columns else ""
 
     def forward(
         self, x: Tensor, y: Tensor, queries: Tensor, sample_weight: Tensor | None = None, check: bool = True
@@ -152,8 +131,35 @@ class InContextStack(AttentionStack):
 
     def _answers(self, prompt: Prompt, check: bool) -> Tensor:
         """(B, m) or (B, m, k): what the stack says of every query."""
-        found = self._by_prompts(self.asked(prompt), lambda part: self.run(part, check)["query"])
+        found = self._by_prompts(self.asked(prompt), lambda part: self._queries(part, check))
         return self.answered(prompt, found)
+
+    def _queries(self, prompt: Prompt, check: bool) -> Tensor:
+        """The tokens of the queries at the end."""
+        final = self.run(prompt, check)
+        if check and self._solves and final["query"].shape[1]:
+            at = final["query"][..., self.slots["s"][0]] if self._transformed else final["query"] @ self.read
+            self._look_at_solution(prompt, final, self._slopes(final), at)
+        if check and "classes" in dict(self.constants.options) and not looked_through():
+            self._look_at_solution(prompt, final, self._scales(final["unit"]), None)
+        return final["query"]
+
+    @property
+    def _solves(self) -> bool:
+        """Whether the end is to be the solution; steps of gradient descent lead where they lead."""
+        row = METHODS[self.constants.method]
+        steps_only = row.solvers[self.constants.solver].default_step is not None
+        return (row.loss is not None or row.posterior) and not steps_only and not looked_through()
+
+    def _look_at_solution(self, prompt: Prompt, final: Stream, slopes: Tensor, answers: Tensor | None) -> None:
+        try:
+            if self.coefficient_segment:
+                look_at_solution(self, prompt, final, slopes, answers)
+            else:
+                look_at_classes(self, prompt, final, slopes)
+        except OutOfRange as refusal:
+            explain(prompt, self.constants, refusal)
+            raise
 
     def asked(self, prompt: Prompt) -> Prompt:
         """The prompts that run: every query in one of its own if it must be."""
@@ -161,8 +167,6 @@ class InContextStack(AttentionStack):
 
     def answered(self, prompt: Prompt, queries: Tensor) -> Tensor:
         """(B, m) or (B, m, k): the answers that the tokens of the queries hold at the end."""
-        from softwright.methods.methods import METHODS
-
         found = queries @ self.read
         if self.alone:
             found = found.reshape(prompt.x.shape[0], prompt.queries.shape[1], *found.shape[2:])
@@ -196,7 +200,7 @@ class InContextStack(AttentionStack):
         if not self.coefficient_segment:
             raise InvalidInput("in_context", [f"{self.constants.method} fits no coefficients; ask for predictions"])
         whole = read_prompt(x, y, None, sample_weight, self.constants, self.dtype, check)
-        why = self._too_penalised(whole, LOST_PENALTY) if check else ""
+        why = penalised_away(whole, self.constants, LOST_PENALTY) if check else ""
         if why:
             raise InvalidInput("in_context", [why])
         with as_proved(self.read):
@@ -208,12 +212,9 @@ class InContextStack(AttentionStack):
     def _coefficients(self, prompt: Prompt, check: bool) -> Tensor:
         """(B, d + 1): coefficients and intercept of prompts whose one query is the mean of x."""
         final = self.run(prompt, check)
-        at = final[self.coefficient_segment] @ self.read_coefficient
-        if self.coefficient_segment == "unit":
-            # Unit tokens come in pairs of both signs; half their difference is free of what is added to both alike.
-            at = 0.5 * (at[:, ::2] - at[:, 1::2])
-        scaled = at[:, : self.features]
-        coefficients = scaled * self._scales(final["unit"])  # (B, d)
+        coefficients = self._slopes(final)  # (B, d)
+        if check and self._solves:
+            self._look_at_solution(prompt, final, coefficients, None)
         if self._transformed:  # w.x + b is at the query too, beside the response that is read
             predicted = final["query"][..., self.slots["s"][0]]
         else:
@@ -223,11 +224,17 @@ class InContextStack(AttentionStack):
             intercept = torch.zeros_like(intercept)
         return torch.cat([coefficients * prompt.units, intercept[:, None]], dim=1)
 
+    def _slopes(self, final: Stream) -> Tensor:
+        """(B, d): coefficients of the features as they came into the stack."""
+        at = final[self.coefficient_segment] @ self.read_coefficient
+        if self.coefficient_segment == "unit":
+            # Unit tokens come in pairs of both signs; half their difference is free of what is added to both alike.
+            at = 0.5 * (at[:, ::2] - at[:, 1::2])
+        return at[:, : self.features] * self._scales(final["unit"])
+
     @property
     def _transformed(self) -> bool:
         """Whether what is answered is a function of w.x + b, and not that itself."""
-        from softwright.methods.methods import METHODS
-
         loss = METHODS[self.constants.method].loss
         return self.constants.response and loss is not None and loss.response is not None
 
@@ -295,12 +302,20 @@ class InContextStack(AttentionStack):
         from softwright.methods.widening import stack_for, widened
 
         stack: InContextStack = self
+        singular: OutOfRange | None = None
         while True:
             try:
                 return ask(stack)
             except OutOfRange as refusal:
+                if refusal.guard.kind == "inverse":
+                    singular = refusal
+                elif singular is not None and refusal.guard.row_slot.endswith("centre"):
+                    raise singular from refusal  # means move because their covariance has no inverse
                 wider = widened(stack.constants, refusal) if adapt else None
                 if wider is None:
+                    why = refusal.behind() if adapt else []
+                    if why:
+                        raise InvalidInput("in_context", why) from refusal
                     raise
             stack = stack_for(wider)
 
@@ -332,7 +347,13 @@ class InContextStack(AttentionStack):
             coefficients, intercept = first._adapted(
                 lambda stack: stack.coefficients(rows, values, sample_weight, check), adapt
             )
-        return units.of_coefficients(coefficients.double().numpy(), intercept.double().numpy())
+        w, b = units.of_coefficients(coefficients.double().numpy(), intercept.double().numpy())
+        if check and not (np.isfinite(w).all() and np.isfinite(b).all()):
+            beyond = (
+                "a coefficient is larger than floats hold; give y in smaller numbers, or the features in larger ones"
+            )
+            raise InvalidInput("in_context", [beyond])
+        return w, b
 
     def multihead(self) -> MultiheadStack:
         """The same stack with every layer a stock `nn.MultiheadAttention`."""

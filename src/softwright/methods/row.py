@@ -96,6 +96,7 @@ class Method:
     loss: Loss | None = None
     exact: Callable[[Standardised, Loss], Solution] | None = None
     answers: Callable[[np.ndarray, np.ndarray, np.ndarray, Constants], np.ndarray] | None = None
+    posterior: bool = False  # whether a stack says mean and spread x.M x of predictions, w the solution of ridge
     columns: Callable[[Constants], tuple[str, ...]] = lambda c: ()
     finish: Callable[[Tensor, Constants], Tensor] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
@@ -103,6 +104,7 @@ class Method:
     defaults: Mapping[str, float] = field(default_factory=dict)
     penalised: bool | None = None
     penalty_power: int = 2  # the penalty is on |w|^2, or with 1 on |w|
+    nonnegative: bool = False  # whether coefficients are 0 or more
     needs_intercept: str = ""  # why, if it does
     needs_rows: bool = True  # without a penalty as many as there are unknowns, or the solution is not unique
     leverage: float = 10.0

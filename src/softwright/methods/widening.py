@@ -7,7 +7,8 @@ refuses a prompt says by how much it is out, and so which constant to change:
     scores     the products were larger than the heads take: the bound becomes what was found, and a quarter more
     inverse    the inverse was not reached: condition times 32
     refined    the digits are not there yet: condition times 32
-    settled    the iteration still moves: twice the steps, and condition times 32
+    settled    the iteration still moves: twice the steps, and condition times 32, but for means of clusters and
+               components, which move however well a matrix is inverted
     spectrum   an eigenvalue is below those that the steps were chosen for: the condition becomes what was found
 
 The wider stack has the same method, solver and penalties. Every widening costs digits (rounding grows with the bounds)
@@ -95,7 +96,8 @@ def widened(constants: Constants, refusal: OutOfRange) -> Constants | None:
     name = argument_of(refusal.guard)
     if name == "steps":
         usual = METHODS[constants.method].solvers[constants.solver].usual_steps or 0
-        more, condition = 2 * (constants.steps or usual), _MORE * constants.condition
+        inverted = not refusal.guard.row_slot.endswith("centre")  # means move however well a matrix is inverted
+        more, condition = 2 * (constants.steps or usual), constants.condition * (_MORE if inverted else 1.0)
         if usual == 0 and constants.steps is None:  # the condition sets the steps
             return replace(constants, condition=condition) if condition <= _MOST_SLOW else None
         return replace(constants, steps=more, condition=condition) if 0 < more <= _MOST_STEPS * usual else None
@@ -240,10 +242,11 @@ def _of_penalised(constants: Constants, rows: np.ndarray) -> Units:
 def _origin(constants: Constants, rows: np.ndarray) -> np.ndarray | None:
     """The first row in columns that are far off: their mean is rounded in their size, not in that of their range."""
     row = METHODS[constants.method]
-    if not (constants.intercept and constants.scaling and row.scaled) or (row.loss is None and row.varying != 0):
+    if not (constants.intercept and constants.scaling and row.scaled) or (row.loss is None and row.varying is None):
         return None
     first = rows[..., :1, :]
     off = np.abs(first) > _FAR * (rows.max(axis=-2, keepdims=True) - rows.min(axis=-2, keepdims=True))
+    off[..., : row.varying or 0] = False  # times and marks are read as they are
     return np.where(off, first, 0.0) if off.any() else None
 
 

@@ -105,9 +105,14 @@ def _construct(formula: str, cells: int, radius: float, eps0: float, points: int
         raise RuntimeError("unreachable: a missing formula is a fault")
     m = len(f.names)
     N, h = cells**m, 2.0 * radius / cells
+    faults.check(N <= _MOST_CENTRES, f"{cells}^{m} = {N} centres; at most {_MOST_CENTRES} are built, take fewer cells")
+    squares = 4.0 * m * radius * radius
+    faults.check(
+        math.isfinite(squares), f"scores are squares of the box, beyond floats with radius {radius:g}; lower it"
+    )
+    faults.raise_if_any()
     change, known = _modulus(f, radius, slope, h)
     faults.check(math.isfinite(change), "no bound of how the formula changes over a cell was found; take another box")
-    faults.check(N <= _MOST_CENTRES, f"{cells}^{m} = {N} centres; at most {_MOST_CENTRES} are built, take fewer cells")
     centre_line = -radius + (np.arange(cells) + 0.5) * h
     largest = (abs(centre_line).max() * radius + 0.5 * (centre_line**2).max()) * m * _SAFE  # |s_j| on the box
     largest = max(largest, m * h * h / 16)  # a single cell has the score 0 alone

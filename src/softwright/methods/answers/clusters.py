@@ -74,6 +74,10 @@ def k_means(constants: Constants) -> FitBlueprint:
     )
     guards = [
         Guard("scores", 1, c.x_bound, far, "x", "e", ("data", "query"), ("unit",)),
+        *(
+            Guard("nearest", len(first) + 3 * k, 1.0 / same, tied, "x", "centre", ("data",), ("centres",))
+            for k in range(count)
+        ),
         Guard("nearest", len(program), 1.0 / same, tied, "x", "centre", ("data", "query"), ("centres",)),
         Guard("settled", len(program), limit, still, "centre", "centre", ("centres",), (), 3),
     ]  # fmt: skip

@@ -39,6 +39,7 @@ from softwright.methods.guards import Guard
 
 _SHARP = 64.0  # of times: they lie 1 apart
 _HARD = 2.0**44
+_LOST = 1e-9  # of a variance
 _ALL = 40.0  # the logit of 1, as floats have it
 _OTHERS = 64.0  # a power of 2 far above it, so that scores of bits are exact and round nothing else
 
@@ -181,7 +182,8 @@ def _timed(frame: Frame, segment: Segment) -> Segment:
 
 
 def check_series(x: Tensor, queries: Tensor, constants: Constants, faults: Faults) -> None:
-    """Times are whole, each there once, and no query lies before them."""
+    """Times are whole, each there once, and no query lies before them; variances have their digits."""
+    _check_variances(constants, faults)
     times, asked = x[..., 0], queries[..., 0]
     whole = bool((times == times.round()).all()) and bool((asked == asked.round()).all())
     faults.check(whole, "x is the time: give whole numbers")
@@ -193,6 +195,22 @@ def check_series(x: Tensor, queries: Tensor, constants: Constants, faults: Fault
         once = bool((some.sort().values.diff() == 1).all())
         faults.check(once, "the times of the observations have a hole, or one is there twice; give every time once")
         faults.check(bool((wanted >= some.min()).all()), "a query lies before the series; ask from its first time on")
+
+
+def _check_variances(c: Constants, faults: Faults) -> None:
+    """A head that looks a time up leaves e^-64 of the row beside it, and so of its variance."""
+    with np.errstate(all="ignore"):
+        variances, _ = gains(c, math.ceil(c.x_bound) + 1)
+        lost = 0.0
+        for apart in range(1, min(5, len(variances))):
+            low, high = variances[:-apart], variances[apart:]
+            most = max(((high / (low + c.option("noise"))).max(), (low / (high + c.option("noise"))).max()))
+            lost = max(lost, float(most) * math.exp(-_SHARP * apart**2))
+    faults.check(
+        lost <= _LOST and bool(np.isfinite(variances).all()),
+        "prior, process and noise differ so much that variances of times beside each other lose their digits; "
+        "give a smaller prior, or a larger noise",
+    )
 
 
 def in_order(x: np.ndarray) -> np.ndarray:

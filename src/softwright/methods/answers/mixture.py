@@ -41,7 +41,7 @@ _FOLLOWING = 3  # steps of Newton and Schulz an iteration
 _CUBIC = 3  # corrections of log sum_j r_jk an iteration, which begins at its last value
 _FIRST_CUBIC = 24  # the same at the first iteration, which begins at 0: each moves by up to 2
 _OTHERS = 1e25
-_SETTLED = {"float64": 1e-9, "float32": 1e-4}
+_SETTLED = {"float64": 3e-8, "float32": 1e-3}  # what is left, by the last two moves
 
 
 def _corrections(classes: int) -> int:
@@ -186,7 +186,10 @@ def gaussian_mixture(constants: Constants) -> FitBlueprint:
             "inverse", len(program), 1e-5 if c.dtype == "float64" else 1e-2, singular, "t", "e", (), ("unit",),
             penalty_slot="t", wanted=float(frame.coordinates),
         ),  # before the next one: means that move because the covariance has no inverse are not short of steps
-        Guard("settled", len(program), _SETTLED[c.dtype], still, "centre", "centre", ("centres",), (), len(iteration)),
+        Guard(
+            "settled", len(program), _SETTLED[c.dtype], still, "centre", "centre", ("centres",), (),
+            reach=2 * len(iteration), wanted=2.0,
+        ),
     ]  # fmt: skip
     return FitBlueprint(
         s.places, frame.segments, [*program, *tail], read=s.select("share"), coefficient=("", s.vector()),

@@ -70,6 +70,7 @@ def _check_mixture(y: Tensor, constants: Constants, faults: Faults) -> None:
 FURTHER = (
     Method(
         name="bayesian_ridge",
+        posterior=True,
         varying=0,
         objective="posterior of y at x: w normal with variance noise^2/(n penalty), b flat",
         solvers={"normal_equations": Solver(bayesian_ridge, precise=True)},

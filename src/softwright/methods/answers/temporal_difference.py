@@ -129,7 +129,7 @@ def td(constants: Constants) -> FitBlueprint:
     step = layer("td", ("unit",), ("unit",), move, s.residual(("b", "w", eta)))
     program = [*first, *[step] * (c.steps or STEPS)]
     still = "the weights still move in the last step; raise steps or step_size"
-    guard = Guard("settled", len(program), 1e-6, still, "w", "w", ("unit",), (), reach=1)
+    guard = Guard("settled", len(program), 1e-7, still, "w", "w", ("unit",), (), reach=2, wanted=2.0)
     return _finished(frame, c, program, len(first), [guard])
 
 

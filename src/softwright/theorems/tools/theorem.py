@@ -83,6 +83,9 @@ class Option:
         if isinstance(result, float) and not math.isfinite(result):
             faults.add(f"{self.name} = {value!r} is not finite; give a number")
             return self.default
+        if self.name == "seed" and isinstance(result, int) and result < 0:
+            faults.add(f"seed must be 0 or more, got {value!r}")
+            return self.default
         if self.choices and result not in self.choices:
             faults.add(f"{self.name} must be one of {', '.join(map(str, self.choices))}, got {value!r}")
         return result
