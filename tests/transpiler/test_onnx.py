@@ -124,7 +124,14 @@ def test_the_tanh_form_is_carried_in_whatever_order_it_is_written(tmp_path: Path
     [
         (gelu(math.sqrt(2), half=0.5000008), "gelu is spelt out with the factor 0.5000008 instead of 0.5"),
         (gelu(math.sqrt(2), one=1.00001), "gelu is spelt out with the factor"),
-        (between([node("Clip", ["s", "low"], ["a"])], low=-math.inf), "has limits -inf and None; give finite ones"),
+        (between([node("Clip", ["s", "low"], ["a"])], low=math.nan), "has limits nan and None; give finite ones"),
+        (
+            between([node("Imputer", ["s"], ["a"], domain="ai.onnx.ml", imputed_value_floats=[9.0])]),
+            "Imputer that replaces a number",
+        ),
+        (between([node("Celu", ["s"], ["a"], alpha=-0.5)]), "not positive"),
+        (between([node("Cast", ["s"], ["t"], to=10), node("Cast", ["t"], ["a"], to=11)]), "rounds values to fewer"),
+        (between([node("Softmax", ["s"], ["a"], axis=0)]), "node Softmax"),
         (between([node("Clip", ["s", "low", "high"], ["a"])], low=[-1.0, 0.0], high=1.0), "no number"),
         (between([node("Clip", ["s", "low", "high"], ["a"])], low=1.0, high=-1.0), "low < high"),
         (between([node("LeakyRelu", ["s"], ["a"], alpha="steep")]), "no number"),

@@ -193,7 +193,7 @@ class Follower:
             return self._join(node, shown)
         if is_product(called):
             return self._product(node, operands, shown)
-        chosen = choice(called, operands, shown) if not node.kwargs else None
+        chosen = choice(called, operands, node.args, shown) if not node.kwargs else None
         if chosen is not None:
             return chosen
         if called in _OPERATIONS and all(isinstance(x, Value) for x in operands):
@@ -369,9 +369,11 @@ class Follower:
                 return _nothing(f"{shown} along axis {layer.dim}")
             return value if isinstance(value.thing, Missing) else _glu(value.thing)
         if isinstance(layer, nn.Flatten):
-            first = isinstance(value.thing, Branch) and not value.thing.layers
+            first = isinstance(value.thing, Branch) and not value.thing.layers and value.thing.plain
+            first &= (layer.start_dim, layer.end_dim) == (1, -1)
             self.flattens |= first
-            return value if first else algebra.also(value, algebra.missing(f"{shown} may only come first; move it"))
+            fault = f"{shown} may only come first, and with all axes but the first one; move it"
+            return value if first else algebra.also(value, algebra.missing(fault))
         found = activation_of(layer)
         if found is None:
             return algebra.also(value, algebra.missing(f"layer {shown} has no attention form; use {KNOWN}"))

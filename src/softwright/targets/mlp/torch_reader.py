@@ -16,7 +16,7 @@ from torch import fx, nn
 from softwright.errors import Faults, InvalidInput
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork
-from softwright.targets.mlp.torch_checks import check_in_place, check_parts
+from softwright.targets.mlp.torch_checks import check_in_place, check_parts, out_of_place
 from softwright.targets.mlp.torch_constants import dtype_of, made_in
 from softwright.targets.mlp.torch_follower import Follower
 from softwright.targets.mlp.torch_tracing import traced
@@ -26,11 +26,12 @@ from softwright.targets.mlp.values import Missing, Product, Value
 @dataclass(frozen=True)
 class Reading:
     """A module as a network, and what must be known of how it is run: whether axis 1 stood for the last one, so that it
-    is the network for tables of rows alone, and whether it is the same network in its own dtype alone, since weights
-    are made of others when it is called, or values are cast."""
+    is the network for tables of rows alone, whether it makes rows first, and whether it is the same network in its own
+    dtype alone, since weights are made of others when it is called, or values are cast."""
 
     network: DenseNetwork | GatedNetwork
     rows: bool
+    flattens: bool
     alone: bool
 
 
@@ -49,7 +50,10 @@ def read_module(module: nn.Module, name: str | None = None, given: Mapping[str, 
     faults.raise_if_any()
     network = network_from(result, dtype_of(module), name or type(module).__name__)
     return Reading(
-        network, follower.rows and not follower.flattens, bool(follower.casts or made_in(graph, follower.held))
+        network,
+        follower.rows and not follower.flattens,
+        follower.flattens,
+        bool(follower.casts or made_in(graph, follower.held)),
     )
 
 
@@ -67,6 +71,7 @@ def check_module(module: nn.Module, faults: Faults, given: Mapping[str, Any] | N
         faults.add(f"its forward cannot be followed ({error}); write it as torch.nn.Sequential")
         return None
     check_in_place(graph, dict(module.named_modules()), faults)
+    out_of_place(graph)
     return graph
 
 

@@ -39,6 +39,7 @@ from softwright.targets.mlp import (
 )
 from softwright.transpiler.inside.calling import called_as
 from softwright.transpiler.inside.finding import chain_parts, found_parts, norm_before
+from softwright.transpiler.inside.following import check_result
 from softwright.transpiler.inside.patches import PatchNetwork
 from softwright.transpiler.inside.pieces import Cut
 from softwright.transpiler.inside.watching import Watched, normalisation, watch
@@ -200,14 +201,14 @@ def replace_blocks(
     cuts: dict[Cut, list[TranspiledNetwork]] = {}
     for part, network in zip(parts, networks, strict=True):
         if part.cut is not None:
-            cuts.setdefault(part.cut, []).append(network)
+            cuts.setdefault(part.cut, []).append(called_as(network, None, {}, part.source))
             continue
         if part.chain:
             for path, step in zip(part.chain, (network.steps[0], nn.Identity(), network.steps[1]), strict=True):
                 result = _replaced(result, path, step)
             continue
         if part.called is not None:
-            called_as(network, *part.called, rows=part.source.rows)
+            called_as(network, *part.called, part.source)
         place = result.get_submodule(part.path)
         if isinstance(place, LAYERS):
             layer: Any = place
@@ -217,7 +218,10 @@ def replace_blocks(
         else:
             result = _replaced(result, part.path, network)
     for cut, pieces in cuts.items():
-        result = _replaced(result, cut.path, cut.applied(result.get_submodule(cut.path), pieces))
+        made = cut.applied(result.get_submodule(cut.path), pieces)
+        if cut.inputs is not None:
+            check_result(module.get_submodule(cut.path), made, cut.inputs, cut.given)
+        result = _replaced(result, cut.path, made)
     for part in result.modules():
         if isinstance(part, nn.TransformerEncoder):
             part.use_nested_tensor = part.enable_nested_tensor = False

@@ -29,26 +29,29 @@ from torch import fx, nn
 from softwright.errors import Faults, InvalidInput
 from softwright.precision import PRECISIONS, name_of, precision_of
 from softwright.targets.mlp import (
+    AXES,
     DEFAULT_ALONE,
     Activation,
     Branch,
     Condition,
     DenseLayer,
-    Follower,
     Halves,
     Product,
     Source,
     Value,
     activation_of,
+    axes_of,
     batch_norm,
     call_name,
     chain_of,
     check_module,
+    dtype_of,
     made_in,
     network_from,
     state_of,
     value_of,
 )
+from softwright.transpiler.inside.axes import Axes, shown
 from softwright.transpiler.inside.calling import FREE, Manner
 from softwright.transpiler.inside.following import not_as_traced
 from softwright.transpiler.inside.patches import (
@@ -61,21 +64,9 @@ from softwright.transpiler.inside.patches import (
 from softwright.transpiler.inside.pieces import Cut, Piece
 from softwright.transpiler.job import Part
 
-_LAST = (nn.LayerNorm, nn.RMSNorm)  # what says how many values its last axis has
-_SAME = (
-    nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d,
-    nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm, nn.GroupNorm, nn.LocalResponseNorm,
-    nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.Upsample, nn.ZeroPad1d, nn.ZeroPad2d, nn.Dropout2d, nn.Dropout1d,
-)  # fmt: skip
-_WINDOWS = (  # functions of images that keep their channels
-    "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
-    "adaptive_max_pool1d", "adaptive_max_pool2d", "boolean_dispatch", "fn", "interpolate", "dropout2d", "contiguous",
-)  # fmt: skip
 _ONE_BY_ONE = (  # functions of every number, along no axis
     "clamp", "clip", "clamp_min", "clamp_max", "hardswish", "selu", "celu", "logsigmoid", "softshrink", "glu",
 )  # fmt: skip
-_NUMBER_BY_NUMBER = ("add", "iadd", "mul", "imul", "sub", "isub")
-_WALKS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d)  # what says how many channels there are
 
 
 def cut_parts(
@@ -92,7 +83,7 @@ def cut_parts(
         return []
     plain = {name: value for name, value in given.items() if value is not FREE}
     before = state_of(module)
-    amiss = not_as_traced(module, graph, plain)
+    amiss, inputs = not_as_traced(module, graph, plain)
     if state_of(module) != before:
         amiss = "changes its own numbers when it is called, and one call says nothing of the next; leave that out"
     if amiss:
@@ -103,22 +94,21 @@ def cut_parts(
     pieces = cutter.pieces()
     if not pieces and notes is not None:
         notes += dict.fromkeys(cutter.unsure)
-    kept = tuple(dict.fromkeys(_shown(node, cutter.modules) for node in cutter.stays))
+    kept = tuple(dict.fromkeys(shown(node, cutter.modules) for node in cutter.stays))
     options = tuple(node for node in graph.nodes if node.meta.get(DEFAULT_ALONE))
-    cut = Cut(path, graph, pieces, kept, options)
+    cut = Cut(path, graph, pieces, kept, options, plain, inputs)
+    dtype = dtype_of(module)
     found = []
     for number, piece in enumerate(pieces):
-        dtype = name_of(next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64))
-        names = [_shown(node, cutter.modules) for node in piece.nodes]
+        names = [shown(node, cutter.modules) for node in piece.nodes]
         label = f"{path + ': ' if path else ''}{names[0]} to {names[-1]}" if len(names) > 1 else names[0]
         try:
             network = network_from(piece.value, dtype, label)
         except InvalidInput:
             return []  # weights that are no numbers, shapes that do not meet: a fault of the module
-        alone = (
-            name_of(next(module.parameters()).dtype) if (cutter.made | cutter.casts).intersection(piece.nodes) else None
-        )
+        alone = dtype if (cutter.made | cutter.casts).intersection(piece.nodes) else None
         run = partial(_run_piece, _alone(piece, cutter.modules), piece.patches, alone)
+        axes = axes_of(network, run) if piece.patches is None else AXES
         absorbed = tuple(
             ".".join(filter(None, (path, str(node.target)))) for node in piece.nodes if node.op == "call_module"
         )
@@ -127,108 +117,13 @@ def cut_parts(
             behind = (cutter.modules[str(piece.root.target)],)
         elif piece.root is next(iter(graph.nodes)) and manner is not None:
             behind = manner.behind
-        found.append(Part(cut.name(number), Source(network, run), cut=cut, absorbs=absorbed, behind=behind))
+        padded = piece.patches is not None and any(piece.patches.padding)
+        source = Source(network, run, axes)
+        found.append(Part(cut.name(number), source, cut=cut, absorbs=absorbed, behind=behind, padded=padded))
     return found
 
 
-class _Axes(Follower):
-    """Follows a graph, and keeps what is known of the axes of its nodes."""
-
-    def __init__(self, module: nn.Module, graph: fx.Graph) -> None:
-        super().__init__(module, graph)
-        self.patches: dict[fx.Node, Patches | None] = {}
-        self.channels: dict[fx.Node, Patches] = {}  # nodes of images or sequences whose channels are known
-        self.tables: set[fx.Node] = set()  # nodes that are tables of rows
-        self.unsure: list[str] = []  # what goes along an axis that may be another than the last
-
-    def is_last(self, axis: Any, node: fx.Node) -> bool:
-        along_channels = axis == 1 and any(entry in self.channels for entry in node.all_input_nodes)
-        if along_channels:  # a network over patches has them last
-            return True
-        if axis == 1 and not any(entry in self.tables for entry in node.all_input_nodes):
-            self.unsure.append(
-                f"{_shown(node, self.modules)} goes along axis 1, which is the last one in tables of rows only; use "
-                "dim=-1, or put it behind a Flatten"
-            )
-            return False
-        return axis in (1, -1)
-
-    def is_table(self, node: fx.Node, inputs: list[fx.Node]) -> bool:
-        """Whether a node is a table of rows: behind a Flatten, and what keeps the axes of such a table."""
-        layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
-        if isinstance(layer, nn.Flatten):
-            return (layer.start_dim, layer.end_dim) == (1, -1)
-        if call_name(node.target) == "flatten":
-            return node.args[1:] == (1,) and not node.kwargs
-        if not inputs or not all(entry in self.tables for entry in inputs):
-            return False
-        if node.op == "call_module":
-            kept = (nn.Linear, nn.Dropout, nn.GLU, nn.Identity, nn.modules.batchnorm._BatchNorm, *_LAST)
-            return isinstance(layer, kept) or (layer is not None and bool(activation_of(layer) or chain_of(layer)))
-        return call_name(node.target) in (*_NUMBER_BY_NUMBER, "linear", "cat") or self.activation(node) is not None
-
-    def width_of(self, node: fx.Node) -> int | None:
-        value = self.values[node]
-        thing = value.thing if isinstance(value, Value) else None
-        if node in self.channels or self.patches[node] is not None:
-            return None
-        return thing.width if isinstance(thing, Branch) else thing.outputs if isinstance(thing, Product) else None
-
-    def kept_width(self, node: fx.Node, inputs: list[fx.Node]) -> int | None:
-        """How many values the last axis of a node has that stays; channels of images are noted."""
-        layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
-        if isinstance(layer, _LAST):
-            return layer.normalized_shape[-1]
-        if isinstance(layer, nn.Embedding):
-            return layer.embedding_dim
-        if isinstance(layer, _WALKS):  # padded otherwise than with zeros, or the other way round
-            flat = isinstance(layer, nn.Conv1d | nn.ConvTranspose1d)
-            self.channels[node] = Patches(layer.out_channels, flat=flat)
-            return None
-        joined = self._joined_channels(node)
-        if joined is not None:
-            self.channels[node] = joined
-            return None
-        if isinstance(layer, _SAME) or call_name(node.target) in (*_NUMBER_BY_NUMBER, *_WINDOWS) or _cuts_off(node):
-            known = [self.channels[entry] for entry in inputs if entry in self.channels]
-            if known:
-                self.channels[node] = known[0]
-                return None
-            widths = [width for entry in inputs if (width := self.width_of(entry)) is not None]
-            if layer is None and max(widths, default=1) > 1:  # one value may meet several
-                return max(widths)
-        weight = (
-            self._held(node.args[1]) if call_name(node.target) in ("matmul", "bmm") and len(node.args) > 1 else None
-        )
-        if weight is not None and weight.ndim > 1:
-            return weight.shape[-1]
-        return self._size(node, alone=True)  # the Linear layer behind it says so
-
-    def _joined_channels(self, node: fx.Node) -> Patches | None:
-        """The channels of images that are joined."""
-        given = node.args[0] if node.args and isinstance(node.args[0], list | tuple) else ()
-        axis = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else 0)
-        known = [self.channels.get(entry) for entry in given if isinstance(entry, fx.Node)]
-        if call_name(node.target) not in ("cat", "concat") or axis != 1 or not known or None in known:
-            return None
-        parts = [patches for patches in known if patches is not None]
-        return Patches(sum(patches.channels for patches in parts), flat=parts[0].flat)
-
-
-def _cuts_off(node: fx.Node) -> bool:
-    """Whether a node is x[:, :, a:b], which keeps the channels of images and sequences."""
-    places = node.args[1] if call_name(node.target) == "getitem" and len(node.args) > 1 else ()
-    whole = slice(None)
-    return isinstance(places, tuple) and places[:2] == (whole, whole) and all(isinstance(x, slice) for x in places)
-
-
-def _shown(node: fx.Node, modules: dict[str, nn.Module]) -> str:
-    if node.op == "call_module":
-        return f"{node.target} ({type(modules[str(node.target)]).__name__})"
-    return call_name(node.target)
-
-
-class _Cutter(_Axes):
+class _Cutter(Axes):
     """Values over roots, and which nodes are roots, stay, or are needed."""
 
     def __init__(self, module: nn.Module, graph: fx.Graph, boxed: bool) -> None:
@@ -301,6 +196,9 @@ class _Cutter(_Axes):
         width = self.kept_width(node, inputs)
         self._root(node, width)
 
+    def _meets_vector(self, node: fx.Node) -> bool:
+        return any(isinstance(x, torch.Tensor) and x.numel() > 1 for x in map(self.held.get, node.all_input_nodes))
+
     def _bare(self, node: fx.Node) -> bool:
         value = self.values[node]
         return isinstance(value, Value) and isinstance(value.thing, Branch) and not value.thing.layers
@@ -309,6 +207,8 @@ class _Cutter(_Axes):
         """The value of a node over the one root of its operands; None if there is none."""
         if len({self.roots[entry] for entry in inputs}) != 1:
             return None
+        if any(self._bare(entry) and self.width_of(entry) is None for entry in inputs) and self._meets_vector(node):
+            return None  # one value may meet several
         layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
         if isinstance(layer, nn.Flatten):
             return None  # rows of what it is given are not rows of what it gives
@@ -358,6 +258,7 @@ class _Cutter(_Axes):
             how, value = single, value_of(Branch(size=single.channels))
         known = isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_var is not None
         if known and isinstance(value.thing, Branch):
+            self.of_many.add(node)
             found: Any = Value(value.thing.scaled(*batch_norm(layer)), (), True)
         elif layer is not None and (
             activation_of(layer) or chain_of(layer) or isinstance(layer, nn.Dropout | nn.Dropout2d | nn.GLU)
@@ -397,7 +298,10 @@ class _Cutter(_Axes):
                 value = replace(value, thing=replace(thing, down=last))
         elif not isinstance(thing, Branch) or all(layer.activation.name == "identity" for layer in thing.layers):
             return None
-        return Piece(root, node, value, self.patches[node], tuple(_between(root, node)))
+        nodes, patches = tuple(_between(root, node)), self.patches[node]
+        if patches is not None and self.of_many.intersection(nodes):
+            patches = replace(patches, of_many=True)
+        return Piece(root, node, value, patches, nodes)
 
 
 def _between(root: fx.Node, end: fx.Node) -> list[fx.Node]:
@@ -442,4 +346,5 @@ def _run_piece(
     if patches is not None:
         x = x.reshape(len(points), *patches.shape())
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        return piece(x).double().cpu().numpy().reshape(len(points), -1)
+        found = piece(x).double().cpu().numpy()
+    return found if patches is None else found.reshape(len(points), -1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from softwright.transpiler.inside.calling import only_default
 from softwright.transpiler.inside.patches import Patches, PatchNetwork
@@ -32,6 +32,8 @@ class Cut:
     pieces: list[Piece] = field(default_factory=list)
     stays: tuple[str, ...] = ()
     options: tuple[fx.Node, ...] = ()  # inputs whose defaults the graph stands for
+    given: Mapping[str, Any] = field(default_factory=dict)  # options that it is called with
+    inputs: tuple[Tensor, ...] | None = None  # at which the module runs, if any were found
 
     def name(self, number: int) -> str:
         return ".".join(filter(None, (self.path, f"attention_{number}")))
