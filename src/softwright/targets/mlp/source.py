@@ -62,6 +62,11 @@ class Source:
     flat: bool = False  # whether it makes rows first, of whatever it is given
 
     @property
+    def taken(self) -> tuple[tuple[int, ...], bool]:
+        """`axes` and `flat`."""
+        return self.axes, self.flat
+
+    @property
     def least(self) -> int:
         """With how many axes rows are given to it: two, or the fewest more that it takes."""
         return min((k for k in self.axes if k >= 2), default=2)

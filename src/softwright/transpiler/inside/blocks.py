@@ -201,14 +201,14 @@ def replace_blocks(
     cuts: dict[Cut, list[TranspiledNetwork]] = {}
     for part, network in zip(parts, networks, strict=True):
         if part.cut is not None:
-            cuts.setdefault(part.cut, []).append(called_as(network, None, {}, part.source))
+            cuts.setdefault(part.cut, []).append(called_as(network, None, {}, *part.source.taken))
             continue
         if part.chain:
             for path, step in zip(part.chain, (network.steps[0], nn.Identity(), network.steps[1]), strict=True):
                 result = _replaced(result, path, step)
             continue
         if part.called is not None:
-            called_as(network, *part.called, part.source)
+            called_as(network, *part.called, *part.source.taken)
         place = result.get_submodule(part.path)
         if isinstance(place, LAYERS):
             layer: Any = place
@@ -221,7 +221,7 @@ def replace_blocks(
         made = cut.applied(result.get_submodule(cut.path), pieces)
         if cut.inputs is not None:
             check_result(module.get_submodule(cut.path), made, cut.inputs, cut.given)
-        result = _replaced(result, cut.path, made)
+        result = _replaced(result, cut.path, made.to(precision_of(dtype).torch_dtype))  # numbers of its forward too
     for part in result.modules():
         if isinstance(part, nn.TransformerEncoder):
             part.use_nested_tensor = part.enable_nested_tensor = False

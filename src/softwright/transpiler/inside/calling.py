@@ -18,9 +18,9 @@ from typing import Any
 from torch import fx, nn
 
 from softwright.errors import InvalidInput
-from softwright.targets.mlp import AXES, Source
 
 FREE = inspect.Parameter.empty  # an argument that is computed, as in `targets/mlp/torch_tracing.py`
+MOST_AXES = 4  # with more it is as with these
 _CONSTANT = (type(None), bool, str, int, float)
 _THROUGH = (nn.Identity, nn.Dropout)
 
@@ -134,7 +134,7 @@ class CalledAsBefore:
             args, named = (given,), {}
         if self.flat and args and args[0].dim() > 2:
             args = (args[0].flatten(1),)
-        if args and min(args[0].dim(), max(AXES)) not in self.axes:
+        if args and min(args[0].dim(), MOST_AXES) not in self.axes:
             said = "tables of rows, (n, d)" if self.axes == (2,) else f"{' or '.join(map(str, self.axes))} axes"
             fault = (
                 f"it was read for {said}, and gets {args[0].dim()} axes, with which its source does something else or "
@@ -146,7 +146,12 @@ class CalledAsBefore:
 
 
 def called_as(
-    network: nn.Module, part: nn.Module | None, given: Mapping[str, Any], source: Source, inside: bool = True
+    network: nn.Module,
+    part: nn.Module | None,
+    given: Mapping[str, Any],
+    axes: tuple[int, ...],
+    flat: bool,
+    inside: bool = True,
 ) -> nn.Module:
     """The network, called as the part of which it is made was, where that is anything but one input of any axes.
 
@@ -157,7 +162,7 @@ def called_as(
     by_name = bool(entries) and (
         entries[0].kind is inspect.Parameter.KEYWORD_ONLY or (inside and entries[0].name != "x")
     )
-    if source.axes != AXES or source.flat or len(entries) > 1 or by_name:
-        hook = CalledAsBefore(takes, given, source.axes, source.flat)
+    if len(axes) < MOST_AXES or flat or len(entries) > 1 or by_name:
+        hook = CalledAsBefore(takes, given, axes, flat)
         network.register_forward_pre_hook(hook, with_kwargs=True)
     return network

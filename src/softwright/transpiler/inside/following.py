@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, fx, nn
 
 from softwright.errors import InvalidInput
-from softwright.targets.mlp import numbers_of
 
 _SIDES = (8, 16, 28, 32, 64)  # of images and sequences to try
 _SAME = 1e-6  # the same operations in the same order: what differs more is another function
@@ -57,7 +56,7 @@ def not_as_traced(
 def check_result(module: nn.Module, made: nn.Module, inputs: Sequence[Tensor], given: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` if what was made of a module fails at inputs at which that runs, gives other shapes, or is
     far from it, farther than a small change of its inputs explains."""
-    kind = next((tensor.dtype for tensor in numbers_of(made)), torch.float64)
+    kind = _dtype_of(made)
     own = copy.deepcopy(module).to(kind)
     cast = [x.to(kind) if x.is_floating_point() else x for x in inputs]
     moved = [x * (1 + _MOVED) if x.is_floating_point() else x for x in cast]
@@ -89,7 +88,7 @@ def _run(module: nn.Module, inputs: Sequence[Tensor], given: Mapping[str, Any]) 
 def _tried(module: nn.Module, graph: fx.Graph) -> Iterator[tuple[Tensor, ...]]:
     modules = dict(module.named_modules())
     places = [node for node in graph.nodes if node.op == "placeholder" and not node.args]
-    kind = next((tensor.dtype for tensor in numbers_of(module)), torch.float32)
+    kind = _dtype_of(module)
     generator = torch.Generator().manual_seed(5)
     shapes = [_shapes(node, modules) for node in places]
     widths = list(dict.fromkeys(size for p in module.parameters() for size in reversed(p.shape)))[:_WIDTHS]
@@ -118,6 +117,11 @@ _GUESSES = (
     lambda width: [2, width, 16, 16],
     lambda width: [2, 3, 5, width],
 )
+
+
+def _dtype_of(module: nn.Module) -> torch.dtype:
+    numbers = (tensor for tensor in (*module.parameters(), *module.buffers()) if tensor.is_floating_point())
+    return next((tensor.dtype for tensor in numbers), torch.float32)
 
 
 def _takes_indices(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
