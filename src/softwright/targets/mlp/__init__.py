@@ -22,6 +22,7 @@ from softwright.targets.mlp.torch_choices import Condition
 from softwright.targets.mlp.torch_constants import dtype_of, made_in
 from softwright.targets.mlp.torch_follower import KNOWN, Follower, Halves, activation_of
 from softwright.targets.mlp.torch_layers import batch_norm, chain_of, numbers_of
+from softwright.targets.mlp.torch_products import is_product
 from softwright.targets.mlp.torch_reader import Reading, check_module, network_from, read_module
 from softwright.targets.mlp.torch_tracing import DEFAULT_ALONE, outline
 from softwright.targets.mlp.values import Product, Value
@@ -58,6 +59,7 @@ __all__ = [
     "check_module",
     "check_parts",
     "dtype_of",
+    "is_product",
     "look_at",
     "made_in",
     "network_from",

@@ -48,7 +48,7 @@ FEWEST = 64  # points at which a source is looked at
 _TRIED = 1907  # the seed of what a source is tried with
 _LIBRARY = 16  # units of roundoff: an activation of a library, of values of size 1 + |s| + |phi(s)|
 AXES = (1, 2, 3, 4)
-_LEADS = {1: (), 2: (3,), 3: (2, 3), 4: (2, 3, 2)}  # what stands before a row
+_LEADS: tuple[tuple[int, ...], ...] = ((), (3,), (1,), (2, 3), (2, 3, 2))  # what stands before a row
 _SHOWN = 6  # coordinates of a point in a message
 
 
@@ -99,7 +99,12 @@ def read_source(thing: Any, name: str | None = None, given: Mapping[str, Any] | 
         reading = read_module(thing, name, given)
         plain = {key: value for key, value in (given or {}).items() if value is not FREE}
         run = partial(run_module, thing, given=plain, alone=dtype_of(thing) if reading.alone else None)
-        same = axes_of(reading.network, run)
+        tried = run
+        if reading.network.dtype not in PRECISIONS and not reading.alone:  # one copy in float32 for all tries
+            tried = partial(
+                run_module, copy.deepcopy(thing).to("cpu", precision_of("float32").torch_dtype), given=plain
+            )
+        same = axes_of(reading.network, tried)
         axes = tuple(k for k in same if k <= 2) if reading.rows else same
         found = Source(reading.network, run, axes, reading.flattens)
         return replace(found, run=partial(run, axes=found.least))
@@ -112,11 +117,11 @@ def read_source(thing: Any, name: str | None = None, given: Mapping[str, Any] | 
 
 def axes_of(network: Network, run: Runner) -> tuple[int, ...]:
     """With how many axes a source gives, row by row, what was read from it; all of them where it never does, which is
-    for `look_at` to say."""
+    for `look_at` to say. Raises `InvalidInput` if one row alone is something else than one of several."""
     dtype = network.dtype if network.dtype in PRECISIONS else "float32"
     rng = np.random.default_rng(_TRIED)
-    found = []
-    for axes, lead in _LEADS.items():
+    found: list[int] = []
+    for lead in _LEADS:
         points = rng.normal(size=(*lead, network.inputs)).astype(dtype).astype(np.float64)
         rows = points.reshape(-1, network.inputs)
         try:
@@ -126,9 +131,14 @@ def axes_of(network: Network, run: Runner) -> tuple[int, ...]:
         if values is None:
             return AXES
         reading, allowed = network(rows, exact=True), own_rounding(network, rows, dtype)
-        if values.shape == (*lead, network.outputs):
+        same = values.shape == (*lead, network.outputs)
+        if same:
             apart = np.abs(values.reshape(reading.shape) - reading)
-            found += [axes] if np.all((apart <= allowed) | ~np.isfinite(allowed)) else []
+            same = bool(np.all((apart <= allowed) | ~np.isfinite(allowed)))
+        if lead == (1,) and 2 in found and not same:
+            fault = f"{network.name} gives one row alone something else than several; leave out what asks how many"
+            raise InvalidInput("transpile", [fault])
+        found += [len(lead) + 1] if same and len(lead) + 1 not in found else []
     return tuple(found) or AXES
 
 

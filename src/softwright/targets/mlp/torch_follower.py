@@ -23,6 +23,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
+from softwright.errors import InvalidInput
 from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.branches import Branch
@@ -179,6 +180,12 @@ class Follower:
 
     def step(self, node: fx.Node) -> Any:
         """The value of a node from those of its operands."""
+        try:
+            return self._step(node)
+        except InvalidInput as error:
+            return algebra.missing(*error.faults)
+
+    def _step(self, node: fx.Node) -> Any:
         if node in self.held:
             return self._constant(node)
         if node.op == "get_attr":

@@ -31,7 +31,7 @@ FREE = inspect.Parameter.empty  # among the options that a module is given: one 
 DEFAULT_ALONE = "default alone"  # in the notes of an input whose default a graph stands for
 
 
-class _Proxy(fx.Proxy):
+class Proxy(fx.Proxy):
     """A value of a forward that is followed, with its changes in place, which torch.fx takes for plain sums."""
 
     def __iadd__(self, other: Any) -> fx.Proxy:
@@ -56,7 +56,7 @@ class _Tracer(fx.Tracer):
         self.cast = torch.is_autocast_enabled("cpu")
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
-        return _Proxy(node, self)
+        return Proxy(node, self)
 
     def create_node(self, *args: Any, **named: Any) -> fx.Node:
         if torch.is_autocast_enabled("cpu") is not self.cast:

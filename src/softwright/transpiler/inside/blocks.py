@@ -34,15 +34,16 @@ from softwright.targets.mlp import (
     Source,
     activation_of,
     check_parts,
+    outline,
     read_source,
     run_module,
 )
 from softwright.transpiler.inside.calling import called_as
 from softwright.transpiler.inside.finding import chain_parts, found_parts, norm_before
-from softwright.transpiler.inside.following import check_result
+from softwright.transpiler.inside.following import check_result, inputs_of
 from softwright.transpiler.inside.patches import PatchNetwork
 from softwright.transpiler.inside.pieces import Cut
-from softwright.transpiler.inside.watching import Watched, normalisation, watch
+from softwright.transpiler.inside.watching import Watched, normalisation, running_inputs, watch
 from softwright.transpiler.job import Job, Options, Part
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
 
@@ -77,7 +78,12 @@ def find_job(
     paths = [part.path for part in parts]
 
     def assemble(networks: list[TranspiledNetwork], options: Options) -> TranspiledModule:
-        return TranspiledModule(replace_blocks(module, parts, networks, options.dtype), paths, options.layout)
+        made = replace_blocks(module, parts, networks, options.dtype)
+        graph = outline(module, {}) if running_inputs(module) is None else None
+        inputs = None if graph is None else inputs_of(module, graph)
+        if inputs is not None:
+            check_result(module, made, inputs, {})
+        return TranspiledModule(made, paths, options.layout)
 
     return Job(
         parts,

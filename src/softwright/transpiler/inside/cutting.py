@@ -23,8 +23,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from softwright.errors import Faults, InvalidInput
 from softwright.targets.mlp import (
@@ -46,6 +45,7 @@ from softwright.targets.mlp import (
     chain_of,
     check_module,
     dtype_of,
+    is_product,
     made_in,
     network_from,
     state_of,
@@ -129,6 +129,7 @@ def cut_parts(
             behind = manner.behind
         padded = piece.patches is not None and any(piece.patches.padding)
         source = Source(network, run, axes)
+        source = replace(source, run=partial(run, axes=source.least))
         found.append(Part(cut.name(number), source, cut=cut, absorbs=absorbed, behind=behind, padded=padded))
     return found
 
@@ -306,9 +307,6 @@ class _Cutter(_Axes):
         width = self.kept_width(node, inputs)
         self._root(node, width)
 
-    def _meets_vector(self, node: fx.Node) -> bool:
-        return any(isinstance(x, torch.Tensor) and x.numel() > 1 for x in map(self.held.get, node.all_input_nodes))
-
     def _bare(self, node: fx.Node) -> bool:
         value = self.values[node]
         return isinstance(value, Value) and isinstance(value.thing, Branch) and not value.thing.layers
@@ -317,8 +315,11 @@ class _Cutter(_Axes):
         """The value of a node over the one root of its operands; None if there is none."""
         if len({self.roots[entry] for entry in inputs}) != 1:
             return None
-        if any(self._bare(entry) and self.width_of(entry) is None for entry in inputs) and self._meets_vector(node):
+        vectors = [x.ndim for x in map(self.held.get, node.all_input_nodes) if isinstance(x, Tensor) and x.numel() > 1]
+        if any(self._bare(entry) and self.width_of(entry) is None for entry in inputs) and vectors:
             return None  # one value may meet several
+        if max(vectors, default=1) > 1 and not is_product(node.target):
+            return None  # and a row of several axes gives it to what it meets
         layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
         if isinstance(layer, nn.Flatten):
             return None  # rows of what it is given are not rows of what it gives

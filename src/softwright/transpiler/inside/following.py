@@ -44,9 +44,11 @@ def not_as_traced(
             if not torch.equal(before, torch.get_rng_state()):
                 return "draws random numbers when it is called, and is not cut; leave them out", None
             right = _run(traced, inputs, {})
+            one = [x[:1] for x in inputs]
+            alone, followed = _run(module, one, given), _run(traced, one, {})
         finally:
             torch.set_rng_state(before)
-        if right is not None and len(left) == len(right) and all(map(_close, left, right)):
+        if _all_close(left, right) and (alone is None or _all_close(alone, followed)):
             return "", inputs
         told = "does something else than the operations of its forward, and is not cut; leave out what works in place"
         return told, None
@@ -57,23 +59,35 @@ def check_result(module: nn.Module, made: nn.Module, inputs: Sequence[Tensor], g
     """Raise `InvalidInput` if what was made of a module fails at inputs at which that runs, gives other shapes, or is
     far from it, farther than a small change of its inputs explains."""
     kind = _dtype_of(made)
-    own = copy.deepcopy(module).to(kind)
     cast = [x.to(kind) if x.is_floating_point() else x for x in inputs]
-    moved = [x * (1 + _MOVED) if x.is_floating_point() else x for x in cast]
-    left, other = _run(own, cast, given), _run(own, moved, given)
+    moved = [x * (1 + _MOVED) if x.is_floating_point() else x for x in inputs]
+    left, other = _run(module, inputs, given), _run(module, moved, given)
     if left is None or other is None:
-        return  # in this dtype it does not run
+        return  # on this device it does not run
     try:
         with torch.no_grad():
-            right = tensors_of(made(*copy.deepcopy(cast)))
+            right = tensors_of(made(*copy.deepcopy(cast), **given))
     except Exception as error:  # whatever a foreign forward raises
-        fault = f"with attention in place of its pieces {type(module).__name__} fails ({error})"
-        raise InvalidInput("transpile", [f"{fault}; name blocks that can be read in blocks=[...]"]) from error
-    pairs = list(zip(left, right, other, strict=False))
-    if len(left) == len(right) and all(_near(a, b, c) for a, b, c in pairs):
+        fault = f"with attention in place of its pieces, in {kind}, {type(module).__name__} fails ({error})"
+        kinds = sorted({str(x.dtype) for x in (*module.parameters(), *module.buffers()) if x.is_floating_point()})
+        mend = f"bring {' and '.join(kinds)} to one dtype" if len(kinds) > 1 else "name blocks that can be read"
+        raise InvalidInput("transpile", [f"{fault}; {mend}"]) from error
+    if len(left) == len(right) and all(map(_near, left, right, other)):
         return
     fault = f"with attention in place of its pieces {type(module).__name__} gives something else"
     raise InvalidInput("transpile", [f"{fault} at inputs of shapes {[tuple(x.shape) for x in inputs]}; name blocks"])
+
+
+def inputs_of(module: nn.Module, graph: fx.Graph) -> tuple[Tensor, ...] | None:
+    """Random inputs at which a module runs; None if none are found."""
+    before = torch.get_rng_state()
+    found = next((inputs for inputs in _tried(module, graph) if _run(module, inputs, {}) is not None), None)
+    torch.set_rng_state(before)
+    return found
+
+
+def _all_close(left: list[Tensor], right: list[Tensor] | None) -> bool:
+    return right is not None and len(left) == len(right) and all(map(_close, left, right))
 
 
 def _run(module: nn.Module, inputs: Sequence[Tensor], given: Mapping[str, Any]) -> list[Tensor] | None:

@@ -97,17 +97,19 @@ def alone(piece: Piece, modules: dict[str, nn.Module]) -> nn.Module:
 
 
 def run_piece(
-    piece: nn.Module, patches: Patches | None, alone: str | None, points: np.ndarray, dtype: str
+    piece: nn.Module, patches: Patches | None, alone: str | None, points: np.ndarray, dtype: str, axes: int = 2
 ) -> np.ndarray | None:
-    """A piece of the source at points (n, d); `alone` as of `run_module`."""
+    """A piece of the source at points (n, d); `alone` and `axes` as of `run_module`."""
     first = next((p for p in piece.parameters()), None)
     if first is not None and name_of(first.dtype) != dtype:
         if alone is not None and (alone in PRECISIONS or dtype != "float32"):
             return None
         piece = copy.deepcopy(piece).to(precision_of(dtype).torch_dtype)
     x = torch.from_numpy(points).to(precision_of(dtype).torch_dtype)
-    if patches is not None:
-        x = x.reshape(len(points), *patches.shape())
+    more = (1,) * (axes - 2)
+    x = x.reshape(more + points.shape if patches is None else (len(points), *patches.shape()))
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         found = piece(x).double().cpu().numpy()
-    return found if patches is None else found.reshape(len(points), -1)
+    if patches is not None:
+        return found.reshape(len(points), -1)
+    return found[(0,) * len(more)] if found.shape[: len(more)] == more else found
