@@ -101,9 +101,8 @@ def read_source(thing: Any, name: str | None = None, given: Mapping[str, Any] | 
         run = partial(run_module, thing, given=plain, alone=dtype_of(thing) if reading.alone else None)
         tried = run
         if reading.network.dtype not in PRECISIONS and not reading.alone:  # one copy in float32 for all tries
-            tried = partial(
-                run_module, copy.deepcopy(thing).to("cpu", precision_of("float32").torch_dtype), given=plain
-            )
+            widened = copy.deepcopy(thing).to("cpu", precision_of("float32").torch_dtype)
+            tried = partial(run_module, widened, given=plain)
         same = axes_of(reading.network, tried)
         axes = tuple(k for k in same if k <= 2) if reading.rows else same
         found = Source(reading.network, run, axes, reading.flattens)
@@ -194,14 +193,16 @@ def _by_name(module: nn.Module) -> str | None:
 
 
 def state_of(module: nn.Module) -> dict[str, Any]:
-    """Numbers and buffers of a module by name, the latter by how often they were changed."""
+    """Numbers and buffers of a module by name, the latter by which tensors they are and how often they were changed."""
     found: dict[str, Any] = {}
     for path, part in module.named_modules():
         dot = f"{path}." if path else ""
         plain = {name: value for name, value in vars(part).items() if type(value) in (int, float, bool, str)}
         found.update({dot + name: value for name, value in plain.items()})
         tensors = [*part.named_buffers(recurse=False), *part.named_parameters(recurse=False)]
-        found.update({dot + name: tensor._version for name, tensor in tensors if not tensor.is_inference()})
+        found.update(
+            {dot + name: (id(tensor), tensor._version) for name, tensor in tensors if not tensor.is_inference()}
+        )
     return found
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import fx, nn
 
 from softwright.errors import Faults, InvalidInput
+from softwright.precision import name_of
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork
 from softwright.targets.mlp.torch_checks import check_in_place, check_parts, out_of_place
@@ -63,6 +64,11 @@ def check_module(module: nn.Module, faults: Faults, given: Mapping[str, Any] | N
         faults.add("it is compiled by torch.jit, which hides its forward; give the module that it was made from")
         return None
     check_parts(module, faults)
+    kinds = sorted({name_of(p.dtype) for p in module.parameters() if p.is_floating_point()})
+    faults.check(
+        len(kinds) < 2 or "float64" not in kinds,
+        f"it holds weights of {' and '.join(kinds)}; bring them to one dtype, module.double() say",
+    )
     if any(tensor.is_meta or tensor.is_complex() for tensor in (*module.parameters(), *module.buffers())):
         return None
     try:
