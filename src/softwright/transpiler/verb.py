@@ -230,7 +230,7 @@ def _built(job: Job, options: Options, started: float, say: Say) -> Built[Result
         found.append(fit(part, sample, options))
     network = job.assemble([one.network for one in found], options)
     if job.whole is None:
-        called_as(network, *(job.parts[0].called or (None, {})), *job.parts[0].source.taken, inside=False)
+        called_as(network, job.parts[0].called or (None, {}), job.parts[0].source.taken, inside=False)
     say("checking")
     if job.whole is not None and isinstance(network, TranspiledModule):
         apart = deviation(job.whole, network, precision_of(options.dtype).torch_dtype)

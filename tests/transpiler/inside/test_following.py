@@ -137,6 +137,9 @@ def test_what_is_cut_runs_as_it_did(kind: Callable[[], nn.Module]) -> None:
 
 def test_a_network_of_buffers_is_one() -> None:
     class Held(nn.Module):
+        w: torch.Tensor
+        v: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("w", torch.randn(6, 4, dtype=torch.float64))

@@ -183,13 +183,15 @@ class Nodes:
         operand = self.value(names[0])
         if isinstance(operand.thing, Missing):
             return operand
-        plain = not options.get("transA", 0) and isinstance(operand.thing, Branch | algebra.Product)
-        if matrix is None or matrix.ndim != 2 or matrix.dtype.kind != "f" or not plain:
+        thing = operand.thing
+        if not isinstance(thing, Branch | algebra.Product) or options.get("transA", 0):
+            matrix = None
+        if matrix is None or matrix.ndim != 2 or matrix.dtype.kind != "f":
             return algebra.missing(f"{kind} must be input times constant matrix; export it again")
         self.dtype = self.dtype or self._stored(names[1])
         weight = matrix.astype(np.float64)
         weight = np.ascontiguousarray(weight if kind == "Gemm" and options.get("transB", 0) else weight.T)
-        width = operand.thing.width if isinstance(operand.thing, Branch) else operand.thing.outputs
+        width = _width(thing)
         if width not in (None, weight.shape[1]):
             fault = f"{kind} takes {weight.shape[1]} numbers, and {width} stand in a row before it"
             return algebra.missing(f"{fault}; no node between may make other axes of a row, mend or leave out Reshape")
@@ -273,8 +275,8 @@ class Nodes:
         arrays = [self.constants.get(name) for name in names[1:5]]
         if len(arrays) < 4 or any(array is None for array in arrays) or options.get("training_mode", 0):
             return self._unknown("BatchNormalization in training mode", self.value(names[0]))
-        width = self.value(names[0]).thing.width if isinstance(self.value(names[0]).thing, Branch) else None
-        if 1 not in self.last or any(width not in (None, np.size(array)) for array in arrays):
+        width = _width(self.value(names[0]).thing)
+        if 1 not in self.last or any(array is not None and width not in (None, array.size) for array in arrays):
             return self._unknown("BatchNormalization along another axis than the last", self.value(names[0]))
         gain, shift, mean, variance = (np.asarray(array, dtype=np.float64) for array in arrays)
         scale = gain / np.sqrt(variance + float(options.get("epsilon", np.float32(1e-5))))
@@ -387,6 +389,11 @@ def _limits(low: Any, high: Any) -> Activation | _Limit:
     below = None if low is None or float(low) <= -_LARGEST else float(low)
     above = None if high is None or float(high) >= _LARGEST else float(high)
     return _Limit(below, above) if below is None or above is None else Activation("hardtanh", (below, above))
+
+
+def _width(thing: Any) -> int | None:
+    """How many numbers stand in a row, where that is known."""
+    return thing.width if isinstance(thing, Branch) else getattr(thing, "outputs", None)
 
 
 def _or_none(width: int | None) -> int:

@@ -265,7 +265,8 @@ def _run(model: Any, outputs: list[str], given: dict[str, np.ndarray]) -> list[n
             return (Activation(form)(x).astype(x.dtype),)
 
     with np.errstate(all="ignore"):
-        return ReferenceEvaluator(model, new_ops=[Erf, Gelu]).run(outputs, given)
+        found: Any = ReferenceEvaluator(model, new_ops=[Erf, Gelu]).run(outputs, given)
+    return list(found)
 
 
 def _in_dtype(model: Any, dtype: str, outputs: list[str]) -> Any:

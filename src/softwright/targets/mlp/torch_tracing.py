@@ -86,7 +86,7 @@ class _Tracer(fx.Tracer):
         if node.target in _COMPARISONS and any(_is_dtype(entry) for entry in node.args):
             own = next((p.dtype for p in numbers_of(self.root)), None)
             kinds = [own if _is_dtype(entry) else entry for entry in node.args]
-            return bool(node.target(*kinds))
+            return (kinds[0] == kinds[1]) is (node.target is operator.eq)
         return super().to_bool(obj)
 
 

@@ -78,11 +78,12 @@ def find_job(
     paths = [part.path for part in parts]
 
     def assemble(networks: list[TranspiledNetwork], options: Options) -> TranspiledModule:
-        made = replace_blocks(module, parts, networks, options.dtype)
-        graph = outline(module, {}) if running_inputs(module) is None else None
-        inputs = None if graph is None else inputs_of(module, graph)
+        made = replace_blocks(module, parts, networks, options.dtype, options.tol or 0.0)
+        own = copy.deepcopy(module).eval() if any(part.training for part in module.modules()) else module
+        graph = outline(own, {}) if running_inputs(own) is None else None
+        inputs = None if graph is None else inputs_of(own, graph)
         if inputs is not None:
-            check_result(module, made, inputs, {})
+            check_result(own, made, inputs, {}, options.tol or 0.0)
         return TranspiledModule(made, paths, options.layout)
 
     return Job(
@@ -200,21 +201,22 @@ def normalised_box(scaled: tuple[np.ndarray, np.ndarray] | None) -> Sides | None
 
 
 def replace_blocks(
-    module: nn.Module, parts: Sequence[Part], networks: Sequence[TranspiledNetwork], dtype: str
+    module: nn.Module, parts: Sequence[Part], networks: Sequence[TranspiledNetwork], dtype: str, tol: float = 0.0
 ) -> nn.Module:
-    """A copy of the module, in eval mode, with attention in place of the blocks."""
+    """A copy of the module, in eval mode, with attention in place of the blocks, each of which may be off by `tol`."""
     result = copy.deepcopy(module).eval().to(precision_of(dtype).torch_dtype)
     cuts: dict[Cut, list[TranspiledNetwork]] = {}
     for part, network in zip(parts, networks, strict=True):
         if part.cut is not None:
-            cuts.setdefault(part.cut, []).append(called_as(network, None, {}, *part.source.taken))
+            called_as(network, (None, {}), part.source.taken)
+            cuts.setdefault(part.cut, []).append(network)
             continue
         if part.chain:
             for path, step in zip(part.chain, (network.steps[0], nn.Identity(), network.steps[1]), strict=True):
                 result = _replaced(result, path, step)
             continue
         if part.called is not None:
-            called_as(network, *part.called, *part.source.taken)
+            called_as(network, part.called, part.source.taken)
         place = result.get_submodule(part.path)
         if isinstance(place, LAYERS):
             layer: Any = place
@@ -226,7 +228,7 @@ def replace_blocks(
     for cut, pieces in cuts.items():
         made = cut.applied(result.get_submodule(cut.path), pieces)
         if cut.inputs is not None:
-            check_result(module.get_submodule(cut.path), made, cut.inputs, cut.given)
+            check_result(module.get_submodule(cut.path), made, cut.inputs, cut.given, tol)
         result = _replaced(result, cut.path, made.to(precision_of(dtype).torch_dtype))  # numbers of its forward too
     for part in result.modules():
         if isinstance(part, nn.TransformerEncoder):

@@ -147,16 +147,16 @@ class CalledAsBefore:
 
 def called_as(
     network: nn.Module,
-    part: nn.Module | None,
-    given: Mapping[str, Any],
-    axes: tuple[int, ...],
-    flat: bool,
+    called: tuple[nn.Module | None, Mapping[str, Any]],
+    taken: tuple[tuple[int, ...], bool],
     inside: bool = True,
 ) -> nn.Module:
     """The network, called as the part of which it is made was, where that is anything but one input of any axes.
 
-    `inside` a module, what calls it may name that input, which is x from now on.
+    `called` is that part, or None, and its options; `taken` are the axes that it takes, and whether it makes rows
+    first. `inside` a module, what calls it may name that input, which is x from now on.
     """
+    (part, given), (axes, flat) = called, taken
     takes = None if part is None else _takes(part)
     entries = [] if takes is None else list(takes.parameters.values())
     by_name = bool(entries) and (

@@ -55,9 +55,11 @@ def not_as_traced(
     return "", None
 
 
-def check_result(module: nn.Module, made: nn.Module, inputs: Sequence[Tensor], given: Mapping[str, Any]) -> None:
+def check_result(
+    module: nn.Module, made: nn.Module, inputs: Sequence[Tensor], given: Mapping[str, Any], tol: float = 0.0
+) -> None:
     """Raise `InvalidInput` if what was made of a module fails at inputs at which that runs, gives other shapes, or is
-    far from it, farther than a small change of its inputs explains."""
+    far from it, farther than a small change of its inputs explains, or pieces that are off by `tol`."""
     kind = _dtype_of(made)
     cast = [x.to(kind) if x.is_floating_point() else x for x in inputs]
     moved = [x * (1 + _MOVED) if x.is_floating_point() else x for x in inputs]
@@ -72,7 +74,8 @@ def check_result(module: nn.Module, made: nn.Module, inputs: Sequence[Tensor], g
         kinds = sorted({str(x.dtype) for x in (*module.parameters(), *module.buffers()) if x.is_floating_point()})
         mend = f"bring {' and '.join(kinds)} to one dtype" if len(kinds) > 1 else "name blocks that can be read"
         raise InvalidInput("transpile", [f"{fault}; {mend}"]) from error
-    if len(left) == len(right) and all(map(_near, left, right, other)):
+    room = _STEEP * tol
+    if len(left) == len(right) and all(_near(a, b, c, room) for a, b, c in zip(left, right, other, strict=True)):
         return
     fault = f"with attention in place of its pieces {type(module).__name__} gives something else"
     raise InvalidInput("transpile", [f"{fault} at inputs of shapes {[tuple(x.shape) for x in inputs]}; name blocks"])
@@ -184,11 +187,11 @@ def _close(one: Tensor, other: Tensor) -> bool:
     return bool(torch.allclose(one.double(), other.double(), rtol=_SAME, atol=_SAME, equal_nan=True))
 
 
-def _near(one: Tensor, other: Tensor, moved: Tensor) -> bool:
+def _near(one: Tensor, other: Tensor, moved: Tensor, room: float) -> bool:
     if one.shape != other.shape:
         return False
     a, b, c = (x.double().nan_to_num() for x in (one, other, moved))
     if not a.numel():
         return True
-    room = _ROUGH * float(a.abs().max()) + _STEEP * float((a - c).abs().max()) + _ROUGH
+    room += _ROUGH * float(a.abs().max()) + _STEEP * float((a - c).abs().max()) + _ROUGH
     return float((a - b).abs().max()) <= room
