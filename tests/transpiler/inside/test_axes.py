@@ -147,3 +147,21 @@ def test_a_graph_for_sequences_is_read_along_its_last_axis(name: str, length: in
     x = _RNG.uniform(-1, 1, (3, 6, 4))
     wanted = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})[0]
     assert np.abs(built(x) - wanted).max() <= built.certificate.bound
+
+
+@pytest.mark.parametrize("shape", [None, [4], [None, 4], ["n", 4]])
+def test_a_graph_need_not_say_how_many_axes_it_takes(shape: list[Any] | None, tmp_path: Path) -> None:
+    constants = {"w": _RNG.normal(size=(4, 6)), "v": _RNG.normal(size=(6, 2))}
+    graph = onnx.helper.make_graph(
+        [node("MatMul", ["x", "w"], ["s"]), node("Relu", ["s"], ["h"]), node("MatMul", ["h", "v"], ["y"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.DOUBLE, shape)],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.DOUBLE, None)],
+        [onnx.numpy_helper.from_array(array, key) for key, array in constants.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    (tmp_path / "g.onnx").write_bytes(model.SerializeToString())
+    built = sw.transpile(tmp_path / "g.onnx", box=(-1, 1), progress=False)
+    x = _RNG.uniform(-1, 1, (5, 4))
+    wanted = np.maximum(x @ constants["w"], 0) @ constants["v"]
+    assert np.abs(built(x) - wanted).max() <= built.certificate.bound

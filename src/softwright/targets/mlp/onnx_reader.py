@@ -105,7 +105,7 @@ def _read_along(
     faults.check(len(graph.output) > 0, "the graph has 0 outputs; a network here has one at least")
     rows = 1 in last
     widths: dict[str, int | None] = {
-        name: int(np.prod(sizes if rows else sizes[-1:])) or None for name, sizes in inputs.items()
+        name: (int(np.prod(sizes if rows else sizes[-1:])) if sizes else 0) or None for name, sizes in inputs.items()
     }
     if len(inputs) > 1:
         faults.check(
