@@ -400,3 +400,10 @@ def test_a_softmax_that_is_left_out_is_told(tmp_path: Path) -> None:
     graph.graph.node.append(node("Softmax", ["z"], ["y"], axis=1))
     built = sw.transpile(written(tmp_path / "g.onnx", graph), (-1, 1))
     assert any("ends in a softmax, which is left out" in reason for reason in built.plan.reasons)
+
+
+def test_a_weight_that_is_cast_to_fewer_digits_is_not_the_weight(tmp_path: Path) -> None:
+    narrowed = [node("Cast", ["w"], ["h"], to=10), node("Cast", ["h"], ["v"], to=11), node("MatMul", ["s", "v"], ["t"])]
+    graph = between([*narrowed, node("Relu", ["t"], ["a"])], w=_RNG.normal(size=(5, 5)))
+    with pytest.raises(InvalidInput, match=r"fewer digits|constant matrix"):
+        sw.transpile(written(tmp_path / "g.onnx", graph), (-1, 1))

@@ -135,6 +135,12 @@ def test_what_is_cut_runs_as_it_did(kind: Callable[[], nn.Module]) -> None:
         assert torch.allclose(built.network(x), source(x), atol=1e-12)
 
 
+def test_batch_norm_in_training_mode_beside_a_block_is_refused() -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+    with pytest.raises(InvalidInput, match="batch norm in training mode"):
+        sw.transpile(nn.Sequential(layer, nn.BatchNorm1d(5)), progress=False)
+
+
 def test_a_network_of_buffers_is_one() -> None:
     class Held(nn.Module):
         w: torch.Tensor

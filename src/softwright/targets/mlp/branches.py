@@ -182,6 +182,9 @@ def _levels(layers: Sequence[DenseLayer], width: int) -> tuple[list[tuple[np.nda
     levels = []
     weight, bias = identity(width), np.zeros(width)
     for layer in layers:
+        if layer.inputs != len(weight):
+            fault = f"a layer of {layer.inputs} inputs gets {len(weight)} values; mend the shapes"
+            raise InvalidInput("transpile", [fault])
         weight, bias = layer.weight @ weight, layer.weight @ bias + layer.bias
         if layer.activation != LINEAR:
             levels.append((weight, bias, layer.activation))

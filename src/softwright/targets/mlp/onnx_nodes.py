@@ -18,6 +18,7 @@ from softwright.errors import InvalidInput
 from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.branches import Branch
+from softwright.targets.mlp.onnx_constants import DIGITS, folded
 from softwright.targets.mlp.values import Missing, Value
 
 _SPELLINGS = spellings("onnx")
@@ -25,11 +26,7 @@ _OPERATORS = ", ".join(dict.fromkeys(spelling.call for _, spelling in _SPELLINGS
 _ARITHMETIC = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Neg": "neg", "Pow": "pow", "Sum": "add"}
 _INSIDE = {"Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus", "Abs": "abs"}
 _ROWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")  # what keeps the numbers of a row, checked by running
-_CONSTANT = {"Mul": np.multiply, "Div": np.divide, "Add": np.add, "Sub": np.subtract}
-_WHOLE = {"Mul": np.multiply, "Div": np.floor_divide, "Add": np.add, "Sub": np.subtract}
-FLOATS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16, as ONNX counts types
 _LARGEST = float(np.finfo(np.float32).max)
-_FOLDED = 1 << 22  # numbers that a node of constants may make
 _COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _SELU = float(np.float32(1.67326319217681884765625)), float(np.float32(1.05070102214813232421875))  # ONNX's defaults
 KNOWN = f"Gemm, MatMul, Add, Sub, Mul, Div, {_OPERATORS}, Selu, Celu, PRelu, HardSwish, Concat, Gather, or Dropout"
@@ -62,13 +59,13 @@ class Nodes:
             return
         if kind == "Gather" and names[0] in self.shapes and len(names) > 1:
             places = self.constants.get(names[1])
-            if places is not None and places.size == 1 and int(places.reshape(())) in (1, -1):
+            if places is not None and places.size == 1 and int(places.reshape(())) in self.last:
                 self.constants[outputs[0]] = np.full(places.shape, self.shapes[names[0]], dtype=np.int64)
                 return
         if names and all(name in self.constants for name in names if name):
-            folded = _folded(kind, [self.constants[name] for name in names if name], options)
-            if folded is not None:
-                self.constants[outputs[0]] = folded
+            found = folded(kind, [self.constants[name] for name in names if name], options)
+            if found is not None:
+                self.constants[outputs[0]] = found
                 self.stored[outputs[0]] = self._stored(names[0])
                 return
         condition = self._condition(kind, names)
@@ -152,7 +149,7 @@ class Nodes:
         return self._activated(kind, names, options)
 
     def _cast(self, operand: Value, options: dict[str, Any]) -> Value:
-        if options.get("to") not in FLOATS:
+        if options.get("to") not in DIGITS:
             return self._unknown("Cast to other types than of floats", operand)
         self.casts.add(int(options["to"]))
         return operand
@@ -411,43 +408,3 @@ def _is_input(branch: Branch, width: int) -> bool:
 def _hard_swish(branch: Branch) -> algebra.Product:
     """ONNX's: x max(0, min(1, alpha x + 1/2)), alpha the float32 of 1/6 as all attributes are."""
     return algebra.hard_swish(branch, float(np.float32(1 / 6)))
-
-
-def _folded(kind: str, operands: list[np.ndarray], options: dict[str, Any]) -> np.ndarray | None:
-    """A node of constants alone; None where it is not one of these, or would make something larger than it is given."""
-    first = operands[0]
-    try:
-        match kind, operands:
-            case ("Identity" | "Cast", [_]):
-                return first if options.get("to", 1) in FLOATS or first.dtype.kind in "iu" else None
-            case ("Transpose", [_]):
-                return np.transpose(first, options.get("perm"))
-            case ("Reshape", [_, shape]):
-                return first.reshape([int(n) for n in shape.reshape(-1)])
-            case ("Squeeze" | "Unsqueeze" | "Flatten", _):
-                return first.reshape(-1)
-            case ("Gather", [_, places]):
-                axis = int(options.get("axis", 0))
-                return np.take(first, places, axis) if places.size <= first.shape[axis] else None
-            case ("Concat", _):
-                return np.concatenate(operands, axis=int(options.get("axis", 0)))
-            case ("Neg", [_]):
-                return -first
-            case ("Expand", [_, shape]) if np.prod(shape, dtype=float) <= _FOLDED:
-                return np.broadcast_to(
-                    first, np.broadcast_shapes(first.shape, tuple(int(n) for n in shape.reshape(-1)))
-                )
-            case ("MatMul", [a, b]) if a.ndim == b.ndim == 2 and len(a) * b.shape[1] <= _FOLDED:
-                return a.astype(np.float64) @ b.astype(np.float64)
-            case ("Mul" | "Div" | "Add" | "Sub", [a, b]) if (
-                a.dtype.kind == b.dtype.kind == "i" and a.size == b.size == 1
-            ):
-                return _WHOLE[kind](a, b) if kind != "Div" or np.all(b) else None
-            case ("Mul" | "Div" | "Add" | "Sub", [a, b]) if a.dtype.kind == b.dtype.kind == "f":
-                found = _CONSTANT[kind](a.astype(np.float64), b.astype(np.float64))
-                return found if found.size <= max(a.size, b.size) else None
-            case ("Sqrt", [_]):
-                return np.sqrt(first.astype(np.float64))  # as real numbers: rounded once, not to the file's dtype
-    except (ValueError, IndexError, TypeError):
-        return None
-    return None

@@ -19,11 +19,11 @@ from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork, Runner
-from softwright.targets.mlp.onnx_nodes import FLOATS, Nodes
+from softwright.targets.mlp.onnx_constants import DIGITS
+from softwright.targets.mlp.onnx_nodes import Nodes
 from softwright.targets.mlp.torch_reader import network_from
 from softwright.targets.mlp.values import Missing, Product, Value
 
-_DIGITS = {10: 11, 16: 8, 1: 24, 11: 53}  # binary digits of the types of floats
 _KINDS = {"float16": 10, "float32": 1, "float64": 11}
 _SIDE = 3  # of an axis of unknown size, where a graph is run
 _PLAIN = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
@@ -120,7 +120,7 @@ def _read_along(
             made.update(dict.fromkeys(map(str, node.output), node))
     value, chosen, ends = _ending(graph, nodes, made, -1 if version >= 13 else 1, faults)
     own = _KINDS.get(nodes.dtype, 1)
-    rounded = [kind for kind in nodes.casts if _DIGITS[kind] < _DIGITS[own]]
+    rounded = [kind for kind in nodes.casts if DIGITS[kind] < DIGITS[own]]
     faults.check(
         not rounded,
         f"a Cast rounds values to fewer digits than the {nodes.dtype or 'float32'} of the weights; export without it",
@@ -163,7 +163,7 @@ def _ending(graph: Any, nodes: Nodes, made: dict[str, Any], axis: int, faults: F
             value, node = nodes.value(name), made.get(name)
         if isinstance(value.thing, Branch | Product):
             found.append((name, value))
-        elif isinstance(value.thing, Missing) and entry.type.tensor_type.elem_type in FLOATS:
+        elif isinstance(value.thing, Missing) and entry.type.tensor_type.elem_type in DIGITS:
             faults.found += value.thing.faults
         else:
             left_out.append(value)
@@ -287,7 +287,7 @@ def _in_dtype(model: Any, dtype: str, outputs: list[str]) -> Any:
     _keep_needed(graph, set(outputs))
     for node in graph.node:
         for entry in node.attribute:
-            if node.op_type == "Cast" and entry.name == "to" and entry.i in FLOATS:
+            if node.op_type == "Cast" and entry.name == "to" and entry.i in DIGITS:
                 entry.i = wanted
     options = [entry for node in graph.node if node.op_type == "Constant" for entry in node.attribute]
     for entry in options:

@@ -357,7 +357,7 @@ def linear(operand: Value, weight: np.ndarray, bias: np.ndarray) -> Value:
     """W a + b."""
     thing = operand.thing
     if isinstance(thing, Branch):
-        if thing.width not in (None, weight.shape[1]):
+        if not thing.plain and thing.width not in (None, weight.shape[1]):
             return missing(f"a layer of {weight.shape[1]} inputs gets {thing.width} values; mend the shapes")
         return of(thing.linear(weight, bias), operand.folded or not thing.plain)
     if isinstance(thing, Product) and thing.down is None:

@@ -81,9 +81,8 @@ def find_job(
         made = replace_blocks(module, parts, networks, options.dtype, options.tol or 0.0)
         own = copy.deepcopy(module).eval() if any(part.training for part in module.modules()) else module
         graph = outline(own, {}) if running_inputs(own) is None else None
-        inputs = None if graph is None else inputs_of(own, graph)
-        if inputs is not None:
-            check_result(own, made, inputs, {}, options.tol or 0.0)
+        if graph is not None:
+            check_result(own, made, inputs_of(own, graph), {}, options.tol or 0.0)
         return TranspiledModule(made, paths, options.layout)
 
     return Job(
@@ -164,6 +163,14 @@ def _check_mode(module: nn.Module, faults: Faults) -> None:
     if random:
         shown = ", ".join(random[:4]) + ", ..." * (len(random) > 4)
         faults.add(f"dropout in training mode is random ({shown}); call module.eval() first")
+    batch = [
+        name
+        for name, part in module.named_modules()
+        if isinstance(part, nn.modules.batchnorm._NormBase) and part.training and part.track_running_stats
+    ]
+    if batch:
+        shown = ", ".join(batch[:4]) + ", ..." * (len(batch) > 4)
+        faults.add(f"batch norm in training mode depends on the batch ({shown}); call module.eval() first")
 
 
 def _layer_part(path: str, layer: Any) -> Part:
@@ -227,8 +234,7 @@ def replace_blocks(
             result = _replaced(result, part.path, network)
     for cut, pieces in cuts.items():
         made = cut.applied(result.get_submodule(cut.path), pieces)
-        if cut.inputs is not None:
-            check_result(module.get_submodule(cut.path), made, cut.inputs, cut.given, tol)
+        check_result(module.get_submodule(cut.path), made, cut.inputs, cut.given, tol)
         result = _replaced(result, cut.path, made.to(precision_of(dtype).torch_dtype))  # numbers of its forward too
     for part in result.modules():
         if isinstance(part, nn.TransformerEncoder):

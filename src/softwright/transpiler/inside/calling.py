@@ -25,6 +25,10 @@ _CONSTANT = (type(None), bool, str, int, float)
 _THROUGH = (nn.Identity, nn.Dropout)
 
 
+class OtherAxes(InvalidInput):
+    """A network is given inputs with other axes than it was read for."""
+
+
 @dataclass(frozen=True)
 class Call:
     """Arguments of a call, `FREE` for what is computed, and the module whose output the first one is."""
@@ -141,7 +145,7 @@ class CalledAsBefore:
                 "fails; give it what it was read for, or write what goes along other axes (cat, glu, batch norm, "
                 "biases with axes of their own) along the last one, dim=-1"
             )
-            raise InvalidInput("transpile", [fault])
+            raise OtherAxes("transpile", [fault])
         return args, named
 
 

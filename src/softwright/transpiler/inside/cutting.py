@@ -106,7 +106,7 @@ def cut_parts(
         notes += dict.fromkeys(cutter.unsure)
     kept = tuple(dict.fromkeys(shown(node, cutter.modules) for node in cutter.stays))
     options = tuple(node for node in graph.nodes if node.meta.get(DEFAULT_ALONE))
-    cut = Cut(path, graph, pieces, kept, options, plain, inputs)
+    cut = Cut(path, graph, pieces, kept, options, plain, tuple(inputs))
     dtype = dtype_of(module)
     found = []
     for number, piece in enumerate(pieces):

@@ -17,24 +17,26 @@ import torch
 from torch import Tensor, fx, nn
 
 from softwright.errors import InvalidInput
+from softwright.transpiler.inside.calling import OtherAxes
 
 _SIDES = (8, 16, 28, 32, 64)  # of images and sequences to try
 _SAME = 1e-6  # the same operations in the same order: what differs more is another function
 _MOVED = 1e-6  # how much inputs are moved, relative to their size, to see how much a module makes of a difference
 _STEEP = 1e3  # how many times that, and
 _ROUGH = 1e-2  # what part of its values, pieces within their bounds may move a module
+_ENOUGH = 3  # inputs
 _TRIES = 96  # shapes that are tried at most
 _WIDTHS = 12  # sizes of weights that are tried as sizes of inputs
+Inputs = tuple[Tensor, ...]
 
 
-def not_as_traced(
-    module: nn.Module, graph: fx.Graph, given: Mapping[str, Any]
-) -> tuple[str, tuple[Tensor, ...] | None]:
+def not_as_traced(module: nn.Module, graph: fx.Graph, given: Mapping[str, Any]) -> tuple[str, list[Inputs]]:
     """What keeps a module from being its graph, in words, or nothing; and inputs at which it runs, if any are found.
 
     `given` are options that it is called with.
     """
     traced = fx.GraphModule(module, graph)
+    found: list[Inputs] = []
     for inputs in _tried(module, graph):
         before = torch.get_rng_state()
         try:
@@ -42,33 +44,63 @@ def not_as_traced(
             if left is None:
                 continue
             if not torch.equal(before, torch.get_rng_state()):
-                return "draws random numbers when it is called, and is not cut; leave them out", None
+                return "draws random numbers when it is called, and is not cut; leave them out", []
             right = _run(traced, inputs, {})
             one = [x[:1] for x in inputs]
             alone, followed = _run(module, one, given), _run(traced, one, {})
         finally:
             torch.set_rng_state(before)
-        if _all_close(left, right) and (alone is None or _all_close(alone, followed)):
-            return "", inputs
-        told = "does something else than the operations of its forward, and is not cut; leave out what works in place"
-        return told, None
-    return "", None
+        if not _all_close(left, right) or not (alone is None or _all_close(alone, followed)):
+            told = (
+                "does something else than the operations of its forward, and is not cut; leave out what works in place"
+            )
+            return told, []
+        found.append(inputs)
+        if len(found) == _ENOUGH:
+            break
+    return "", found
+
+
+def inputs_of(module: nn.Module, graph: fx.Graph) -> list[Inputs]:
+    """Random inputs at which a module runs; none if none are found."""
+    before = torch.get_rng_state()
+    runs = (inputs for inputs in _tried(module, graph) if _run(module, inputs, {}) is not None)
+    found = list(itertools.islice(runs, _ENOUGH))
+    torch.set_rng_state(before)
+    return found
 
 
 def check_result(
-    module: nn.Module, made: nn.Module, inputs: Sequence[Tensor], given: Mapping[str, Any], tol: float = 0.0
+    module: nn.Module, made: nn.Module, several: Sequence[Inputs], given: Mapping[str, Any], tol: float = 0.0
 ) -> None:
     """Raise `InvalidInput` if what was made of a module fails at inputs at which that runs, gives other shapes, or is
-    far from it, farther than a small change of its inputs explains, or pieces that are off by `tol`."""
+    far from it, farther than a small change of its inputs explains, or pieces that are off by `tol`.
+
+    It may refuse some of these inputs, with the axes for which it was read, but not all.
+    """
+    refused: OtherAxes | None = None
+    for inputs in several:
+        try:
+            _check(module, made, inputs, given, tol)
+            return
+        except OtherAxes as error:
+            refused = error
+    if refused is not None:
+        raise refused
+
+
+def _check(module: nn.Module, made: nn.Module, inputs: Inputs, given: Mapping[str, Any], tol: float) -> None:
     kind = _dtype_of(made)
     cast = [x.to(kind) if x.is_floating_point() else x for x in inputs]
     moved = [x * (1 + _MOVED) if x.is_floating_point() else x for x in inputs]
     left, other = _run(module, inputs, given), _run(module, moved, given)
     if left is None or other is None:
-        return  # on this device it does not run
+        return
     try:
         with torch.no_grad():
             right = tensors_of(made(*copy.deepcopy(cast), **given))
+    except OtherAxes:
+        raise
     except Exception as error:  # whatever a foreign forward raises
         fault = f"with attention in place of its pieces, in {kind}, {type(module).__name__} fails ({error})"
         kinds = sorted({str(x.dtype) for x in (*module.parameters(), *module.buffers()) if x.is_floating_point()})
@@ -79,14 +111,6 @@ def check_result(
         return
     fault = f"with attention in place of its pieces {type(module).__name__} gives something else"
     raise InvalidInput("transpile", [f"{fault} at inputs of shapes {[tuple(x.shape) for x in inputs]}; name blocks"])
-
-
-def inputs_of(module: nn.Module, graph: fx.Graph) -> tuple[Tensor, ...] | None:
-    """Random inputs at which a module runs; None if none are found."""
-    before = torch.get_rng_state()
-    found = next((inputs for inputs in _tried(module, graph) if _run(module, inputs, {}) is not None), None)
-    torch.set_rng_state(before)
-    return found
 
 
 def _all_close(left: list[Tensor], right: list[Tensor] | None) -> bool:

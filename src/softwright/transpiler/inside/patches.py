@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.nn.functional import unfold
 
-from softwright.errors import InvalidInput
+from softwright.transpiler.inside.calling import OtherAxes
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 
@@ -54,7 +54,7 @@ class PatchNetwork(nn.Module):
                 fault = (
                     f"axis 1 of {x.dim()} axes is not that of channels; give it with an axis for many, x.unsqueeze(0)"
                 )
-                raise InvalidInput("transpile", [fault])
+                raise OtherAxes("transpile", [fault])
             return self(x.unsqueeze(0)).squeeze(0)
         images = x.unsqueeze(2) if how.flat else x
         sizes = [

@@ -37,7 +37,7 @@ class Cut:
     stays: tuple[str, ...] = ()
     options: tuple[fx.Node, ...] = ()  # inputs whose defaults the graph stands for
     given: Mapping[str, Any] = field(default_factory=dict)  # options that it is called with
-    inputs: tuple[Tensor, ...] | None = None  # at which the module runs, if any were found
+    inputs: Sequence[tuple[Tensor, ...]] = ()  # at which the module runs, if any were found
 
     def name(self, number: int) -> str:
         return ".".join(filter(None, (self.path, f"attention_{number}")))
