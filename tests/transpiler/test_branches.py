@@ -152,7 +152,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "joined along another axis": (lambda: Forward(lambda net, x: net.end(torch.cat([x, x], dim=0))), "cat joins"),
     "a value changed in place and used": (
         lambda: Forward(in_place_seen_twice),
-        "not what its layers say",
+        "works in place on a value that is used again",
     ),
     "batch norm without statistics": (
         lambda: nn.Sequential(nn.Linear(SIZE, 3), nn.BatchNorm1d(3, track_running_stats=False)),

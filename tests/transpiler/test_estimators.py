@@ -104,6 +104,7 @@ def test_targets_are_scaled_back_and_classifiers_give_their_logits() -> None:
         (pipeline.make_pipeline(preprocessing.MinMaxScaler(clip=True), regressor()), "cuts values off"),
         (pipeline.make_pipeline(preprocessing.Normalizer(), regressor()), "Normalizer in a pipeline is not affine"),
         (pipeline.make_pipeline(preprocessing.StandardScaler(), decomposition.PCA(2)), "PCA is no MLP"),
+        (pipeline.make_pipeline(impute.SimpleImputer(missing_values=0.0), regressor()), "replaces numbers"),
         (compose.TransformedTargetRegressor(regressor(), func=np.log1p, inverse_func=np.expm1), "than a scaler"),
     ],
 )

@@ -124,7 +124,14 @@ def test_the_tanh_form_is_carried_in_whatever_order_it_is_written(tmp_path: Path
     [
         (gelu(math.sqrt(2), half=0.5000008), "gelu is spelt out with the factor 0.5000008 instead of 0.5"),
         (gelu(math.sqrt(2), one=1.00001), "gelu is spelt out with the factor"),
-        (between([node("Clip", ["s", "low"], ["a"])], low=-math.inf), "has limits -inf and None; give finite ones"),
+        (between([node("Clip", ["s", "low"], ["a"])], low=math.nan), "has limits nan and None; give finite ones"),
+        (
+            between([node("Imputer", ["s"], ["a"], domain="ai.onnx.ml", imputed_value_floats=[9.0])]),
+            "Imputer that replaces a number",
+        ),
+        (between([node("Celu", ["s"], ["a"], alpha=-0.5)]), "not positive"),
+        (between([node("Cast", ["s"], ["t"], to=10), node("Cast", ["t"], ["a"], to=11)]), "rounds values to fewer"),
+        (between([node("Softmax", ["s"], ["a"], axis=0)]), "node Softmax"),
         (between([node("Clip", ["s", "low", "high"], ["a"])], low=[-1.0, 0.0], high=1.0), "no number"),
         (between([node("Clip", ["s", "low", "high"], ["a"])], low=1.0, high=-1.0), "low < high"),
         (between([node("LeakyRelu", ["s"], ["a"], alpha="steep")]), "no number"),
@@ -393,3 +400,10 @@ def test_a_softmax_that_is_left_out_is_told(tmp_path: Path) -> None:
     graph.graph.node.append(node("Softmax", ["z"], ["y"], axis=1))
     built = sw.transpile(written(tmp_path / "g.onnx", graph), (-1, 1))
     assert any("ends in a softmax, which is left out" in reason for reason in built.plan.reasons)
+
+
+def test_a_weight_that_is_cast_to_fewer_digits_is_not_the_weight(tmp_path: Path) -> None:
+    narrowed = [node("Cast", ["w"], ["h"], to=10), node("Cast", ["h"], ["v"], to=11), node("MatMul", ["s", "v"], ["t"])]
+    graph = between([*narrowed, node("Relu", ["t"], ["a"])], w=_RNG.normal(size=(5, 5)))
+    with pytest.raises(InvalidInput, match=r"fewer digits|constant matrix"):
+        sw.transpile(written(tmp_path / "g.onnx", graph), (-1, 1))

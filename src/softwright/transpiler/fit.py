@@ -55,11 +55,13 @@ def fit(part: Part, sample: Sample, options: Options) -> Fitted:
     return _attempt(part, options, levels - 1)
 
 
-def observe(network: nn.Module, sample: Sample) -> Observed:
-    """Largest deviation of what runs from the source as it runs."""
+def observe(network: nn.Module, sample: Sample, axes: int = 2) -> Observed:
+    """Largest deviation of what runs from the source as it runs; rows are given to it with so many axes."""
     dtype = next(iter(network.state_dict().values())).dtype
+    x = torch.from_numpy(sample.points).to(dtype)
     with torch.no_grad():
-        values = network(torch.from_numpy(sample.points).to(dtype)).double().cpu().numpy()
+        found = network(x.reshape((1,) * (axes - 2) + x.shape))
+    values = found.double().cpu().numpy().reshape(sample.values.shape)
     errors = np.abs(values - sample.values).max(axis=1).astype(np.float64)
     worst = int(errors.argmax())
     return Observed(float(errors[worst]), tuple(sample.points[worst].tolist()), len(errors))

@@ -35,6 +35,7 @@ class Part:
     absorbs: tuple[str, ...] = ()  # modules that became part of it
     chain: tuple[str, ...] = ()  # Linear, activation and Linear that it is, where no module holds them together
     behind: tuple[nn.Module, ...] = ()  # the layers whose outputs it is given, one for each call, where all are known
+    padded: bool = False  # whether zeros stand beside what it is given
     called: Any = None  # (module, options): what it stands for, and how that was called when it was read
 
     @property

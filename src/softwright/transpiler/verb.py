@@ -172,6 +172,9 @@ def _ranged(part: Part, box: Any, options: Options, faults: Faults) -> Part:
         )
     if box is not None:
         part = replace(part, sides=_sides(box, network.inputs, faults))
+    if part.padded and part.sides is not None:
+        low, high = part.sides
+        part = replace(part, sides=(np.minimum(low, 0.0), np.maximum(high, 0.0)))
     if options.dtype == "float32":
         largest = max(float(np.abs(array).max()) for layer in network.layers for array in (layer.weight, layer.bias))
         faults.check(
@@ -226,15 +229,18 @@ def _built(job: Job, options: Options, started: float, say: Say) -> Built[Result
         say(f"computing tokens and bound of {part.path or part.network.name}")
         found.append(fit(part, sample, options))
     network = job.assemble([one.network for one in found], options)
-    if job.whole is None and job.parts[0].called is not None:
-        called_as(network, *job.parts[0].called, rows=job.parts[0].source.rows, inside=False)
+    if job.whole is None:
+        called_as(network, job.parts[0].called or (None, {}), job.parts[0].source.taken, inside=False)
     say("checking")
     if job.whole is not None and isinstance(network, TranspiledModule):
         apart = deviation(job.whole, network, precision_of(options.dtype).torch_dtype)
         if apart is not None:
             told = f"the whole model moves by {apart:.2g} at its own example inputs: a sample, not a bound"
             job = replace(job, reasons=[*job.reasons, told])
-    observed = [observe(job.runner(network, part), sample) for part, sample in zip(job.parts, samples, strict=True)]
+    observed = [
+        observe(job.runner(network, part), sample, part.source.least)
+        for part, sample in zip(job.parts, samples, strict=True)
+    ]
     parts = {
         part.path: _described(_alone(replace(part, path="")), one.network, [one], [seen], options, started)
         for part, one, seen in zip(job.parts, found, observed, strict=True)

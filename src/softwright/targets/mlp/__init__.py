@@ -5,12 +5,24 @@ from softwright.targets.mlp.activations import ACTIVATIONS, BETA, ELU_POWERS, EL
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork
 from softwright.targets.mlp.onnx_reader import BEFORE_SOFTMAX
-from softwright.targets.mlp.source import Sample, Sides, Source, look_at, network_of, read_source, run_module, state_of
+from softwright.targets.mlp.source import (
+    AXES,
+    Sample,
+    Sides,
+    Source,
+    axes_of,
+    look_at,
+    network_of,
+    read_source,
+    run_module,
+    state_of,
+)
 from softwright.targets.mlp.torch_checks import call_name, check_parts
 from softwright.targets.mlp.torch_choices import Condition
 from softwright.targets.mlp.torch_constants import dtype_of, made_in
 from softwright.targets.mlp.torch_follower import KNOWN, Follower, Halves, activation_of
-from softwright.targets.mlp.torch_layers import batch_norm, chain_of
+from softwright.targets.mlp.torch_layers import batch_norm, chain_of, numbers_of
+from softwright.targets.mlp.torch_products import is_product
 from softwright.targets.mlp.torch_reader import Reading, check_module, network_from, read_module
 from softwright.targets.mlp.torch_tracing import DEFAULT_ALONE, outline
 from softwright.targets.mlp.values import Product, Value
@@ -18,6 +30,7 @@ from softwright.targets.mlp.values import of as value_of
 
 __all__ = [
     "ACTIVATIONS",
+    "AXES",
     "BEFORE_SOFTMAX",
     "BETA",
     "DEFAULT_ALONE",
@@ -39,16 +52,19 @@ __all__ = [
     "Source",
     "Value",
     "activation_of",
+    "axes_of",
     "batch_norm",
     "call_name",
     "chain_of",
     "check_module",
     "check_parts",
     "dtype_of",
+    "is_product",
     "look_at",
     "made_in",
     "network_from",
     "network_of",
+    "numbers_of",
     "outline",
     "read_module",
     "read_source",

@@ -57,6 +57,10 @@ class Branch:
 
     def scaled(self, scale: np.ndarray | float, shift: np.ndarray | float = 0.0) -> Branch:
         """scale s + shift of every value s."""
+        for numbers in (scale, shift):
+            if np.ndim(numbers) and self.width not in (None, np.size(numbers)) and np.size(numbers) > 1:
+                fault = f"{np.size(numbers)} numbers meet rows of {self.width} values; mend the shapes, or the axis"
+                raise InvalidInput("transpile", [fault])
         return replace(self, scale=self.scale * scale, shift=self.shift * scale + shift)
 
     def linear(self, weight: np.ndarray, bias: np.ndarray) -> Branch:
@@ -98,6 +102,9 @@ class Branch:
         """PReLU: max(s, 0) - a max(-s, 0), with one slope a for each value."""
         if len(slopes) == 1:
             return self.activated(Activation("leaky_relu", (float(slopes[0]),)))
+        if self.width not in (None, len(slopes)):
+            fault = f"PReLU with {len(slopes)} slopes meets rows of {self.width} values; mend the shapes, or the axis"
+            raise InvalidInput("transpile", [fault])
         eye = identity(len(slopes))
         both = self.settled().linear(np.vstack([eye, -eye]), np.zeros(2 * len(slopes)))
         fold = np.hstack([eye, -eye * slopes])
@@ -175,6 +182,9 @@ def _levels(layers: Sequence[DenseLayer], width: int) -> tuple[list[tuple[np.nda
     levels = []
     weight, bias = identity(width), np.zeros(width)
     for layer in layers:
+        if layer.inputs != len(weight):
+            fault = f"a layer of {layer.inputs} inputs gets {len(weight)} values; mend the shapes"
+            raise InvalidInput("transpile", [fault])
         weight, bias = layer.weight @ weight, layer.weight @ bias + layer.bias
         if layer.activation != LINEAR:
             levels.append((weight, bias, layer.activation))

@@ -79,6 +79,9 @@ def _factors(step: Any, width: int) -> Affine:
 
 def _imputed(step: Any, width: int) -> Affine:
     known = ~np.isnan(np.asarray(step.statistics_, dtype=np.float64))
+    if not (isinstance(step.missing_values, float) and np.isnan(step.missing_values)):
+        fault = f"SimpleImputer(missing_values={step.missing_values!r}) replaces numbers, which jumps; fit it for NaN"
+        raise InvalidInput("transpile", [fault])
     if step.add_indicator:
         raise InvalidInput("transpile", ["SimpleImputer(add_indicator=True) adds columns; fit it without"])
     return identity(width)[known], np.zeros(int(known.sum()))

@@ -19,8 +19,9 @@ from softwright.targets.mlp.onnx_reader import read_onnx
 _PICKLES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".joblib"}
 
 
-def read_file(path: str | Path) -> tuple[DenseNetwork | GatedNetwork, Runner | None]:
-    """The network in an ONNX file, and how to run the graph; or that in a file of `save_mlp`, which is what it says."""
+def read_file(path: str | Path) -> tuple[DenseNetwork | GatedNetwork, Runner | None, bool]:
+    """The network in an ONNX file, how to run the graph, and whether it makes rows first; or that in a file of
+    `save_mlp`, which is what it says."""
     source = Path(path)
     ending = source.suffix.lower()
     if ending in _PICKLES:
@@ -33,7 +34,7 @@ def read_file(path: str | Path) -> tuple[DenseNetwork | GatedNetwork, Runner | N
     if ending == ".onnx":
         return read_onnx(source)
     if ending == ".safetensors":
-        return _read_own(source), None
+        return _read_own(source), None, False
     raise FileFormatError(f"{source}: give a .onnx file, or a .safetensors file written by softwright.save_mlp")
 
 

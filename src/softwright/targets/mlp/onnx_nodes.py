@@ -18,6 +18,7 @@ from softwright.errors import InvalidInput
 from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.branches import Branch
+from softwright.targets.mlp.onnx_constants import DIGITS, folded
 from softwright.targets.mlp.values import Missing, Value
 
 _SPELLINGS = spellings("onnx")
@@ -25,21 +26,25 @@ _OPERATORS = ", ".join(dict.fromkeys(spelling.call for _, spelling in _SPELLINGS
 _ARITHMETIC = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Neg": "neg", "Pow": "pow", "Sum": "add"}
 _INSIDE = {"Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus", "Abs": "abs"}
 _ROWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")  # what keeps the numbers of a row, checked by running
-_CONSTANT = {"Mul": np.multiply, "Div": np.divide, "Add": np.add, "Sub": np.subtract}
-_WHOLE = {"Mul": np.multiply, "Div": np.floor_divide, "Add": np.add, "Sub": np.subtract}
-_FOLDED = 1 << 22  # numbers that a node of constants may make
+_LARGEST = float(np.finfo(np.float32).max)
 _COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _SELU = float(np.float32(1.67326319217681884765625)), float(np.float32(1.05070102214813232421875))  # ONNX's defaults
 KNOWN = f"Gemm, MatMul, Add, Sub, Mul, Div, {_OPERATORS}, Selu, Celu, PRelu, HardSwish, Concat, Gather, or Dropout"
 
 
 class Nodes:
-    """Values of a graph by name; `constants` are its arrays, `widths` the numbers of its inputs where known."""
+    """Values of a graph by name; `constants` are its arrays, `widths` the numbers of its inputs where known, `last` the
+    axes that are the last one: 1 of tables of rows, 2 of sequences."""
 
     def __init__(
-        self, constants: dict[str, np.ndarray], inputs: dict[str, Value], widths: dict[str, int | None]
+        self,
+        constants: dict[str, np.ndarray],
+        inputs: dict[str, Value],
+        widths: dict[str, int | None],
+        last: tuple[int, ...] = (1, -1),
     ) -> None:
-        self.constants, self.values, self.widths = constants, dict(inputs), widths
+        self.constants, self.values, self.widths, self.last = constants, dict(inputs), widths, last
+        self.casts: set[int] = set()  # types that values are cast into
         self.dtype = ""  # that of the first matrix
         self.conditions: dict[str, Value] = {}  # values that are positive where a comparison holds
         self.shapes: dict[str, int] = {}  # the width of rows, by the name of a shape
@@ -54,13 +59,13 @@ class Nodes:
             return
         if kind == "Gather" and names[0] in self.shapes and len(names) > 1:
             places = self.constants.get(names[1])
-            if places is not None and places.size == 1 and int(places.reshape(())) in (1, -1):
+            if places is not None and places.size == 1 and int(places.reshape(())) in self.last:
                 self.constants[outputs[0]] = np.full(places.shape, self.shapes[names[0]], dtype=np.int64)
                 return
         if names and all(name in self.constants for name in names if name):
-            folded = _folded(kind, [self.constants[name] for name in names if name], options)
-            if folded is not None:
-                self.constants[outputs[0]] = folded
+            found = folded(kind, [self.constants[name] for name in names if name], options)
+            if found is not None:
+                self.constants[outputs[0]] = found
                 self.stored[outputs[0]] = self._stored(names[0])
                 return
         condition = self._condition(kind, names)
@@ -119,8 +124,8 @@ class Nodes:
             "Slice": lambda: self._slice(names, options),
             "Scaler": lambda: self._scaler(first, options),
             "BatchNormalization": lambda: self._batch_norm(names, options),
-            "Cast": lambda: first if options.get("to") in (1, 10, 11, 16) else self._unknown(kind, first),
-            "Imputer": lambda: first,  # rows of numbers have nothing to replace
+            "Cast": lambda: self._cast(first, options),
+            "Imputer": lambda: self._imputer(first, options),
             "Identity": lambda: first,
             "Dropout": lambda: self._dropout(names),
             "Max": lambda: self._extreme(algebra.largest, names, kind),
@@ -140,8 +145,20 @@ class Nodes:
         if kind in _ARITHMETIC:
             return self._arithmetic(kind, names)
         if kind in _ROWS:
-            return first
+            return first if 1 in self.last else self._unknown(f"{kind} of sequences", first)
         return self._activated(kind, names, options)
+
+    def _cast(self, operand: Value, options: dict[str, Any]) -> Value:
+        if options.get("to") not in DIGITS:
+            return self._unknown("Cast to other types than of floats", operand)
+        self.casts.add(int(options["to"]))
+        return operand
+
+    def _imputer(self, operand: Value, options: dict[str, Any]) -> Value:
+        """Rows of numbers have no NaN to replace; other numbers they may have."""
+        if not np.isnan(options.get("replaced_value_float", 0.0)):
+            return self._unknown("Imputer that replaces a number instead of NaN", operand)
+        return operand
 
     def _unknown(self, kind: str, operand: Value) -> Value:
         return algebra.also(operand, algebra.missing(f"node {kind} has no attention form; use {KNOWN}"))
@@ -163,12 +180,18 @@ class Nodes:
         operand = self.value(names[0])
         if isinstance(operand.thing, Missing):
             return operand
-        plain = not options.get("transA", 0) and isinstance(operand.thing, Branch | algebra.Product)
-        if matrix is None or matrix.ndim != 2 or matrix.dtype.kind != "f" or not plain:
+        thing = operand.thing
+        if not isinstance(thing, Branch | algebra.Product) or options.get("transA", 0):
+            matrix = None
+        if matrix is None or matrix.ndim != 2 or matrix.dtype.kind != "f":
             return algebra.missing(f"{kind} must be input times constant matrix; export it again")
         self.dtype = self.dtype or self._stored(names[1])
         weight = matrix.astype(np.float64)
         weight = np.ascontiguousarray(weight if kind == "Gemm" and options.get("transB", 0) else weight.T)
+        width = _width(thing)
+        if width not in (None, weight.shape[1]):
+            fault = f"{kind} takes {weight.shape[1]} numbers, and {width} stand in a row before it"
+            return algebra.missing(f"{fault}; no node between may make other axes of a row, mend or leave out Reshape")
         alpha, beta = float(options.get("alpha", 1.0)), float(options.get("beta", 1.0))
         bias = np.zeros(len(weight))
         if kind == "Gemm" and len(names) > 2 and names[2]:
@@ -191,8 +214,8 @@ class Nodes:
         found = [self.value(name) for name in names]
         if len(found) == 1:
             return found[0]
-        if options.get("axis") not in (1, -1):
-            return algebra.missing("Concat joins rows, not columns; use axis=1")
+        if options.get("axis") not in self.last:
+            return algebra.missing("Concat joins along another axis than the last; use axis=-1")
         joined = algebra.join(found, "Concat")
         thing = joined.thing
         if (
@@ -205,8 +228,8 @@ class Nodes:
 
     def _gather(self, names: list[str], options: dict[str, Any]) -> Value:
         places = self.constants.get(names[1]) if len(names) > 1 else None
-        if places is None or places.dtype.kind not in "iu" or options.get("axis", 0) not in (1, -1):
-            return self._unknown("Gather of rows", self.value(names[0]))
+        if places is None or places.dtype.kind not in "iu" or options.get("axis", 0) not in self.last:
+            return self._unknown("Gather along another axis than the last", self.value(names[0]))
         return algebra.selected(self.value(names[0]), places.reshape(-1), self.widths.get(names[0]), "Gather")
 
     def _slice(self, names: list[str], options: dict[str, Any]) -> Value:
@@ -217,15 +240,16 @@ class Nodes:
         if len(given) < 3 or any(x is None or x.size != 1 for x in given) or size is None:
             return self._unknown("Slice", operand)
         start, end, axis, *step = (int(x.reshape(())) for x in given if x is not None)
-        if axis not in (1, -1):
-            return self._unknown("Slice of rows", operand)
+        if axis not in self.last:
+            return self._unknown("Slice along another axis than the last", operand)
         return algebra.selected(operand, np.arange(size)[slice(start, end, *step)], width, "Slice")
 
     def _split(self, names: list[str], outputs: list[str], options: dict[str, Any]) -> None:
         operand, sizes = self.value(names[0]), self.constants.get(names[1]) if len(names) > 1 else None
+        sizes = np.asarray(options["split"]) if "split" in options else sizes  # up to opset 12
         thing = operand.thing
         width = thing.width if isinstance(thing, Branch) and thing.width is not None else self.widths.get(names[0])
-        good = width is not None and options.get("axis", 0) in (1, -1) and len(outputs) <= 4096
+        good = width is not None and options.get("axis", 0) in self.last and len(outputs) <= 4096
         if good and sizes is None and width is not None and width % len(outputs) == 0:
             sizes = np.full(len(outputs), width // len(outputs))
         if not good or sizes is None or sizes.size != len(outputs) or int(sizes.sum()) != width or sizes.min() < 1:
@@ -248,6 +272,9 @@ class Nodes:
         arrays = [self.constants.get(name) for name in names[1:5]]
         if len(arrays) < 4 or any(array is None for array in arrays) or options.get("training_mode", 0):
             return self._unknown("BatchNormalization in training mode", self.value(names[0]))
+        width = _width(self.value(names[0]).thing)
+        if 1 not in self.last or any(array is not None and width not in (None, array.size) for array in arrays):
+            return self._unknown("BatchNormalization along another axis than the last", self.value(names[0]))
         gain, shift, mean, variance = (np.asarray(array, dtype=np.float64) for array in arrays)
         scale = gain / np.sqrt(variance + float(options.get("epsilon", np.float32(1e-5))))
         return algebra.chained(
@@ -275,8 +302,12 @@ class Nodes:
         """The sum or mean of the columns, which is kept as one column."""
         operand = self.value(names[0])
         axes = self.constants.get(names[1]) if len(names) > 1 else np.asarray(options.get("axes", []))
-        if axes is None or list(axes.reshape(-1)) not in ([1], [-1]) or not options.get("keepdims", 1):
-            return self._unknown(f"{kind} of anything but the columns, kept as one (keepdims=1)", operand)
+        if (
+            axes is None
+            or list(axes.reshape(-1)) not in [[axis] for axis in self.last]
+            or not options.get("keepdims", 1)
+        ):
+            return self._unknown(f"{kind} over anything but the last axis, kept as one value (keepdims=1),", operand)
         if isinstance(operand.thing, Branch) and operand.thing.width is None:
             operand = Value(replace(operand.thing, size=self.widths.get(names[0])))
         return algebra.added_up(operand, kind == "ReduceMean", f"node {kind}")
@@ -300,6 +331,8 @@ class Nodes:
 
     def _celu(self, operand: Value, options: dict[str, Any]) -> Value:
         alpha = float(options.get("alpha", 1.0))
+        if not alpha > 0:
+            return self._unknown(f"Celu with alpha = {alpha:g}, which is not positive,", operand)
         return algebra.chained(
             operand, lambda s: s.scaled(1 / alpha).activated(Activation("elu", (1.0,))).scaled(alpha), "Celu"
         )
@@ -328,10 +361,9 @@ class Nodes:
             return value.decode(errors="replace") if isinstance(value, bytes) else value
 
         try:
+            if kind == "Clip":
+                return _limits(*(option(i, name, None) for i, name in enumerate(("min", "max"))))
             found = read_spelling([entry for entry in _SPELLINGS if entry[1].call == kind], option)
-            low, high = (option(i, name, None) for i, name in enumerate(("min", "max"))) if kind == "Clip" else (1, 1)
-            if found is None and kind == "Clip":
-                return _Limit(*(None if limit is None else float(limit) for limit in (low, high)))
         except (TypeError, ValueError) as error:
             if isinstance(error, InvalidInput):
                 raise
@@ -343,10 +375,22 @@ class Nodes:
 
 @dataclass(frozen=True)
 class _Limit:
-    """A Clip on one side."""
+    """A Clip on one side, or on none."""
 
     low: float | None
     high: float | None
+
+
+def _limits(low: Any, high: Any) -> Activation | _Limit:
+    """A Clip; the largest numbers of float32 stand for no limit."""
+    below = None if low is None or float(low) <= -_LARGEST else float(low)
+    above = None if high is None or float(high) >= _LARGEST else float(high)
+    return _Limit(below, above) if below is None or above is None else Activation("hardtanh", (below, above))
+
+
+def _width(thing: Any) -> int | None:
+    """How many numbers stand in a row, where that is known."""
+    return thing.width if isinstance(thing, Branch) else getattr(thing, "outputs", None)
 
 
 def _or_none(width: int | None) -> int:
@@ -364,43 +408,3 @@ def _is_input(branch: Branch, width: int) -> bool:
 def _hard_swish(branch: Branch) -> algebra.Product:
     """ONNX's: x max(0, min(1, alpha x + 1/2)), alpha the float32 of 1/6 as all attributes are."""
     return algebra.hard_swish(branch, float(np.float32(1 / 6)))
-
-
-def _folded(kind: str, operands: list[np.ndarray], options: dict[str, Any]) -> np.ndarray | None:
-    """A node of constants alone; None where it is not one of these, or would make something larger than it is given."""
-    first = operands[0]
-    try:
-        match kind, operands:
-            case ("Identity" | "Cast", [_]):
-                return first if options.get("to", 1) in (1, 10, 11, 16) or first.dtype.kind in "iu" else None
-            case ("Transpose", [_]):
-                return np.transpose(first, options.get("perm"))
-            case ("Reshape", [_, shape]):
-                return first.reshape([int(n) for n in shape.reshape(-1)])
-            case ("Squeeze" | "Unsqueeze" | "Flatten", _):
-                return first.reshape(-1)
-            case ("Gather", [_, places]):
-                axis = int(options.get("axis", 0))
-                return np.take(first, places, axis) if places.size <= first.shape[axis] else None
-            case ("Concat", _):
-                return np.concatenate(operands, axis=int(options.get("axis", 0)))
-            case ("Neg", [_]):
-                return -first
-            case ("Expand", [_, shape]) if np.prod(shape, dtype=float) <= _FOLDED:
-                return np.broadcast_to(
-                    first, np.broadcast_shapes(first.shape, tuple(int(n) for n in shape.reshape(-1)))
-                )
-            case ("MatMul", [a, b]) if a.ndim == b.ndim == 2 and len(a) * b.shape[1] <= _FOLDED:
-                return a.astype(np.float64) @ b.astype(np.float64)
-            case ("Mul" | "Div" | "Add" | "Sub", [a, b]) if (
-                a.dtype.kind == b.dtype.kind == "i" and a.size == b.size == 1
-            ):
-                return _WHOLE[kind](a, b) if kind != "Div" or np.all(b) else None
-            case ("Mul" | "Div" | "Add" | "Sub", [a, b]) if a.dtype.kind == b.dtype.kind == "f":
-                found = _CONSTANT[kind](a.astype(np.float64), b.astype(np.float64))
-                return found if found.size <= max(a.size, b.size) else None
-            case ("Sqrt", [_]):
-                return np.sqrt(first.astype(np.float64))  # as real numbers: rounded once, not to the file's dtype
-    except (ValueError, IndexError, TypeError):
-        return None
-    return None

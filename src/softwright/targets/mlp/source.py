@@ -11,6 +11,10 @@ dtype that the source runs in (and of long double), e the error of a and S = |W|
 L the largest slope of phi near s, 16 units of roundoff for what a library's activation may be off, and twice the height
 of a jump where d reaches it. A product of gate and value adds |u| e_v + |v| e_u + 2 e_u e_v and its rounding. A source
 that is farther away at any point is refused with the point and both values.
+
+A network is read along the last axis, and a source may do something else where it is given more axes, or fewer: join or
+normalise along axis 1, flatten, add a bias that has axes of its own. So it is tried with one to four axes, `axes` are
+those at which it gives, row by row, what was read, and others are refused by the network that takes its place.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,13 +37,18 @@ from softwright.precision import PRECISIONS, name_of, precision_of
 from softwright.targets.mlp.dense import DenseLayer, DenseNetwork, GatedNetwork, Runner
 from softwright.targets.mlp.estimators import is_sklearn, read_sklearn, run_sklearn
 from softwright.targets.mlp.files import read_file
+from softwright.targets.mlp.torch_constants import dtype_of
+from softwright.targets.mlp.torch_layers import numbers_of
 from softwright.targets.mlp.torch_reader import read_module
 from softwright.targets.mlp.torch_tracing import FREE
 
 Network = DenseNetwork | GatedNetwork
 Sides = tuple[np.ndarray, np.ndarray]
 FEWEST = 64  # points at which a source is looked at
+_TRIED = 1907  # the seed of what a source is tried with
 _LIBRARY = 16  # units of roundoff: an activation of a library, of values of size 1 + |s| + |phi(s)|
+AXES = (1, 2, 3, 4)
+_LEADS: tuple[tuple[int, ...], ...] = ((), (3,), (1,), (2, 3), (2, 3, 2))  # what stands before a row
 _SHOWN = 6  # coordinates of a point in a message
 
 
@@ -49,7 +58,18 @@ class Source:
 
     network: Network
     run: Runner | None = None
-    rows: bool = False  # whether what it is given must be a table of rows, (n, d)
+    axes: tuple[int, ...] = AXES  # how many axes what it is given may have
+    flat: bool = False  # whether it makes rows first, of whatever it is given
+
+    @property
+    def taken(self) -> tuple[tuple[int, ...], bool]:
+        """`axes` and `flat`."""
+        return self.axes, self.flat
+
+    @property
+    def least(self) -> int:
+        """With how many axes rows are given to it: two, or the fewest more that it takes."""
+        return min((k for k in self.axes if k >= 2), default=2)
 
     @property
     def dtype(self) -> str:
@@ -73,17 +93,52 @@ def read_source(thing: Any, name: str | None = None, given: Mapping[str, Any] | 
     if isinstance(thing, DenseNetwork | GatedNetwork):
         return Source(thing)
     if isinstance(thing, str | Path):
-        return Source(*read_file(thing))
+        network, run, flat = read_file(thing)
+        return Source(network, run, flat=flat)
     if isinstance(thing, nn.Module):
         reading = read_module(thing, name, given)
-        alone = name_of(next(p.dtype for p in thing.parameters())) if reading.alone else None
         plain = {key: value for key, value in (given or {}).items() if value is not FREE}
-        return Source(reading.network, partial(run_module, thing, given=plain, alone=alone), reading.rows)
+        run = partial(run_module, thing, given=plain, alone=dtype_of(thing) if reading.alone else None)
+        tried = run
+        if reading.network.dtype not in PRECISIONS and not reading.alone:  # one copy in float32 for all tries
+            widened = copy.deepcopy(thing).to("cpu", precision_of("float32").torch_dtype)
+            tried = partial(run_module, widened, given=plain)
+        same = axes_of(reading.network, tried)
+        axes = tuple(k for k in same if k <= 2) if reading.rows else same
+        found = Source(reading.network, run, axes, reading.flattens)
+        return replace(found, run=partial(run, axes=found.least))
     if is_sklearn(thing):
         return Source(read_sklearn(thing), partial(run_sklearn, thing))
     raise InvalidInput(
         type(thing).__name__, ["this is no network; give a torch module, a scikit-learn MLP or the path of a file"]
     )
+
+
+def axes_of(network: Network, run: Runner) -> tuple[int, ...]:
+    """With how many axes a source gives, row by row, what was read from it; all of them where it never does, which is
+    for `look_at` to say. Raises `InvalidInput` if one row alone is something else than one of several."""
+    dtype = network.dtype if network.dtype in PRECISIONS else "float32"
+    rng = np.random.default_rng(_TRIED)
+    found: list[int] = []
+    for lead in _LEADS:
+        points = rng.normal(size=(*lead, network.inputs)).astype(dtype).astype(np.float64)
+        rows = points.reshape(-1, network.inputs)
+        try:
+            values = run(points, dtype)
+        except Exception:  # noqa: S112  # whatever a foreign forward raises at shapes that do not fit
+            continue
+        if values is None:
+            return AXES
+        reading, allowed = network(rows, exact=True), own_rounding(network, rows, dtype)
+        same = values.shape == (*lead, network.outputs)
+        if same:
+            apart = np.abs(values.reshape(reading.shape) - reading)
+            same = bool(np.all((apart <= allowed) | ~np.isfinite(allowed)))
+        if lead == (1,) and 2 in found and not same:
+            fault = f"{network.name} gives one row alone something else than several; leave out what asks how many"
+            raise InvalidInput("transpile", [fault])
+        found += [len(lead) + 1] if same and len(lead) + 1 not in found else []
+    return tuple(found) or AXES
 
 
 def run_module(
@@ -93,22 +148,25 @@ def run_module(
     method: str = "__call__",
     given: Mapping[str, Any] | None = None,
     alone: str | None = None,
+    axes: int = 2,
 ) -> np.ndarray | None:
     """A torch module, or a method of it, at points (n, d): as it is in its own dtype, else a copy of it on the CPU.
 
     `given` are options that it is called with; `alone` is the dtype of a module that is another one in another dtype,
-    since it casts or makes weights of weights (half precision is run in float32). A module that changes itself or draws
-    random numbers is refused: one call says nothing of the next.
+    since it casts or makes weights of weights (half precision is run in float32); `axes` is how many axes points must
+    have, further ones being of size 1. A module that changes itself or draws random numbers is refused: one call says
+    nothing of the next.
     """
-    first = next(iter(module.parameters()))
+    first = next(numbers_of(module))
     if name_of(first.dtype) != dtype:
         if any(parametrize.is_parametrized(part) or part._forward_pre_hooks for part in module.modules()):
             return None  # weights that are computed from others come out differently in another dtype
         if alone is not None and (alone in PRECISIONS or dtype != "float32"):
             return None
         module = copy.deepcopy(module).to("cpu", precision_of(dtype).torch_dtype)
-        first = next(iter(module.parameters()))
-    x = torch.from_numpy(points).to(first.device, first.dtype)
+        first = next(numbers_of(module))
+    more = (1,) * (axes - 2)
+    x = torch.from_numpy(points).to(first.device, first.dtype).reshape(more + points.shape)
     name = _by_name(module) if method == "__call__" else None
     before, random = state_of(module), torch.get_rng_state()
     with torch.no_grad(), torch.autocast(first.device.type, enabled=False):
@@ -122,7 +180,7 @@ def run_module(
             f"it changes its own {', '.join(changed[:3])} when it is called, so that one call says nothing of the next"
         )
         raise InvalidInput(type(module).__name__, [f"{fault}; leave that out"])
-    return found
+    return found[(0,) * len(more)] if found.shape[: len(more)] == more else found
 
 
 def _by_name(module: nn.Module) -> str | None:
@@ -135,14 +193,16 @@ def _by_name(module: nn.Module) -> str | None:
 
 
 def state_of(module: nn.Module) -> dict[str, Any]:
-    """Numbers and buffers of a module by name, the latter by how often they were changed."""
+    """Numbers and buffers of a module by name, the latter by which tensors they are and how often they were changed."""
     found: dict[str, Any] = {}
     for path, part in module.named_modules():
         dot = f"{path}." if path else ""
         plain = {name: value for name, value in vars(part).items() if type(value) in (int, float, bool, str)}
         found.update({dot + name: value for name, value in plain.items()})
         tensors = [*part.named_buffers(recurse=False), *part.named_parameters(recurse=False)]
-        found.update({dot + name: tensor._version for name, tensor in tensors if not tensor.is_inference()})
+        found.update(
+            {dot + name: (id(tensor), tensor._version) for name, tensor in tensors if not tensor.is_inference()}
+        )
     return found
 
 

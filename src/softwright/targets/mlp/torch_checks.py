@@ -26,7 +26,16 @@ from softwright.errors import Faults
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 _CHANGES = (operator.iadd, operator.isub, operator.imul, operator.itruediv)  # a += b
-_VIEWS = (operator.getitem, torch.chunk, "chunk", functional.dropout)
+_PLAIN = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul,
+          operator.itruediv: operator.truediv}  # fmt: skip
+_VIEWS = (operator.getitem, functional.dropout)
+_TURNED = ("T", "mT", "H", "mH", "data", "real")  # attributes that share memory
+_VIEWED = (  # functions and methods whose result may share the memory of what they are given
+    "chunk", "split", "unbind", "tensor_split", "hsplit", "view", "view_as", "reshape", "reshape_as", "flatten",
+    "ravel", "unflatten", "transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "t", "squeeze",
+    "unsqueeze", "expand", "expand_as", "broadcast_to", "narrow", "select", "detach", "contiguous", "diagonal",
+    "unfold", "to", "type_as", "float", "double", "type", "atleast_2d", "atleast_3d",
+)  # fmt: skip
 _RECOMPUTED = {  # a pre-hook that sets a weight before every call: how it is called and how it is undone
     WeightNorm: ("weight_norm", "torch.nn.utils.remove_weight_norm"),
     SpectralNorm: ("spectral_norm", "torch.nn.utils.remove_spectral_norm"),
@@ -132,16 +141,26 @@ def check_in_place(graph: fx.Graph, modules: dict[str, nn.Module], faults: Fault
             )
 
 
+def out_of_place(graph: fx.Graph) -> None:
+    """y += x as y = y + x: the same once nobody uses y under its old name, as `check_in_place` has seen."""
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target in _PLAIN:
+            node.target = _PLAIN[node.target]
+
+
 def _without_effect(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     """Whether nothing comes of a node but its result: a layer that does not work in place, one of several results."""
-    return node.target is operator.getitem or (node.op == "call_module" and not _in_place(node, modules))
+    looks = node.target in (operator.getitem, getattr) or call_name(node.target) in ("size", "dim", "numel")
+    return looks or (node.op == "call_module" and not _in_place(node, modules))
 
 
 def _in_place(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     if node.op == "call_module":
         layer = modules[str(node.target)]
         return bool(getattr(layer, "inplace", False)) and not isinstance(layer, DROPOUTS)
-    if call_name(node.target).endswith("_") or node.target in _CHANGES:
+    if node.target in _CHANGES:
+        return not _is_size(node.args[0])
+    if call_name(node.target).endswith("_"):
         return True
     if node.target is functional.dropout or not callable(node.target):
         return False
@@ -151,14 +170,25 @@ def _in_place(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
         return False
 
 
+def _is_size(entry: Any) -> bool:
+    """Whether an operand is a size of a tensor, a plain number: n += 1 changes no other name of it."""
+    while isinstance(entry, fx.Node) and entry.target is operator.getitem:
+        entry = entry.args[0]
+    return isinstance(entry, fx.Node) and (
+        (entry.target is getattr and entry.args[1] not in _TURNED) or entry.target in ("size", "dim", "numel")
+    )
+
+
 def _before(node: fx.Node, modules: dict[str, nn.Module]) -> fx.Node | None:
     """The node whose memory this one shares, if it makes none of its own."""
     if not node.op.startswith("call") or not node.args or not isinstance(node.args[0], fx.Node):
         return None
     if node.op == "call_module":
-        shares = isinstance(modules[str(node.target)], (nn.Identity, nn.Flatten, *DROPOUTS))
+        shares = isinstance(modules[str(node.target)], (nn.Identity, nn.Flatten, nn.Unflatten, *DROPOUTS))
+    elif node.target is getattr:
+        shares = node.args[1] in _TURNED
     else:
-        shares = node.target in _VIEWS
+        shares = node.target in _VIEWS or call_name(node.target) in _VIEWED
     return node.args[0] if shares or _in_place(node, modules) else None
 
 

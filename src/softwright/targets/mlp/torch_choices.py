@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import fx
 
 from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.values import Value
@@ -35,8 +36,10 @@ class Condition:
     value: Value
 
 
-def choice(called: Any, operands: list[Any], shown: str) -> Value | Condition | None:
-    """A comparison, or what is chosen by one; None for anything else."""
+def choice(called: Any, operands: list[Any], given: tuple[Any, ...], shown: str) -> Value | Condition | None:
+    """A comparison, or what is chosen by one; None for anything else. `given` are the operands as they are written."""
+    if getattr(called, "__name__", called) in ("max", "min") and len(given) > 1 and not isinstance(given[1], fx.Node):
+        return None  # max(x, 1) is along axis 1
     plain = len(operands) == 2 and all(isinstance(x, Value) for x in operands)
     if plain and called in _ABOVE:
         return _compared(operands[0], operands[1], shown)

@@ -17,6 +17,7 @@ from torch import Tensor, fx, nn
 from torch.fx.node import map_arg
 
 from softwright.precision import PRECISIONS, name_of
+from softwright.targets.mlp.torch_layers import numbers_of
 
 _MADE = (torch.zeros, torch.ones, torch.full, torch.arange, torch.eye, torch.linspace)
 _IN_PLACE = (operator.iadd, operator.isub, operator.imul, operator.itruediv, setattr)
@@ -30,7 +31,7 @@ _SAME_NUMBERS = (  # what only arranges the numbers of a weight
 
 def dtype_of(module: nn.Module) -> str:
     """That of the module's weights."""
-    return name_of(next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64))
+    return name_of(next((p.dtype for p in numbers_of(module)), torch.float64))
 
 
 def held_by(module: nn.Module, graph: fx.Graph) -> dict[fx.Node, Any]:

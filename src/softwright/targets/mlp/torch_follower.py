@@ -23,6 +23,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
+from softwright.errors import InvalidInput
 from softwright.targets.mlp import values as algebra
 from softwright.targets.mlp.activation import Activation, read_spelling, spellings
 from softwright.targets.mlp.branches import Branch
@@ -179,6 +180,12 @@ class Follower:
 
     def step(self, node: fx.Node) -> Any:
         """The value of a node from those of its operands."""
+        try:
+            return self._step(node)
+        except InvalidInput as error:
+            return algebra.missing(*error.faults)
+
+    def _step(self, node: fx.Node) -> Any:
         if node in self.held:
             return self._constant(node)
         if node.op == "get_attr":
@@ -193,7 +200,7 @@ class Follower:
             return self._join(node, shown)
         if is_product(called):
             return self._product(node, operands, shown)
-        chosen = choice(called, operands, shown) if not node.kwargs else None
+        chosen = choice(called, operands, node.args, shown) if not node.kwargs else None
         if chosen is not None:
             return chosen
         if called in _OPERATIONS and all(isinstance(x, Value) for x in operands):
@@ -369,9 +376,11 @@ class Follower:
                 return _nothing(f"{shown} along axis {layer.dim}")
             return value if isinstance(value.thing, Missing) else _glu(value.thing)
         if isinstance(layer, nn.Flatten):
-            first = isinstance(value.thing, Branch) and not value.thing.layers
+            first = isinstance(value.thing, Branch) and not value.thing.layers and value.thing.plain
+            first &= (layer.start_dim, layer.end_dim) == (1, -1)
             self.flattens |= first
-            return value if first else algebra.also(value, algebra.missing(f"{shown} may only come first; move it"))
+            fault = f"{shown} may only come first, and with all axes but the first one; move it"
+            return value if first else algebra.also(value, algebra.missing(fault))
         found = activation_of(layer)
         if found is None:
             return algebra.also(value, algebra.missing(f"layer {shown} has no attention form; use {KNOWN}"))

@@ -7,7 +7,7 @@ clamp(s, l, h) = hardtanh                           max(s, l) = relu(s - l) + l,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,11 @@ Sum = Callable[[Value, str], Value]  # of a value, and how it is called in a fau
 
 def numbers(tensor: Any) -> np.ndarray:
     return tensor.detach().double().cpu().numpy()
+
+
+def numbers_of(module: nn.Module) -> Iterator[torch.Tensor]:
+    """What a module computes with: its parameters, then its buffers, without whole numbers."""
+    return (tensor for tensor in (*module.parameters(), *module.buffers()) if tensor.is_floating_point())
 
 
 def is_foreign(layer: nn.Module) -> bool:

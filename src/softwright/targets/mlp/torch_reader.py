@@ -14,9 +14,10 @@ import torch
 from torch import fx, nn
 
 from softwright.errors import Faults, InvalidInput
+from softwright.precision import name_of
 from softwright.targets.mlp.branches import Branch
 from softwright.targets.mlp.dense import DenseNetwork, GatedNetwork
-from softwright.targets.mlp.torch_checks import check_in_place, check_parts
+from softwright.targets.mlp.torch_checks import check_in_place, check_parts, out_of_place
 from softwright.targets.mlp.torch_constants import dtype_of, made_in
 from softwright.targets.mlp.torch_follower import Follower
 from softwright.targets.mlp.torch_tracing import traced
@@ -26,11 +27,12 @@ from softwright.targets.mlp.values import Missing, Product, Value
 @dataclass(frozen=True)
 class Reading:
     """A module as a network, and what must be known of how it is run: whether axis 1 stood for the last one, so that it
-    is the network for tables of rows alone, and whether it is the same network in its own dtype alone, since weights
-    are made of others when it is called, or values are cast."""
+    is the network for tables of rows alone, whether it makes rows first, and whether it is the same network in its own
+    dtype alone, since weights are made of others when it is called, or values are cast."""
 
     network: DenseNetwork | GatedNetwork
     rows: bool
+    flattens: bool
     alone: bool
 
 
@@ -49,7 +51,10 @@ def read_module(module: nn.Module, name: str | None = None, given: Mapping[str, 
     faults.raise_if_any()
     network = network_from(result, dtype_of(module), name or type(module).__name__)
     return Reading(
-        network, follower.rows and not follower.flattens, bool(follower.casts or made_in(graph, follower.held))
+        network,
+        follower.rows and not follower.flattens,
+        follower.flattens,
+        bool(follower.casts or made_in(graph, follower.held)),
     )
 
 
@@ -59,6 +64,11 @@ def check_module(module: nn.Module, faults: Faults, given: Mapping[str, Any] | N
         faults.add("it is compiled by torch.jit, which hides its forward; give the module that it was made from")
         return None
     check_parts(module, faults)
+    kinds = sorted({name_of(p.dtype) for p in module.parameters() if p.is_floating_point()})
+    faults.check(
+        len(kinds) < 2 or "float64" not in kinds,
+        f"it holds weights of {' and '.join(kinds)}; bring them to one dtype, module.double() say",
+    )
     if any(tensor.is_meta or tensor.is_complex() for tensor in (*module.parameters(), *module.buffers())):
         return None
     try:
@@ -67,6 +77,7 @@ def check_module(module: nn.Module, faults: Faults, given: Mapping[str, Any] | N
         faults.add(f"its forward cannot be followed ({error}); write it as torch.nn.Sequential")
         return None
     check_in_place(graph, dict(module.named_modules()), faults)
+    out_of_place(graph)
     return graph
 
 

@@ -5,6 +5,8 @@ that is no None, so that `if mask is not None` goes the way of those who give a 
 inputs alone goes the other way. So a forward is followed twice where it has options, and what the defaults do counts:
 or, of a part whose caller is known, what the options do that it is given. Arguments by name (`layer(input=x)`) are put
 where they stand without names, so that whoever reads a graph finds them in one place.
+
+`y += x` is kept as what it is: it changes every other name of y too, and whoever reads a graph must see that.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import fx, nn
 
-from softwright.targets.mlp.torch_layers import is_foreign
+from softwright.errors import InvalidInput
+from softwright.targets.mlp.torch_layers import is_foreign, numbers_of
 
 _COMPARISONS = (operator.eq, operator.ne)
 _FIXED = (type(None), bool, str)  # options that choose what a forward does, rather than enter what it computes
@@ -27,12 +31,39 @@ FREE = inspect.Parameter.empty  # among the options that a module is given: one 
 DEFAULT_ALONE = "default alone"  # in the notes of an input whose default a graph stands for
 
 
+class Proxy(fx.Proxy):
+    """A value of a forward that is followed, with its changes in place, which torch.fx takes for plain sums."""
+
+    def __iadd__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.iadd, (self, other), {})
+
+    def __isub__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.isub, (self, other), {})
+
+    def __imul__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.imul, (self, other), {})
+
+    def __itruediv__(self, other: Any) -> fx.Proxy:
+        return self.tracer.create_proxy("call_function", operator.itruediv, (self, other), {})
+
+
 class _Tracer(fx.Tracer):
     """Follows a forward; with `usual`, options that have None, a truth value or a text as default have it."""
 
     def __init__(self, usual: bool = False, given: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self.usual, self.given = usual, dict(given or {})
+        self.cast = torch.is_autocast_enabled("cpu")
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return Proxy(node, self)
+
+    def create_node(self, *args: Any, **named: Any) -> fx.Node:
+        if torch.is_autocast_enabled("cpu") is not self.cast:
+            raise InvalidInput(
+                "transpile", ["it switches torch.autocast on or off, which no layer says; leave that out"]
+            )
+        return super().create_node(*args, **named)
 
     def create_args_for_root(self, root_fn: Any, is_module: bool, concrete_args: Any = None) -> tuple[Any, list[Any]]:
         function, entries = super().create_args_for_root(root_fn, is_module, concrete_args)
@@ -50,10 +81,12 @@ class _Tracer(fx.Tracer):
         return type(m).__module__.startswith("torch.nn") and not isinstance(m, nn.Sequential)
 
     def to_bool(self, obj: fx.Proxy) -> bool:
-        """T5 asks whether a value has the dtype of a weight; in a module of one dtype it has."""
+        """T5 asks whether a value has the dtype of a weight; in a module of one dtype all have that."""
         node = obj.node
         if node.target in _COMPARISONS and any(_is_dtype(entry) for entry in node.args):
-            return node.target is operator.eq
+            own = next((p.dtype for p in numbers_of(self.root)), None)
+            kinds = [own if _is_dtype(entry) else entry for entry in node.args]
+            return (kinds[0] == kinds[1]) is (node.target is operator.eq)
         return super().to_bool(obj)
 
 

@@ -34,14 +34,16 @@ from softwright.targets.mlp import (
     Source,
     activation_of,
     check_parts,
+    outline,
     read_source,
     run_module,
 )
 from softwright.transpiler.inside.calling import called_as
 from softwright.transpiler.inside.finding import chain_parts, found_parts, norm_before
+from softwright.transpiler.inside.following import check_result, inputs_of
 from softwright.transpiler.inside.patches import PatchNetwork
 from softwright.transpiler.inside.pieces import Cut
-from softwright.transpiler.inside.watching import Watched, normalisation, watch
+from softwright.transpiler.inside.watching import Watched, normalisation, running_inputs, watch
 from softwright.transpiler.job import Job, Options, Part
 from softwright.transpiler.network import TranspiledModule, TranspiledNetwork
 
@@ -76,7 +78,12 @@ def find_job(
     paths = [part.path for part in parts]
 
     def assemble(networks: list[TranspiledNetwork], options: Options) -> TranspiledModule:
-        return TranspiledModule(replace_blocks(module, parts, networks, options.dtype), paths, options.layout)
+        made = replace_blocks(module, parts, networks, options.dtype, options.tol or 0.0)
+        own = copy.deepcopy(module).eval() if any(part.training for part in module.modules()) else module
+        graph = outline(own, {}) if running_inputs(own) is None else None
+        if graph is not None:
+            check_result(own, made, inputs_of(own, graph), {}, options.tol or 0.0)
+        return TranspiledModule(made, paths, options.layout)
 
     return Job(
         parts,
@@ -156,6 +163,14 @@ def _check_mode(module: nn.Module, faults: Faults) -> None:
     if random:
         shown = ", ".join(random[:4]) + ", ..." * (len(random) > 4)
         faults.add(f"dropout in training mode is random ({shown}); call module.eval() first")
+    batch = [
+        name
+        for name, part in module.named_modules()
+        if isinstance(part, nn.modules.batchnorm._NormBase) and part.training and part.track_running_stats
+    ]
+    if batch:
+        shown = ", ".join(batch[:4]) + ", ..." * (len(batch) > 4)
+        faults.add(f"batch norm in training mode depends on the batch ({shown}); call module.eval() first")
 
 
 def _layer_part(path: str, layer: Any) -> Part:
@@ -193,13 +208,14 @@ def normalised_box(scaled: tuple[np.ndarray, np.ndarray] | None) -> Sides | None
 
 
 def replace_blocks(
-    module: nn.Module, parts: Sequence[Part], networks: Sequence[TranspiledNetwork], dtype: str
+    module: nn.Module, parts: Sequence[Part], networks: Sequence[TranspiledNetwork], dtype: str, tol: float = 0.0
 ) -> nn.Module:
-    """A copy of the module, in eval mode, with attention in place of the blocks."""
+    """A copy of the module, in eval mode, with attention in place of the blocks, each of which may be off by `tol`."""
     result = copy.deepcopy(module).eval().to(precision_of(dtype).torch_dtype)
     cuts: dict[Cut, list[TranspiledNetwork]] = {}
     for part, network in zip(parts, networks, strict=True):
         if part.cut is not None:
+            called_as(network, (None, {}), part.source.taken)
             cuts.setdefault(part.cut, []).append(network)
             continue
         if part.chain:
@@ -207,7 +223,7 @@ def replace_blocks(
                 result = _replaced(result, path, step)
             continue
         if part.called is not None:
-            called_as(network, *part.called, rows=part.source.rows)
+            called_as(network, part.called, part.source.taken)
         place = result.get_submodule(part.path)
         if isinstance(place, LAYERS):
             layer: Any = place
@@ -217,7 +233,9 @@ def replace_blocks(
         else:
             result = _replaced(result, part.path, network)
     for cut, pieces in cuts.items():
-        result = _replaced(result, cut.path, cut.applied(result.get_submodule(cut.path), pieces))
+        made = cut.applied(result.get_submodule(cut.path), pieces)
+        check_result(module.get_submodule(cut.path), made, cut.inputs, cut.given, tol)
+        result = _replaced(result, cut.path, made.to(precision_of(dtype).torch_dtype))  # numbers of its forward too
     for part in result.modules():
         if isinstance(part, nn.TransformerEncoder):
             part.use_nested_tensor = part.enable_nested_tensor = False

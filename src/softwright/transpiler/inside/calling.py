@@ -20,8 +20,13 @@ from torch import fx, nn
 from softwright.errors import InvalidInput
 
 FREE = inspect.Parameter.empty  # an argument that is computed, as in `targets/mlp/torch_tracing.py`
+MOST_AXES = 4  # with more it is as with these
 _CONSTANT = (type(None), bool, str, int, float)
 _THROUGH = (nn.Identity, nn.Dropout)
+
+
+class OtherAxes(InvalidInput):
+    """A network is given inputs with other axes than it was read for."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +120,14 @@ def only_default(given: Any, usual: Any, name: str) -> None:
 class CalledAsBefore:
     """A hook before a network in the place of a module: its input by position or by name, options as they were read.
 
-    With `rows` its input must be a table of rows, (n, d): axis 1 was the last one when the module was read.
+    It may have as many axes as `axes` says: with others its source does something else, or fails. With `flat` it is
+    made a table of rows first.
     """
 
-    def __init__(self, takes: inspect.Signature | None, given: Mapping[str, Any], rows: bool) -> None:
-        self.takes, self.given, self.rows = takes, dict(given), rows
+    def __init__(
+        self, takes: inspect.Signature | None, given: Mapping[str, Any], axes: tuple[int, ...], flat: bool
+    ) -> None:
+        self.takes, self.given, self.axes, self.flat = takes, dict(given), axes, flat
 
     def __call__(self, _: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if (len(args) != 1 or named) and self.takes is not None:
@@ -128,27 +136,37 @@ class CalledAsBefore:
             for name, value in list(bound.items())[1:]:
                 only_default(value, self.given.get(name, self.takes.parameters[name].default), name)
             args, named = (given,), {}
-        if self.rows and args and args[0].dim() > 2:
+        if self.flat and args and args[0].dim() > 2:
+            args = (args[0].flatten(1),)
+        if args and min(args[0].dim(), MOST_AXES) not in self.axes:
+            said = "tables of rows, (n, d)" if self.axes == (2,) else f"{' or '.join(map(str, self.axes))} axes"
             fault = (
-                f"it was read for tables of rows, (n, d), since something in it goes along axis 1, and gets "
-                f"{args[0].dim()} axes; write that with dim=-1, or give it rows"
+                f"it was read for {said}, and gets {args[0].dim()} axes, with which its source does something else or "
+                "fails; give it what it was read for, or write what goes along other axes (cat, glu, batch norm, "
+                "biases with axes of their own) along the last one, dim=-1"
             )
-            raise InvalidInput("transpile", [fault])
+            raise OtherAxes("transpile", [fault])
         return args, named
 
 
 def called_as(
-    network: nn.Module, source: nn.Module, given: Mapping[str, Any], rows: bool, inside: bool = True
+    network: nn.Module,
+    called: tuple[nn.Module | None, Mapping[str, Any]],
+    taken: tuple[tuple[int, ...], bool],
+    inside: bool = True,
 ) -> nn.Module:
-    """The network, called as its source was, where that is anything but one input.
+    """The network, called as the part of which it is made was, where that is anything but one input of any axes.
 
-    `inside` a module, what calls it may name that input, which is x from now on.
+    `called` is that part, or None, and its options; `taken` are the axes that it takes, and whether it makes rows
+    first. `inside` a module, what calls it may name that input, which is x from now on.
     """
-    takes = _takes(source)
+    (part, given), (axes, flat) = called, taken
+    takes = None if part is None else _takes(part)
     entries = [] if takes is None else list(takes.parameters.values())
     by_name = bool(entries) and (
         entries[0].kind is inspect.Parameter.KEYWORD_ONLY or (inside and entries[0].name != "x")
     )
-    if rows or len(entries) > 1 or by_name:
-        network.register_forward_pre_hook(CalledAsBefore(takes, given, rows), with_kwargs=True)
+    if len(axes) < MOST_AXES or flat or len(entries) > 1 or by_name:
+        hook = CalledAsBefore(takes, given, axes, flat)
+        network.register_forward_pre_hook(hook, with_kwargs=True)
     return network

@@ -11,24 +11,23 @@ over patches; an activation that follows something else on images is one over pa
 
 A network is applied along the last axis, so a node can be read where the width of that axis is known: by the layers
 before it, or by the Linear layer behind it. How many axes there are is known behind a Flatten only; axis 1 is the last
-one there, and is read so nowhere else.
+one there, and is read so nowhere else. Of what a convolution gave, axis 1 holds the channels, last in a network over
+patches; a single image, without an axis for many, has something else there.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from softwright.errors import Faults, InvalidInput
-from softwright.precision import PRECISIONS, name_of, precision_of
 from softwright.targets.mlp import (
+    AXES,
     DEFAULT_ALONE,
     Activation,
     Branch,
@@ -40,10 +39,13 @@ from softwright.targets.mlp import (
     Source,
     Value,
     activation_of,
+    axes_of,
     batch_norm,
     call_name,
     chain_of,
     check_module,
+    dtype_of,
+    is_product,
     made_in,
     network_from,
     state_of,
@@ -55,10 +57,9 @@ from softwright.transpiler.inside.patches import (
     CONVOLUTIONS,
     Patches,
     matrix_of,
-    on_one_patch,
     patches_of,
 )
-from softwright.transpiler.inside.pieces import Cut, Piece
+from softwright.transpiler.inside.pieces import Cut, Piece, alone, between, run_piece
 from softwright.transpiler.job import Part
 
 _LAST = (nn.LayerNorm, nn.RMSNorm)  # what says how many values its last axis has
@@ -71,11 +72,11 @@ _WINDOWS = (  # functions of images that keep their channels
     "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "boolean_dispatch", "fn", "interpolate", "dropout2d", "contiguous",
 )  # fmt: skip
+_NUMBER_BY_NUMBER = ("add", "iadd", "mul", "imul", "sub", "isub")
+_WALKS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d)  # what says how many channels there are
 _ONE_BY_ONE = (  # functions of every number, along no axis
     "clamp", "clip", "clamp_min", "clamp_max", "hardswish", "selu", "celu", "logsigmoid", "softshrink", "glu",
 )  # fmt: skip
-_NUMBER_BY_NUMBER = ("add", "iadd", "mul", "imul", "sub", "isub")
-_WALKS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d)  # what says how many channels there are
 
 
 def cut_parts(
@@ -92,7 +93,7 @@ def cut_parts(
         return []
     plain = {name: value for name, value in given.items() if value is not FREE}
     before = state_of(module)
-    amiss = not_as_traced(module, graph, plain)
+    amiss, inputs = not_as_traced(module, graph, plain)
     if state_of(module) != before:
         amiss = "changes its own numbers when it is called, and one call says nothing of the next; leave that out"
     if amiss:
@@ -103,22 +104,21 @@ def cut_parts(
     pieces = cutter.pieces()
     if not pieces and notes is not None:
         notes += dict.fromkeys(cutter.unsure)
-    kept = tuple(dict.fromkeys(_shown(node, cutter.modules) for node in cutter.stays))
+    kept = tuple(dict.fromkeys(shown(node, cutter.modules) for node in cutter.stays))
     options = tuple(node for node in graph.nodes if node.meta.get(DEFAULT_ALONE))
-    cut = Cut(path, graph, pieces, kept, options)
+    cut = Cut(path, graph, pieces, kept, options, plain, tuple(inputs))
+    dtype = dtype_of(module)
     found = []
     for number, piece in enumerate(pieces):
-        dtype = name_of(next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float64))
-        names = [_shown(node, cutter.modules) for node in piece.nodes]
+        names = [shown(node, cutter.modules) for node in piece.nodes]
         label = f"{path + ': ' if path else ''}{names[0]} to {names[-1]}" if len(names) > 1 else names[0]
         try:
             network = network_from(piece.value, dtype, label)
         except InvalidInput:
             return []  # weights that are no numbers, shapes that do not meet: a fault of the module
-        alone = (
-            name_of(next(module.parameters()).dtype) if (cutter.made | cutter.casts).intersection(piece.nodes) else None
-        )
-        run = partial(_run_piece, _alone(piece, cutter.modules), piece.patches, alone)
+        fixed = dtype if (cutter.made | cutter.casts).intersection(piece.nodes) else None
+        run = partial(run_piece, alone(piece, cutter.modules), piece.patches, fixed)
+        axes = axes_of(network, run) if piece.patches is None else AXES
         absorbed = tuple(
             ".".join(filter(None, (path, str(node.target)))) for node in piece.nodes if node.op == "call_module"
         )
@@ -127,7 +127,10 @@ def cut_parts(
             behind = (cutter.modules[str(piece.root.target)],)
         elif piece.root is next(iter(graph.nodes)) and manner is not None:
             behind = manner.behind
-        found.append(Part(cut.name(number), Source(network, run), cut=cut, absorbs=absorbed, behind=behind))
+        padded = piece.patches is not None and any(piece.patches.padding)
+        source = Source(network, run, axes)
+        source = replace(source, run=partial(run, axes=source.least))
+        found.append(Part(cut.name(number), source, cut=cut, absorbs=absorbed, behind=behind, padded=padded))
     return found
 
 
@@ -140,14 +143,16 @@ class _Axes(Follower):
         self.channels: dict[fx.Node, Patches] = {}  # nodes of images or sequences whose channels are known
         self.tables: set[fx.Node] = set()  # nodes that are tables of rows
         self.unsure: list[str] = []  # what goes along an axis that may be another than the last
+        self.of_many: set[fx.Node] = set()  # nodes that mean channels by axis 1, which single images have elsewhere
 
     def is_last(self, axis: Any, node: fx.Node) -> bool:
-        along_channels = axis == 1 and any(entry in self.channels for entry in node.all_input_nodes)
-        if along_channels:  # a network over patches has them last
-            return True
+        known = next((self.channels[entry] for entry in node.all_input_nodes if entry in self.channels), None)
+        if known is not None:  # a network over patches has the channels last
+            self.of_many |= {node} if axis == 1 else set()
+            return axis in (1, -2 if known.flat else -3)
         if axis == 1 and not any(entry in self.tables for entry in node.all_input_nodes):
             self.unsure.append(
-                f"{_shown(node, self.modules)} goes along axis 1, which is the last one in tables of rows only; use "
+                f"{shown(node, self.modules)} goes along axis 1, which is the last one in tables of rows only; use "
                 "dim=-1, or put it behind a Flatten"
             )
             return False
@@ -191,8 +196,9 @@ class _Axes(Follower):
             return None
         if isinstance(layer, _SAME) or call_name(node.target) in (*_NUMBER_BY_NUMBER, *_WINDOWS) or _cuts_off(node):
             known = [self.channels[entry] for entry in inputs if entry in self.channels]
-            if known:
-                self.channels[node] = known[0]
+            most = max(known, key=lambda one: one.channels, default=None)
+            if most is not None and (len(known) == len(inputs) or most.channels > 1):
+                self.channels[node] = most  # a single channel may meet several
                 return None
             widths = [width for entry in inputs if (width := self.width_of(entry)) is not None]
             if layer is None and max(widths, default=1) > 1:  # one value may meet several
@@ -222,7 +228,7 @@ def _cuts_off(node: fx.Node) -> bool:
     return isinstance(places, tuple) and places[:2] == (whole, whole) and all(isinstance(x, slice) for x in places)
 
 
-def _shown(node: fx.Node, modules: dict[str, nn.Module]) -> str:
+def shown(node: fx.Node, modules: dict[str, nn.Module]) -> str:
     if node.op == "call_module":
         return f"{node.target} ({type(modules[str(node.target)]).__name__})"
     return call_name(node.target)
@@ -309,6 +315,11 @@ class _Cutter(_Axes):
         """The value of a node over the one root of its operands; None if there is none."""
         if len({self.roots[entry] for entry in inputs}) != 1:
             return None
+        vectors = [x.ndim for x in map(self.held.get, node.all_input_nodes) if isinstance(x, Tensor) and x.numel() > 1]
+        if any(self._bare(entry) and self.width_of(entry) is None for entry in inputs) and vectors:
+            return None  # one value may meet several
+        if max(vectors, default=1) > 1 and not is_product(node.target):
+            return None  # and a row of several axes gives it to what it meets
         layer = self.modules.get(str(node.target)) if node.op == "call_module" else None
         if isinstance(layer, nn.Flatten):
             return None  # rows of what it is given are not rows of what it gives
@@ -358,6 +369,7 @@ class _Cutter(_Axes):
             how, value = single, value_of(Branch(size=single.channels))
         known = isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_var is not None
         if known and isinstance(value.thing, Branch):
+            self.of_many.add(node)
             found: Any = Value(value.thing.scaled(*batch_norm(layer)), (), True)
         elif layer is not None and (
             activation_of(layer) or chain_of(layer) or isinstance(layer, nn.Dropout | nn.Dropout2d | nn.GLU)
@@ -397,49 +409,7 @@ class _Cutter(_Axes):
                 value = replace(value, thing=replace(thing, down=last))
         elif not isinstance(thing, Branch) or all(layer.activation.name == "identity" for layer in thing.layers):
             return None
-        return Piece(root, node, value, self.patches[node], tuple(_between(root, node)))
-
-
-def _between(root: fx.Node, end: fx.Node) -> list[fx.Node]:
-    """The nodes that lead from a root to a node, in their order."""
-    wanted: set[fx.Node] = set()
-    stack = [end]
-    while stack:
-        node = stack.pop()
-        if node is not root and node not in wanted:
-            wanted.add(node)
-            stack += node.all_input_nodes
-    return [node for node in root.graph.nodes if node in wanted and node.op != "placeholder"]
-
-
-def _alone(piece: Piece, modules: dict[str, nn.Module]) -> nn.Module:
-    """The source's own nodes of a piece, as a module of one input; a convolution sees one patch at a time."""
-    graph = fx.Graph()
-    copies = {piece.root: graph.placeholder("x")}
-    parts: dict[str, Any] = {}
-    for node in piece.nodes:
-        copies[node] = graph.node_copy(node, lambda old: copies[old])
-        target = str(node.target)
-        if node.op == "call_module":
-            parts[target] = on_one_patch(modules[target])
-        elif node.op == "get_attr":
-            owner, _, name = target.rpartition(".")
-            parts[target] = getattr(modules[owner], name)
-    graph.output(copies[piece.end])
-    return fx.GraphModule(parts, graph).eval()
-
-
-def _run_piece(
-    piece: nn.Module, patches: Patches | None, alone: str | None, points: np.ndarray, dtype: str
-) -> np.ndarray | None:
-    """A piece of the source at points (n, d); `alone` as of `run_module`."""
-    first = next((p for p in piece.parameters()), None)
-    if first is not None and name_of(first.dtype) != dtype:
-        if alone is not None and (alone in PRECISIONS or dtype != "float32"):
-            return None
-        piece = copy.deepcopy(piece).to(precision_of(dtype).torch_dtype)
-    x = torch.from_numpy(points).to(precision_of(dtype).torch_dtype)
-    if patches is not None:
-        x = x.reshape(len(points), *patches.shape())
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        return piece(x).double().cpu().numpy().reshape(len(points), -1)
+        nodes, patches = tuple(between(root, node)), self.patches[node]
+        if patches is not None and self.of_many.intersection(nodes):
+            patches = replace(patches, of_many=True)
+        return Piece(root, node, value, patches, nodes)

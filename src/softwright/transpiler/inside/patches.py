@@ -13,6 +13,8 @@ import numpy as np
 from torch import Tensor, nn
 from torch.nn.functional import unfold
 
+from softwright.transpiler.inside.calling import OtherAxes
+
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 
 
@@ -26,6 +28,7 @@ class Patches:
     padding: tuple[int, int] = (0, 0)
     dilation: tuple[int, int] = (1, 1)
     flat: bool = False
+    of_many: bool = False  # whether something in it goes along axis 1, where a single image has no channels
 
     @property
     def single(self) -> bool:
@@ -47,6 +50,11 @@ class PatchNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         how = self.patches
         if x.dim() == (2 if how.flat else 3):  # one image without an axis for many
+            if how.of_many:
+                fault = (
+                    f"axis 1 of {x.dim()} axes is not that of channels; give it with an axis for many, x.unsqueeze(0)"
+                )
+                raise OtherAxes("transpile", [fault])
             return self(x.unsqueeze(0)).squeeze(0)
         images = x.unsqueeze(2) if how.flat else x
         sizes = [
