@@ -225,3 +225,23 @@ def test_points_inside_and_far_away_get_what_torch_gives(name: str, dtype: str, 
         size = np.maximum(1.0, np.abs(wanted))
         assert (np.abs(found - wanted) <= far * size)[finite].all(), command
         assert not np.isfinite(found[~finite]).any(), command
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@pytest.mark.parametrize("kind", ["pieces", "range"])
+def test_heads_run_everywhere_where_they_are_asked_for(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    built: sw.Built[Any] = (
+        sw.approximate("exp(x)", sw.Box(x=(0, 1)), tol=1e-6)
+        if kind == "pieces"
+        else sw.transpile(nn.Sequential(nn.Linear(2, 3), nn.SiLU(), nn.Linear(3, 1)).double(), box=(-1, 1))
+    )
+    built.export(tmp_path / "f.c")
+    names = ("softwright_near", "softwright_in_range")
+    text = (tmp_path / "f.c").read_text()
+    assert any(name in text for name in names)
+    command = ["gcc", "-O0", "-g", "-std=c99", "-Wall", "-Wextra", "-Werror", "-DSELFTEST", "-DSOFTWRIGHT_HEADS"]
+    subprocess.run([*command, str(tmp_path / "f.c"), "-o", str(tmp_path / "f"), "-lm"], check=True)
+    subprocess.run([str(tmp_path / "f")], check=True, capture_output=True)
+    program = (tmp_path / "f").read_bytes()
+    assert not any(name.encode() in program for name in names)
