@@ -17,7 +17,8 @@ from torch import nn
 import softwright as sw
 from softwright.export.c_source import c_source
 from softwright.export.near.heads import near_of
-from softwright.export.near.pieces import Pieces
+from softwright.export.near.lines import Run, Tokens
+from softwright.export.near.pieces import Pieces, pieces_of
 from softwright.export.near.powers import Powers, powers_of
 from softwright.export.near.series import about_middle, interpolated
 from softwright.export.program import Product
@@ -100,6 +101,7 @@ def test_ranges_that_rounding_does_not_reach_have_no_polynomial() -> None:
     assert powers_of(_SILU, 30.0, "float64") is None
     assert powers_of(_TANH, 1e-30, "float64") is None
     assert powers_of(np.array([*_SILU[:2], [0.1, 1.0], _SILU[3]]), 1.0, "float64") is None  # 0.55 s is rounded
+    assert powers_of(np.array([*_SIGMOID[:3], [0.1, 0.7]]), 1.0, "float64") is None  # 0.1 + 0.7 and 0.7 - 0.1 are
 
 
 def test_products_of_gates_are_their_tanhs() -> None:
@@ -225,3 +227,41 @@ def test_points_inside_and_far_away_get_what_torch_gives(name: str, dtype: str, 
         size = np.maximum(1.0, np.abs(wanted))
         assert (np.abs(found - wanted) <= far * size)[finite].all(), command
         assert not np.isfinite(found[~finite]).any(), command
+
+
+@pytest.mark.parametrize(("text", "dtype"), [("0*x", "float64"), ("0*x", "float32"), ("0*x, exp(x)", "float64")])
+def test_heads_that_add_nothing_are_left_out(text: str, dtype: str) -> None:
+    pieces = near_of(sw.approximate(text, sw.Box(x=(0, 1)), tol=1e-3, dtype=dtype))
+    assert isinstance(pieces, Pieces)
+    assert not pieces.rows[:, :, 0].any()
+
+
+def test_boxes_and_claims_without_a_size_have_no_pieces() -> None:
+    run = Run("double", "double", np.zeros(1), np.ones(1))
+    zeros = np.zeros((1, 1))
+    head = [Tokens(zeros, np.zeros(1), np.ones((1, 1)), zeros[:, :, None])]
+    assert pieces_of(head, (0.0, 1.0), 1e-9, run) is not None
+    for ends, rounding in (((1.0, 1.0), 1e-9), ((0.0, 1e-310), 1e-9), ((0.0, 1.0), np.inf), ((0.0, 1.0), np.nan)):
+        assert pieces_of(head, ends, rounding, run) is None
+    tight = Run("float", "float", np.array([1e8]), np.ones(1))
+    assert pieces_of(head, (1e8, 1e8 + 1), 1e-3, tight) is None  # one float
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@pytest.mark.parametrize("kind", ["pieces", "range"])
+def test_heads_run_everywhere_where_they_are_asked_for(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    built: sw.Built[Any] = (
+        sw.approximate("exp(x)", sw.Box(x=(0, 1)), tol=1e-6)
+        if kind == "pieces"
+        else sw.transpile(nn.Sequential(nn.Linear(2, 3), nn.SiLU(), nn.Linear(3, 1)).double(), box=(-1, 1))
+    )
+    built.export(tmp_path / "f.c")
+    names = ("softwright_near", "softwright_in_range")
+    text = (tmp_path / "f.c").read_text()
+    assert any(name in text for name in names)
+    command = ["gcc", "-O0", "-g", "-std=c99", "-Wall", "-Wextra", "-Werror", "-DSELFTEST", "-DSOFTWRIGHT_HEADS"]
+    subprocess.run([*command, str(tmp_path / "f.c"), "-o", str(tmp_path / "f"), "-lm"], check=True)
+    subprocess.run([str(tmp_path / "f")], check=True, capture_output=True)
+    program = (tmp_path / "f").read_bytes()
+    assert not any(name.encode() in program for name in names)

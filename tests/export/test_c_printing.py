@@ -163,3 +163,22 @@ def test_a_masked_score_of_a_pair_has_weight_zero(dtype: str, tmp_path: Path) ->
     built = sw.theorem("C6").build(dtype=dtype)
     assert "-HUGE_VAL" in c_source(built)
     assert "largest deviation" in _self_test(built, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@pytest.mark.parametrize("field", [sw.Symbols("abc"), sw.Integers(-1, 1)])
+def test_tokens_that_name_no_row_get_no_answer(field: Any, tmp_path: Path) -> None:
+    tokens = sw.Sequence(length=(1, 3), x=(-1, 1), s=field)
+    built = sw.compile("count(s[j] == s[i]) + x[i]", tokens, tol=1e-3)
+    built.export(tmp_path / "f.c")
+    command = ["gcc", "-O1", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-DSOFTWRIGHT_CLONES="]
+    subprocess.run([*command, str(tmp_path / "f.c"), "-o", str(tmp_path / "f.so"), "-lm"], check=True)
+    function, low = ctypes.CDLL(str(tmp_path / "f.so")).network, 0 if isinstance(field, sw.Symbols) else -1
+    for token in (0, 1, low, low + 2, low - 1, low + 3, 0.5, 1e300, -1e300, np.nan, np.inf, -np.inf):
+        given = np.array([[0.5, 0.0], [0.25, token], [0.125, 1.0]])
+        found = np.full((3, 1), -7.0)
+        function(3, *(ctypes.c_void_p(array.ctypes.data) for array in (given, found)))
+        if low <= token <= low + 2 and token == int(token):
+            assert np.abs(found - answered(built, (given[None],))[0]).max() < 1e-9
+        else:
+            assert (found == -7.0).all()

@@ -57,6 +57,8 @@ def body_of(program: Program, names: dict[str, str], shapes: dict[str, Shape], l
     spare: dict[Size, list[str]] = {}
     held: dict[str, tuple[str, Size]] = {}  # of a value that has an array: its name and size
     for step, node in enumerate(program.nodes):
+        if node.op == "Rows":
+            body.lines.append(printer.held_rows(node))
         if node.output in inlined:
             continue
         shape = shapes[node.output]

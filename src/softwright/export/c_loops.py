@@ -171,6 +171,14 @@ class Printer:
                 return f"{column} > {row} + {node.numbers['offset'][0]} ? -HUGE_VAL : {places[0]}"
         raise KeyError(node.op)
 
+    def held_rows(self, node: Node) -> str:
+        """A return without an answer where a number names no row, which is found out before it is cast."""
+        view, low = self.views[node.inputs[1]], node.numbers["low"][0]
+        index = letters_of(view.shape)
+        number, high = view.entry(index), low + int(self.shapes[node.inputs[0]][0]) - 1
+        named = f"{number} >= {low} && {number} <= {high} && {number} == (int){number}"
+        return f"  {loops(view.shape, index)}if (!({named})) return;"
+
     def _concat(self, node: Node, out: View) -> tuple[list[str], bool]:
         axis, lines, begin, filled = node.numbers["axis"][0], [], [], True
         for name in node.inputs:

@@ -32,7 +32,7 @@ from softwright.export.c_simplify import padded, simplified, with_biases
 from softwright.export.c_views import View, in_rows, letters_of, loops
 from softwright.export.claim import claim_lines
 from softwright.export.near.heads import near_of
-from softwright.export.near.lines import Near, near_lines
+from softwright.export.near.lines import NEARBY, Near, near_lines
 from softwright.export.near.pieces import Pieces
 from softwright.export.near.ranges import in_range
 from softwright.export.near.versions import Way, chosen, versions
@@ -112,9 +112,9 @@ def c_source(built: Built[Any]) -> str:
     near = near_of(built) if vectors else None
     small = not program.free and len(program.nodes) <= MOST_NODES and len(text) <= MOST_TEXT
     first = None if ranged is None or not small else _written(_shorter(ranged), lanes)
+    made = {*helpers, *_tables([own], real)}
     if first is not None:
         text += "\n".join(first.body.lines) + "softwright_all("
-        helpers = helpers_of(text, real, lanes)
     wide = (
         _wider(first or own, plain if first is None else _shorter(ranged or plain), lanes)
         if small and near is None
@@ -146,16 +146,24 @@ def c_source(built: Built[Any]) -> str:
             "#endif",
             *_NO_FALSE_ALARMS,
             *([FUSED, FAST, *vectors] if vectors else []),
+            *([] if way is None else ["#ifdef SOFTWRIGHT_HEADS", "#undef SOFTWRIGHT_WIDE", "#endif"]),
             "",
             "#ifndef SOFTWRIGHT_NAME",
             "#define SOFTWRIGHT_NAME network",
             "#endif",
             f"{head};",
             *helpers,
-            *_tables([own, first], real),
+            *_tables([own], real),
             "",
             *_function(own, real, outside, head, inner, longest),
+            *([] if first is None else ["#ifndef SOFTWRIGHT_HEADS"]),
+            *(
+                one
+                for one in [*helpers_of(text, real, lanes), *_tables([own, first], real)]
+                if first and one not in made
+            ),
             *(_function(first, real, outside, head, "softwright_in_range", 0) if first is not None else []),
+            *([] if first is None else ["#endif"]),
             *_near_lines(near, real),
             *(_wide_lines(wide, [own, first], real, outside, head) if wide is not None else []),
             *(versions(usual, head, arguments, way, small, wide is not None) if vectors else []),
@@ -187,15 +195,21 @@ def _way(near: Near | Pieces | None, first: _Written | None, wide: _Written | No
 def _ways_said(near: Near | Pieces | None, first: _Written | None) -> list[str]:
     """What is no run of the network's own operations, and why it is covered."""
     if isinstance(near, Pieces):
-        return [" * In the box: polynomials, proved to differ from the network by less than the rounding part."]
+        return [" * In the box: polynomials, proved to differ from the network by less than the rounding part.", _OFF]
     if first is not None:
-        return [" * Heads are polynomials while their numbers stay in a range, as near to them as the claim charges."]
+        return [
+            " * Heads are polynomials while their numbers stay in a range, as near to them as the claim charges.",
+            _OFF,
+        ]
     return []
+
+
+_OFF = " * -DSOFTWRIGHT_HEADS compiles it without them: attention heads run everywhere."
 
 
 def _near_lines(near: Near | Pieces | None, real: str) -> list[str]:
     if isinstance(near, Pieces):
-        return ["#if SOFTWRIGHT_LANES > 1", *near.lines(), "#endif"]
+        return [NEARBY, *near.lines(), "#endif"]
     return [] if near is None else near_lines(near, real)
 
 

@@ -144,10 +144,15 @@ def near_of(built: Any) -> Near | Pieces | None:
     real = "double" if precision.name == "float64" else "float"
     center, scale = (tensors[name].astype(np.float64) for name in ("center", "scale"))
     run = Run(real, "float" if model["dtype"] == "float32" else "double", center, scale)
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values() if tensor.dtype.kind == "f"):
+        return None
     read = [_read(tensors, i) for i in range(len(model["heads"]))]
     if len(center) == 1 and sum(len(head.keys) for head in read) <= MOST_TOKENS:
         box = built.network.box
-        pieces = pieces_of(read, (float(box.lower[0]), float(box.upper[0])), rounding_at_a_point(built), run)
+        rounding = rounding_at_a_point(built)
+        if rounding > 0 and built.certificate.between is not None:  # of a table: at its points, which may be less
+            rounding = min(rounding, float(built.certificate.rounding_part))
+        pieces = pieces_of(read, (float(box.lower[0]), float(box.upper[0])), rounding, run)
         if pieces is not None:
             return pieces
     heads = [_bounded(head, real) for head in read]

@@ -15,6 +15,7 @@ from softwright.export.vectors.exp import in_pairs, lanes_of, of_type
 from softwright.export.vectors.loops import halved, wide_source, widened
 
 REACH = 1.0 + 2.0**-16  # |t| in the box, where its ends are rounded too
+NEARBY = "#if SOFTWRIGHT_LANES > 1 && !defined(SOFTWRIGHT_HEADS)"
 _PER_LOG = {"double": "0x1.71547652b82fep+0", "float": "0x1.715476p+0"}
 _SHIFTS = {"double": 1.5 * 2.0**52, "float": 1.5 * 2.0**23}
 _DIGITS = {"double": 52, "float": 23}
@@ -272,7 +273,7 @@ def _sum(words: Sequence[str]) -> str:
 def near_lines(near: Near, real: str) -> list[str]:
     """Tables and functions of the file; compilers without vectors have none of them."""
     narrow = [name for name in near.tables if f"({name}" in near.narrow or f" {name})" in near.narrow]
-    lines = ["#if SOFTWRIGHT_LANES > 1", *(_table(name, near.tables[name], real) for name in narrow)]
+    lines = [NEARBY, *(_table(name, near.tables[name], real) for name in narrow)]
     lines += [_helpers(near.narrow, real, False), near.narrow]
     if near.wide:
         lines += [

@@ -21,7 +21,9 @@ answer here.
 
 *Rounding*, u the unit, V the sum of |C_m| h^{m-1} for m > 0: the last sum |C_0| + h V; the product h V, and of a term
 of V as many sums and products as its place has and m more for powers of f; f itself one more, h sum_m m |C_m| h^{m-1}.
-Where a network ends in a coarser type than it computes in, so does this, and that rounding is counted.
+Where a network ends in a coarser type than it computes in, so does this, and that rounding is counted. Products below
+the smallest normal number lose half of the smallest number e each, times what follows, powers of H = max(1, h) and
+coefficients: 2 e for each term with H^terms (1 + sum |C_m| H^m) is more than all of it.
 """
 
 from __future__ import annotations
@@ -139,10 +141,12 @@ class Pieces:
 def pieces_of(heads: Sequence[Tokens], ends: tuple[float, float], rounding: float, run: Run) -> Pieces | None:
     """The polynomials of heads on a box, if few terms are near enough; `rounding` is that of the claim."""
     kind, m = run.kind, heads[0].values.shape[1]
-    if rounding <= 0 or m > MOST_OUTPUTS:
+    if not 0 < rounding < np.inf or m > MOST_OUTPUTS:
         return None
-    C = float(kind((ends[0] + ends[1]) / 2))
+    C = float(kind(ends[0] / 2 + ends[1] / 2))
     r = max(float(abs(kind(end) - kind(C))) for end in ends)
+    if not float(np.finfo(kind).tiny) / _SLACK < r < float(np.finfo(kind).max) * _SLACK:
+        return None
     for _, K, terms in sorted(_choices(heads, C, r, rounding, run))[:3]:
         made = _made(heads, K, terms, C, r, rounding, run)
         if made is not None:
@@ -202,7 +206,7 @@ def _made(heads: Sequence[Tokens], K: int, terms: int, C: float, r: float, round
             found = _series_of(heads, Decimal(float(middle)), Decimal(h), rounding, run)
             stored = [_stored(chebyshev, off, terms, h, kind, unit) for chebyshev, off in found]
             off, size = (max((one[i] for one in stored), default=np.inf) for i in (1, 2))
-            last = 0.0 if run.real == run.ends else 2.0**-24 * (size + off)
+            last = 0.0 if run.real == run.ends else 2.0**-24 * (size + off) + 2.0**-150
             if off * (1 + 2.0**-30) <= SHARE * (rounding - last):
                 row = np.stack([one[0] for one in stored], axis=-1)
             rows.append(row if np.isfinite(row).all() else np.full_like(row, np.nan))
@@ -236,6 +240,9 @@ def _series_of(
         largest = max(map(max, sizes))
         kept = [j for j, top in enumerate(tops) if top * largest * 2 * len(tops) > lost]
         out = sum((tops[j] for j in range(len(tops)) if j not in kept), Decimal(0)) * 2 * largest
+        if not kept:  # it is at most that
+            found = [(total, wrong + out) for total, wrong in found]
+            continue
         if max(abs(keys[j]) for j in kept) * abs(T) > _STEEPEST:
             return []
         first = {j: scores[j].exp() for j in kept}
@@ -279,4 +286,6 @@ def _stored(
     rest = sizes[1:]
     lost = sizes.sum() + rest.sum() + (np.arange(1, terms) * rest).sum()
     lost += sum((meets + i) * size for i, (meets, size) in enumerate(zip(met(max(1, terms - 1)), rest, strict=False)))
-    return stored, float(cut) * (1 + 2.0**-40) + lost * unit * (1 + 2.0**-10), float(sizes.sum())
+    wide = max(1.0, h) ** np.arange(terms + 1)
+    tiny = 2 * terms * float(np.finfo(kind).smallest_subnormal) * wide[-1] * (1 + (np.abs(stored) * wide[:-1]).sum())
+    return stored, float(cut) * (1 + 2.0**-40) + lost * unit * (1 + 2.0**-10) + tiny, float(sizes.sum())

@@ -8,9 +8,10 @@ the range, infinity and nan too, is noticed while it runs, and the whole point t
 
     (u_0 + u_1)/2 + (v_0 + v_1)/2 s + ((u_1 - u_0)/2 + (v_1 - v_0)/2 s) T,
 
-where one of the differences is 0; even tokens (`transpiler/closed_softmax.py`) are s/2 and an even function. So a head
-is  offset + slope s + L q(z),  L = 1, s or z, and q a quotient N/Z of entire functions, sums of cosh(k s), sinh(k s)/s
-and s sinh(k s). A product with a gate is b sum_k a_k tanh(s_k u), or of sigmoids, each such a function of u.
+where one of the differences is 0, and none is rounded; even tokens (`transpiler/closed_softmax.py`) are s/2 and an even
+function. So a head is  offset + slope s + L q(z),  L = 1, s or z, and q a quotient N/Z of entire functions, sums of
+cosh(k s), sinh(k s)/s and s sinh(k s). A product with a gate is b sum_k a_k tanh(s_k u), or of sigmoids, each such a
+function of u.
 
 *Error of q*: that of `near/series.py` on [0, M], as Z has no negative coefficient and is at least Z(0). Of the
 polynomial found there the fewest terms are kept that are near enough.
@@ -41,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -53,6 +55,7 @@ NODES = 48
 MOST_TERMS = {"float64": 26, "float32": 16}
 STEEPEST = 30.0  # k B
 _GRID = 2.0 ** -np.concatenate([np.arange(256) / 64, np.arange(32, 242) / 8])
+_LARGEST = {"float64": 2.0**900, "float32": 2.0**100}  # of coefficients: powers that underflow are lost beside it
 _NEARLY = 0.98  # of what is charged
 _ABOVE = 1 + 2.0**-20  # room for numbers that are rounded
 
@@ -127,12 +130,13 @@ def _of_tokens(content: bytes, most: float, dtype: str) -> Powers | None:
 
 def _of_pair(table: np.ndarray) -> _Smooth | None:
     (k0, k1), _, (v0, v1), (u0, u1) = table.tolist()
-    k = (k1 - k0) / 2
-    if v0 != v1 and u0 != u1:
+    halves = k1 - k0, u1 - u0, v1 - v0, u0 + u1, v0 + v1
+    exact = [Fraction(b) - Fraction(a) for a, b in ((k0, k1), (u0, u1), (v0, v1), (-u0, u1), (-v0, v1))]
+    if (v0 != v1 and u0 != u1) or any(a != b for a, b in zip(halves, exact, strict=True)):
         return None
-    lead, factor = (1, (u1 - u0) / 2) if v0 == v1 else (2, (v1 - v0) / 2)
+    k, by_offset, by_slope, offset, slope = (one / 2 for one in halves)
+    lead, factor = (1, by_offset) if v0 == v1 else (2, by_slope)
     quotient = _Quotient(factor, ((Decimal(1), k, "over"),), ((Decimal(1), k),))
-    offset, slope = (u0 + u1) / 2, (v0 + v1) / 2
     if lead == 1:
         return _Smooth(offset, 0.0, 1, (quotient,), _charged(table), constant=slope)
     return _Smooth(offset, slope, 2, (quotient,), _charged(table))
@@ -195,7 +199,7 @@ def _fitted(smooth: _Smooth, most: float, dtype: str) -> Powers | None:
                 numbers = [float(c) for c in about_middle(chebyshev[:count], Decimal(square))]
                 if _rounds_within(smooth, numbers, cut, square, s, allowed, unit):
                     stored = tuple(float(kind(one)) for one in numbers)
-                    if all(np.isfinite(stored)) and all(abs(one) > 2.0**-100 or one == 0 for one in stored):
+                    if all(2.0**-100 < abs(one) < _LARGEST[dtype] or one == 0 for one in stored):
                         return Powers(*ends, smooth.lead, stored, middle, float(kind(middle / _ABOVE)), smooth.product)
     return None
 
@@ -219,7 +223,8 @@ def _rounds_within(
     L, lead = s[1:] ** smooth.lead, smooth.lead
     size, error = cells.tree(rest) if len(rest) else (0 * L, 0 * L)
     above, term = abs(smooth.offset) + abs(smooth.slope) * s[1:] + first * L, L * cells.reach * size
-    total = first * L * (1 + lead) + above + L * cells.reach * error + (1 + lead) * term + (above + term)
+    sums = max(1, (smooth.offset != 0) + (smooth.slope != 0))  # before the last one
+    total = first * L * (1 + lead) + sums * above + L * cells.reach * error + (1 + lead) * term + (above + term)
     slope = np.arange(1, len(numbers)) * np.array(numbers[1:])
     total += L * cells.largest(slope) * (s[1:] ** 2 + cells.reach) if len(rest) else 0.0
     total += (above + term) * smooth.product

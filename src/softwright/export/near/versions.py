@@ -4,12 +4,15 @@ gcc and clang on x86-64 with Linux compile the lines of a network once for every
 fused products, and, where they are not many, once more for those with AVX-512: these read constants out of memory as
 they compute, have twice as many registers, and vectors of 64 bytes where exps fill more than one of 32. A call asks
 which it runs on, which is a number to load and to compare. Points of the box that have a way of their own
-(`near/heads.py`) take it in every version; all others come to a function of their own, which nothing keeps room for.
+(`near/heads.py`) take it in every version, unless -DSOFTWRIGHT_HEADS leaves it out; all others come to a function of
+their own, which nothing keeps room for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from softwright.export.near.lines import NEARBY
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,10 @@ def _first(head: str, way: Way) -> list[str]:
 
     def version(name: str, which: str, attributes: str, rest: str) -> list[str]:
         begin = f"{attributes}static {head.replace('SOFTWRIGHT_NAME', name)}"
-        if not way.inside:
-            return [begin, "{", f"  if (!{which}(x, y)) {rest}(x, y);", "}"]
         first = [f"  if ({way.inside}) {{", f"    {which}(x, y);", "    return;", "  }"]
         if way.says:
-            first = [f"  if ({way.inside} && {which}(x, y)) return;"]
-        guarded = ["#if SOFTWRIGHT_LANES > 1", *first, "#endif"]
+            first = [f"  if ({f'{way.inside} && ' if way.inside else ''}{which}(x, y)) return;"]
+        guarded = [NEARBY if way.inside else "#ifndef SOFTWRIGHT_HEADS", *first, "#endif"]
         return [begin, "{", *guarded, f"  {rest}(x, y);", "}"]
 
     def apart(name: str, attributes: str) -> list[str]:
