@@ -76,6 +76,11 @@ typedef @WORD@ softwright_m;
 #else
 #define SOFTWRIGHT_UNROLL
 #endif
+#ifdef __clang__
+#define SOFTWRIGHT_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define SOFTWRIGHT_ROLLED
+#endif
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
 #define SOFTWRIGHT_OF __builtin_shufflevector
 #endif
